@@ -11,7 +11,7 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, cast
 
@@ -77,23 +77,21 @@ def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "e
 
 
 def iter_lines(stream: IO[bytes], *, name: str, invalid: InvalidUtf8 = "error") -> Iterator[str]:
-    """Yield the lines of an open stream, each as soon as it is complete.
+    """Yield the lines of an open stream, each as soon as it is complete; see :func:`read_lines`."""
+    return _lines(lambda: nullcontext(stream), name, invalid)
 
-    A byte order mark at the beginning is skipped. The lines before an invalid one are yielded before the error is
-    raised. A line that is too long is read (and decompressed) only up to the limit.
 
-    Raises:
-        DataError: a line is not UTF-8 (see :func:`decode_line`) or longer than :data:`MAX_LINE_BYTES`, or the byte
-            order mark is that of UTF-16 or UTF-32.
-    """
-    with_ending = MAX_LINE_BYTES + 1
-    read_line = functools.partial(stream.readline, with_ending)
-    for number, raw in enumerate(iter(read_line, b""), start=1):
-        if len(raw) == with_ending and not raw.endswith(b"\n"):
-            raise line_too_long(f"{name}, line {number:,}")
-        if number == 1:
-            raw = _without_mark(raw, name)
-        yield decode_line(raw, name=name, number=number, invalid=invalid)
+def _lines(opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, invalid: InvalidUtf8) -> Iterator[str]:
+    # One generator, since each line passes through every generator on its way.
+    with reading(name), opened() as stream:
+        with_ending = MAX_LINE_BYTES + 1
+        read_line = functools.partial(stream.readline, with_ending)
+        for number, raw in enumerate(iter(read_line, b""), start=1):
+            if len(raw) == with_ending and not raw.endswith(b"\n"):
+                raise line_too_long(f"{name}, line {number:,}")
+            if number == 1:
+                raw = _without_mark(raw, name)
+            yield decode_line(raw, name=name, number=number, invalid=invalid)
 
 
 def line_too_long(name: str) -> DataError:
@@ -128,18 +126,29 @@ def open_bytes(path: Path | str) -> BinaryIO:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def read_lines(path: Path | str, *, name: str | None = None, invalid: InvalidUtf8 = "error") -> Iterator[str]:
+def read_lines(
+    path: Path | str,
+    *,
+    name: str | None = None,
+    invalid: InvalidUtf8 = "error",
+    opener: Callable[[Path | str], BinaryIO] = open_bytes,
+) -> Iterator[str]:
     """Yield the lines of a file, compressed or not; ``-`` is standard input.
+
+    A byte order mark at the beginning is skipped. The lines before an invalid one are yielded before the error is
+    raised. A line that is too long is read (and decompressed) only up to the limit.
 
     Args:
         name: what errors call the file; its path if unset.
+        invalid: raise an error at bytes that are not UTF-8, or replace them.
+        opener: opens the file, decompressed.
 
     Raises:
-        DataError: the file cannot be read, is a damaged archive, or holds invalid UTF-8.
+        DataError: the file cannot be read, or is a damaged archive; a line is not UTF-8 (see :func:`decode_line`) or
+            longer than :data:`MAX_LINE_BYTES`, or the byte order mark is that of UTF-16 or UTF-32.
     """
     name = name or (STANDARD_INPUT if str(path) == STDIN else str(path))
-    with reading(name), open_bytes(path) as stream:
-        yield from iter_lines(stream, name=name, invalid=invalid)
+    return _lines(lambda: opener(path), name, invalid)
 
 
 @contextmanager

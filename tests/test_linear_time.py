@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nmt import moses, normal_form
 from nmt import sentences as module
 from nmt.corpora.filters import FILTERS
+from nmt.corpora.formats import segment_sentences
 from nmt.corpora.pair_filters import nearly, repair_encoding
-from nmt.corpora.sources import _ted_segments
 from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
 from nmt.evaluation.metrics import make_metric
@@ -71,7 +71,7 @@ def test_comparison_of_lines(unit):
 
 
 @pytest.mark.parametrize("unit", ["<seg", "<seg>", "<seg ", "<seg a=b>x", "</seg>", ">", "<seg>x</seg>"])
-@pytest.mark.parametrize("strip", [_ted_segments, segments])
+@pytest.mark.parametrize("strip", [segment_sentences, segments])
 def test_segments_of_test_sets(strip, unit):
     assert_linear(lambda line: list(strip([line])), unit, 4_000, begin="<seg ")
 
@@ -168,7 +168,7 @@ TAGS = st.lists(st.sampled_from(["<seg ", "<seg>", ">", "</seg>", "a", " ", "&am
 @given(TAGS)
 def test_segments_are_those_of_the_patterns_before(line):
     found = re.search(r"<seg[^>]*>(.*?)</seg>", line)
-    assert list(_ted_segments([line])) == ([html.unescape(found[1]).strip()] if found else [])
+    assert list(segment_sentences([line])) == ([html.unescape(found[1]).strip()] if found else [])
     line = "<seg " + line
     assert list(segments([line])) == [re.sub(r"<seg.*?>(.*)</seg>.*?", "\\1", line)]
 

@@ -256,7 +256,7 @@ def _write_recipe(world: Path) -> None:
     for language in languages:
         lines = "".join(f"{language} {number}\n" for number in range(30))
         (world / "mirror" / f"text.{language}").write_text(lines)
-    corpus = {"kind": "files", "name": "text", "files": languages}
+    corpus = {"kind": "text", "name": "text", "files": languages}
     recipe = {
         "name": "mirrored", "source_lang": "en", "target_lang": "de",
         "downloads": {language: {"url": f"https://example.invalid/text.{language}"} for language in languages},

@@ -102,14 +102,13 @@ def test_what_comes_through_a_pipe_is_recognised_byte_by_byte(suffix, pack, cont
     assert unpacked(io.BufferedReader(Arriving(parts))).read() == content
 
 
-def test_a_disk_that_fails_while_a_file_is_read_is_an_error_that_names_it(tmp_path, monkeypatch):
+def test_a_disk_that_fails_while_a_file_is_read_is_an_error_that_names_it(tmp_path):
     class Broken(io.BytesIO):
         def readline(self, size=-1):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("nmt.text.open_bytes", lambda path: Broken())
     with pytest.raises(DataError, match=r"in\.txt: cannot be read \(Input/output error\)"):
-        list(read_lines(tmp_path / "in.txt"))
+        list(read_lines(tmp_path / "in.txt", opener=lambda path: Broken()))
 
 
 def test_a_line_that_arrived_is_served_before_more_is_read():

@@ -82,6 +82,6 @@ def _recipe(name: str, splits: list[str]) -> dict[str, object]:
         "description": _DESCRIPTION,
         "source_lang": SOURCE,
         "target_lang": TARGET,
-        **{split: [{"kind": "local", "prefix": split}] for split in splits},
+        **{split: [{"kind": "text", "files": split}] for split in splits},
         "filters": {"max_length": None, "max_ratio": None, "dedup": False, "leakage": "count"},
     }

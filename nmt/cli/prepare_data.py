@@ -12,8 +12,8 @@ from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.corpora.own_text import OwnText
     from nmt.corpora.schema import Recipe
+    from nmt.corpora.user_corpora import UserText
     from nmt.data.manifest import Manifest
     from nmt.reports.text_table import TextTable
 
@@ -51,7 +51,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Text: prefix, .tsv, .tmx, .zip, folder, -; may be repeated.",
+            help="Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.",
         ),
     ] = None,
     valid: Annotated[
@@ -62,7 +62,7 @@ def prepare_data(
     ] = None,
     train_source: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Your own source file, or a pipe; may be repeated."),
+        typer.Option(metavar="PATH", help="A source file, pipe or URL; may be repeated."),
     ] = None,
     train_target: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Its target file, one per --train-source.")
@@ -127,7 +127,7 @@ def prepare_data(
             recipe = load_recipe(name)
             write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
         return
-    own: dict[str, list[OwnText]] = {
+    own: dict[str, list[UserText]] = {
         "train": [*(train or []), *_pairs("train", train_source, train_target)],
         "valid": [*(valid or []), *_pairs("valid", valid_source, valid_target)],
         "test": [*(test or []), *_pairs("test", test_source, test_target)],
@@ -254,7 +254,7 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
     for name, count in manifest.filters.items():
         if count:
             notice(f"train: {_what_happened(name)}: {count:,}")
-    if found := _findings(manifest):
+    if found := _statistics(manifest):
         for line in str(found).splitlines():
             notice(line)
     for split in ("train", "valid", "test"):
@@ -274,7 +274,7 @@ def _table(manifest: Manifest) -> TextTable:
     return table
 
 
-def _findings(manifest: Manifest) -> TextTable | None:
+def _statistics(manifest: Manifest) -> TextTable | None:
     """The pairs that each filter found in each training corpus; None if there is one corpus, or nothing was found."""
     from nmt.reports.text_table import TextTable
 

@@ -12,7 +12,7 @@ import typer
 from nmt.cli.options import Mirrors, Offline
 
 if TYPE_CHECKING:
-    from nmt.corpora.testsets import TestSet
+    from nmt.corpora.testsets import SourceAndReferences
     from nmt.evaluation.metrics import MetricName, Score, TokenizerName
     from nmt.evaluation.significance import SystemScore
 
@@ -255,25 +255,27 @@ def _named(test_set: str | None, langpair: str | None, references: list[Path]) -
     return f"{test_set}, {langpair}{version.get(test_set, '')}"
 
 
-def _test_set(test_set: str, langpair: str | None, cache: Path | None, mirrors: list[str], offline: bool) -> TestSet:
+def _test_set(
+    test_set: str, langpair: str | None, cache: Path | None, mirrors: list[str], offline: bool
+) -> SourceAndReferences:
     from nmt.cli.console import notice
     from nmt.cli.progress_lines import progress_display
+    from nmt.corpora.download import Fetcher
     from nmt.corpora.testsets import fetch_test_set
     from nmt.errors import ConfigError
 
     if langpair is None:
         raise ConfigError(f"--test-set {test_set} needs --langpair, for example --langpair en-de.")
     with progress_display() as display:
-        return fetch_test_set(
-            test_set, langpair, cache=cache, mirrors=mirrors, offline=offline, progress=display("bytes"), notify=notice
-        )
+        fetcher = Fetcher(cache, mirrors, offline, progress=display("bytes"), notify=notice)
+        return fetch_test_set(test_set, langpair, fetcher)
 
 
 def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool) -> None:
     """Bring the model that a tokeniser needs to where sacreBLEU looks for it."""
     from nmt.cli.console import notice
     from nmt.cli.progress_lines import progress_display
-    from nmt.corpora.download import fetch
+    from nmt.corpora.download import Fetcher
     from nmt.corpora.transfer import RemoteFile
     from nmt.evaluation.metrics import tokenizer_model
 
@@ -281,14 +283,8 @@ def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool
     if model is not None:
         url, path = model
         with progress_display() as display:
-            fetch(
-                RemoteFile(url),
-                path.parent,
-                mirrors=mirrors,
-                offline=offline,
-                progress=display("bytes"),
-                notify=notice,
-            )
+            fetcher = Fetcher(None, mirrors, offline, progress=display("bytes"), notify=notice)
+            fetcher.fetch(RemoteFile(url), path.parent)
 
 
 class _How(TypedDict):

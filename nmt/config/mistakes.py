@@ -115,7 +115,7 @@ def as_yaml(value: Any) -> str:
 
 
 def _message(root: type[BaseModel] | None, key: str, problems: Sequence[Any], shown: Callable[[Any], str]) -> str:
-    first, *others = (_words(root, key, problem) for problem in problems)
+    first, *others = dict.fromkeys(_words(root, key, problem) for problem in problems)
     expected = " or ".join([first, *(other.removeprefix("expected ") for other in others)])
     if problems[0]["type"] in ("union_tag_not_found", "json_invalid"):
         return expected

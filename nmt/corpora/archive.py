@@ -128,26 +128,7 @@ class ZippedMembers:
         self._budget.check(entry.file_size, name)
         with _as_download_error(self._archive):
             stream = self._zipped.open(entry)
-        return io.BufferedReader(_Budgeted(self._archive, stream, self._budget), _READ_AHEAD)
-
-
-class _Budgeted(io.RawIOBase):
-    """A member as it is read: errors name the archive, and bytes are counted."""
-
-    def __init__(self, archive: Path, stream: IO[bytes], budget: Budget) -> None:
-        self._archive = archive
-        self._stream = stream
-        self._budget = budget
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with _as_download_error(self._archive):
-            block = self._stream.read(len(buffer))
-        self._budget.spend(len(block))
-        buffer[: len(block)] = block
-        return len(block)
+        return _limited(self._archive, stream, self._budget)
 
 
 def check_whole(path: Path, *, name: str | None = None) -> bool:
@@ -164,7 +145,7 @@ def check_whole(path: Path, *, name: str | None = None) -> bool:
     """
     with _as_download_error(path):
         if is_recognised(path):
-            with _Unpacked(path) as unpacked:
+            with open_limited(path) as unpacked:
                 _drain(unpacked)
             return True
         if _is_tar(path):
@@ -219,22 +200,38 @@ class Budget:
     def _exceeded(self, found: str) -> DownloadError:
         return DownloadError(
             f"{self._archive}: unpacks to more than {self._allowed:,} bytes, too many for its size ({found}). If you "
-            "trust it, unpack it yourself and use its files with kind: local."
+            "trust it, unpack it yourself and name its files by their paths."
         )
 
 
-class _Unpacked(io.RawIOBase):
-    """A file as a stream, decompressed if needed; reading raises an error once it unpacks to too many bytes."""
+def open_limited(path: Path) -> BinaryIO:
+    """Open a file of others, decompressed if needed.
 
-    def __init__(self, path: Path) -> None:
-        self._stream = open_unpacked(path)
-        self._budget = Budget(path)
+    Raises:
+        DownloadError: it is damaged, or unpacks to far more than its own size; while it is read.
+        OSError: it cannot be read.
+    """
+    return _limited(path, open_unpacked(path), Budget(path))
+
+
+def _limited(archive: Path, stream: IO[bytes], budget: Budget) -> BinaryIO:
+    return io.BufferedReader(_Limited(archive, stream, budget), _READ_AHEAD)
+
+
+class _Limited(io.RawIOBase):
+    """A file or member as it is read: errors name the archive, and bytes are counted."""
+
+    def __init__(self, archive: Path, stream: IO[bytes], budget: Budget) -> None:
+        self._archive = archive
+        self._stream = stream
+        self._budget = budget
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(len(buffer))
+        with _as_download_error(self._archive):
+            block = self._stream.read(len(buffer))
         self._budget.spend(len(block))
         buffer[: len(block)] = block
         return len(block)
@@ -345,9 +342,9 @@ def _is_tar(path: Path) -> bool:
         tarfile.ReadError: it begins with one that is damaged or refused.
     """
     try:
-        with _Unpacked(path) as stream:
+        with open_limited(path) as stream:
             begins_as_tar = stream.read(tarfile.BLOCKSIZE)[257:262] == b"ustar"
-        with _Unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header):
+        with open_limited(path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header):
             return True
     except OSError as error:
         if _is_of_system(error):
@@ -380,7 +377,7 @@ def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tupl
 def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
     # Read as a stream, so that a compressed archive is decompressed only once.
     with _as_download_error(archive):
-        stream = _Unpacked(archive)
+        stream = open_limited(archive)
     with stream:
         with _as_download_error(archive):
             tar = tarfile.open(fileobj=stream, mode="r|", bufsize=_READ_AHEAD, tarinfo=_Header)  # noqa: SIM115
@@ -430,7 +427,7 @@ def _check_not_encrypted(archive: Path, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _ZIP_ENCRYPTED:
         raise DownloadError(
             f"{archive}: its member {PurePosixPath(entry.filename)} is encrypted, which nmt does not support. Unpack "
-            "it yourself, and use its files with kind: local."
+            "it yourself, and name its files by their paths."
         )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import Hashes, hash_lines, hash_set, no_hashes
-from nmt.corpora.pair_file import Pair
 from nmt.text import comparison_key
 from nmt.writing import open_to_write
 
@@ -53,7 +53,7 @@ class EvaluationSentences:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class PairChunk:
     """Pairs of a corpus that passed the filters so far, with the values that the next filters need."""
 
     corpus: int
@@ -70,17 +70,17 @@ class Chunk:
     pair that it looks for.
     """
 
-    def keep(self, mask: Mask) -> Chunk:
+    def keep(self, mask: Mask) -> PairChunk:
         """The pairs where the mask, shape (pairs,), is true."""
         if mask.all():
             return self
         kept = np.flatnonzero(mask)
         pairs, originals = ([side[index] for index in kept] for side in (self.pairs, self.originals))
-        return Chunk(self.corpus, pairs, originals, {name: values[kept] for name, values in self.values.items()})
+        return PairChunk(self.corpus, pairs, originals, {name: values[kept] for name, values in self.values.items()})
 
 
-def storing(chunks: Iterable[Chunk], path: Path) -> Iterator[Chunk]:
-    """Yield chunks once they are written to a new file: per chunk a line of JSON, then its lines and its arrays.
+def store(chunks: Iterable[PairChunk], path: Path) -> None:
+    """Write chunks to a new file: per chunk a line of JSON, then its lines and its arrays.
 
     Raises:
         WriteError: the system refused to write it.
@@ -93,18 +93,17 @@ def storing(chunks: Iterable[Chunk], path: Path) -> Iterator[Chunk]:
             header = [chunk.corpus, len(chunk.pairs), list(map(len, texts)), types]
             arrays = [values.tobytes() for values in chunk.values.values()]
             stream.writelines([json.dumps(header).encode(), b"\n", *texts, *arrays])
-            yield chunk
 
 
-def stored(path: Path) -> Iterator[Chunk]:
-    """Yield the chunks of a file of :func:`storing`."""
+def stored(path: Path) -> Iterator[PairChunk]:
+    """Yield the chunks of a file of :func:`store`."""
     with path.open("rb") as stream:
         for line in iter(stream.readline, b""):
             corpus, count, lengths, types = json.loads(line)
             sides = [_pairs_of(stream.read(length)) for length in lengths]
             sizes = {name: count * np.dtype(kind).itemsize for name, kind in types.items()}
             values = {name: np.frombuffer(stream.read(sizes[name]), kind) for name, kind in types.items()}
-            yield Chunk(corpus, sides[0], sides[-1], values)
+            yield PairChunk(corpus, sides[0], sides[-1], values)
 
 
 def _joined(pairs: list[Pair]) -> bytes:

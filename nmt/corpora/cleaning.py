@@ -6,7 +6,6 @@ hashes on disk, so memory does not grow with the corpus.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,18 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.corpora.chunks import Chunk, EvaluationSentences, Mask
+from nmt.corpora.chunks import EvaluationSentences, Mask, PairChunk
+from nmt.corpora.filter_statistics import SAMPLES, FilterStatistics
 from nmt.corpora.filters import ChosenFilter, Filters, chosen_filters
-from nmt.corpora.findings import SAMPLES, Findings
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import SeenHashes, hash_lines, no_hashes
-from nmt.corpora.pair_file import Pair
 from nmt.corpora.pair_filters import exactly, repair_encoding
 from nmt.corpora.processes import map_in_order
 from nmt.corpora.schema import Normalisation
 from nmt.text import comparison_key, normalizer
-
-# Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
-_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -55,38 +51,43 @@ def _repaired_key(line: str) -> str:
 
 
 def distinct(
-    corpora: Iterable[Iterable[Pair]], rules: Rules, findings: Findings, *, scratch: Path, workers: int = 1
-) -> Iterator[Chunk]:
+    read: Iterable[tuple[int, list[Pair]]],
+    rules: Rules,
+    statistics: FilterStatistics,
+    *,
+    scratch: Path,
+    workers: int = 1,
+) -> Iterator[PairChunk]:
     """Yield the training pairs that pass the filters up to those of repetitions, in their order.
 
     A pair that several filters would drop is counted by the first, in the order of :class:`Filters`.
 
     Args:
-        corpora: source and target lines of each corpus. U+FFFD replaces bytes that were not UTF-8.
+        read: chunks of pairs, each of one corpus and with its number. U+FFFD replaces bytes that were not UTF-8.
         rules: filters and normalisation.
-        findings: receives what each filter that is on finds.
+        statistics: receives what each filter that is on finds.
         scratch: a folder for the hashes of pairs; the caller removes it.
         workers: number of processes.
     """
     chosen = [each for each in chosen_filters(rules.filters) if each.filter.form]
     seen = [(each, SeenHashes(scratch / each.filter.name)) for each in chosen]
-    for chunk, found_alone in map_in_order(partial(_filter_chunk, rules=rules), _chunks(corpora), workers):
-        findings.add_all(found_alone)
+    for chunk, found_alone in map_in_order(partial(_filter_chunk, rules=rules), read, workers):
+        statistics.add_all(found_alone)
         for each, hashes in seen:
-            chunk = _apply(each, chunk, ~hashes.add(chunk.values[each.filter.name]), findings)
+            chunk = _apply(each, chunk, ~hashes.add(chunk.values[each.filter.name]), statistics)
         yield chunk
 
 
 def unleaked(
-    chunks: Iterable[Chunk], rules: Rules, evaluation: EvaluationSentences, findings: Findings
-) -> Iterator[Chunk]:
+    chunks: Iterable[PairChunk], rules: Rules, evaluation: EvaluationSentences, statistics: FilterStatistics
+) -> Iterator[PairChunk]:
     """Yield the pairs that pass the filters after those of repetitions.
 
     Args:
         chunks: what :func:`distinct` yields.
         rules: the same as there.
         evaluation: the sentences of valid and test.
-        findings: receives what each filter that is on finds.
+        statistics: receives what each filter that is on finds.
     """
     chosen = [each for each in chosen_filters(rules.filters) if each.filter.chunk or each.filter.is_late]
     if any(each.filter.name == "leaked" and each.drops for each in chosen):
@@ -96,14 +97,14 @@ def unleaked(
         for each in chosen:
             compare = each.filter.chunk
             found = compare(chunk, evaluation) if compare else chunk.values[each.filter.name]
-            chunk = _apply(each, chunk, found, findings)
+            chunk = _apply(each, chunk, found, statistics)
         yield chunk
 
 
-def _apply(chosen: ChosenFilter, chunk: Chunk, found: Mask, findings: Findings) -> Chunk:
+def _apply(chosen: ChosenFilter, chunk: PairChunk, found: Mask, statistics: FilterStatistics) -> PairChunk:
     """Count the pairs that a filter found, and drop them if it does."""
     first = np.flatnonzero(found)[:SAMPLES]
-    findings.add(chunk.corpus, chosen.count, int(found.sum()), [chunk.originals[index] for index in first])
+    statistics.add(chunk.corpus, chosen.count, int(found.sum()), [chunk.originals[index] for index in first])
     return chunk.keep(~found) if chosen.drops else chunk
 
 
@@ -112,7 +113,7 @@ def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
     return [each.count for each in chosen_filters(filters) if held_out or each.filter.name != "held_out"]
 
 
-def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[Chunk, Findings]:
+def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[PairChunk, FilterStatistics]:
     """Repair and normalise the pairs of a corpus, and apply the filters that need only the pair itself."""
     corpus, originals = item
     settings = rules.normalisation.model_dump()
@@ -123,7 +124,7 @@ def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[Chunk,
     kept: list[Pair] = []
     kept_originals: list[Pair] = []
     repaired: list[bool] = []
-    found = Findings()
+    found = FilterStatistics()
     for original in originals:
         read = original
         if rules.filters.repair_encoding:
@@ -151,12 +152,4 @@ def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[Chunk,
             values[each.filter.name] = np.array([late(pair) for pair in kept], dtype=bool)
         elif form := each.filter.form:
             values[each.filter.name] = values["pair"] if form is exactly else hash_lines(map(form, kept))
-    return Chunk(corpus, kept, kept_originals, values), found
-
-
-def _chunks(corpora: Iterable[Iterable[Pair]]) -> Iterator[tuple[int, list[Pair]]]:
-    """Chunks of pairs, each with the number of its corpus."""
-    for corpus, pairs in enumerate(corpora):
-        iterator = iter(pairs)
-        while chunk := list(itertools.islice(iterator, _CHUNK)):
-            yield corpus, chunk
+    return PairChunk(corpus, kept, kept_originals, values), found

@@ -10,10 +10,13 @@ import hashlib
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.addresses import beside, host_folder, is_address, public_address
+from nmt.addresses import beside, folder_parts, host_folder, is_address, public_address
+from nmt.cache_folder import default_cache
 from nmt.corpora.archive import FETCH_AGAIN, check_whole
+from nmt.corpora.locations import Input
 from nmt.corpora.transfer import Progress, RemoteFile, UnavailableError, download, size_of
 from nmt.errors import DownloadError
 from nmt.files import free_name, replacing, why_not_made
@@ -25,99 +28,122 @@ Notify = Callable[[str], None]
 """Called with a notice: a sentence that a user should know but need not act upon."""
 
 
-def fetch(
-    file: RemoteFile,
-    cache: Path,
-    *,
-    mirrors: Sequence[str] = (),
-    offline: bool = False,
-    progress: Progress | None = None,
-    notify: Notify | None = None,
-    name: str | None = None,
-) -> Path:
-    """Fetch a file into a folder, unless the folder has it, and verify it in both cases.
+@dataclass(frozen=True)
+class Fetcher:
+    """How files are fetched."""
 
-    Args:
-        file: what to fetch. If no checksum is known, the sha256 of the first complete copy is recorded beside it
-            (``NAME.sha256``) and expected from then on. A copy is known to be complete if the server sent its length,
-            or it unpacks to its end.
-        cache: the folder.
-        mirrors: folders or URLs that hold files by their base names, tried in this order before the file's address.
-            Passwords come from the address or from netrc; they are never written.
-        offline: do not use the network; folders among the mirrors are still read.
-        progress: called for every block that arrives.
-        notify: called with notices, for example about a recorded checksum.
-        name: the file's name in the cache; its base name if unset.
+    cache: Path | None = None
+    """Where downloads are kept, if the user named a folder; see :func:`nmt.cache_folder.default_cache`."""
+    mirrors: Sequence[str] = ()
+    """Folders or URLs that hold files by their base names, tried in this order before a file's address.
 
-    Returns:
-        The verified file in the cache.
-
-    Raises:
-        DownloadError: no mirror or address has the right file. The message says how each attempt failed, and where to
-            put the file by hand.
-        WriteError: the system refused to write it.
+    Passwords come from the address or from netrc; they are never written.
     """
-    tell = notify or _ignore_notice
-    places = _places(file, mirrors)
-    path = cache / (name or file.name)
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DownloadError(
-            f"{cache}: cannot be made ({why_not_made(cache, error)}). Name another folder with --cache."
-        ) from None
-    with ExitStack() as stack:
+    offline: bool = False
+    """Do not use the network; folders among the mirrors are still read."""
+    progress: Progress = lambda description, done, total: None
+    """Called for every block that arrives."""
+    notify: Notify = lambda notice: None
+    """Called with notices, for example about a recorded checksum."""
+
+    def fetch_input(self, part: Input) -> Path:
+        """Fetch a download of a recipe into its folder in the cache; see :meth:`fetch`."""
+        assert part.remote is not None
+        if part.shared_folder is not None and self.cache is None:
+            return self.fetch(part.remote, part.shared_folder, part.name)
+        folder = Path(*folder_parts(part.remote.url)) if part.folder is None else part.folder
+        return self.fetch(part.remote, (self.cache or default_cache()) / folder, part.name)
+
+    def fetch(self, file: RemoteFile, folder: Path, name: str | None = None) -> Path:
+        """Fetch a file into a folder, unless the folder has it, and verify it in both cases.
+
+        Args:
+            file: what to fetch. If no checksum is known, the sha256 of the first complete copy is recorded beside it
+                (``NAME.sha256``) and expected from then on. A copy is known to be complete if the server sent its
+                length, or it unpacks to its end.
+            folder: where it is kept.
+            name: the file's name there; its base name if unset.
+
+        Returns:
+            The verified file.
+
+        Raises:
+            DownloadError: no mirror or address has the right file. The message says how each attempt failed, and where
+                to put the file by hand.
+            WriteError: the system refused to write it.
+        """
+        path = folder / (name or file.name)
+        places = _places(file, self.mirrors)
         try:
-            stack.enter_context(exclusive(path.with_name(f".{path.name}.lock")))
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            # The cache may be read-only. A process that only reads needs no lock.
-            if path.is_file() and _fault(file, path, path) is None:
-                return path
             raise DownloadError(
-                f"{path}: cannot be written ({error.strerror}). Name another folder with --cache."
+                f"{folder}: cannot be made ({why_not_made(folder, error)}). Name another folder with --cache."
             ) from None
-        failures = []
-        if path.is_file():
-            fault = _fault(file, path, path)
+        with ExitStack() as stack:
             try:
-                if fault is None:
-                    if not _verifiable(file, path) and check_whole(path):
-                        _pin(path, tell)
-                    return path
-            except DownloadError as error:
-                fault = _without_name(error, path)
-            failures.append(f"{path}: {fault}")
-            tell(f"{path}: {fault}. Fetching the right file; this one will be kept as {path.name}.wrong.")
-        for place in places:
-            shown = public_address(str(place))
-            if offline and not isinstance(place, Path):
-                failures.append(f"{shown}: not tried (offline)")
-                continue
-            try:
-                is_whole = _fetch_from(place, file, path, progress or _ignore_progress)
-            except UnavailableError as error:
-                failures.append(f"{shown}: {error}")
-            except WriteError as error:
-                raise error.changed(path=path, kept=_kept(file, path)) from error
+                stack.enter_context(exclusive(path.with_name(f".{path.name}.lock")))
             except OSError as error:
-                raise WriteError.of(error, path, kept=_kept(file, path)) from error
-            else:
-                for failure in failures:
-                    tell(f"{failure}; took {shown} instead.")
-                if not _verifiable(file, path):
-                    if is_whole:
-                        _pin(path, tell)
-                    else:
-                        tell(
-                            f"{file.name}: has no known checksum, and the server did not send its length. It may be "
-                            "incomplete, so its sha256 is not recorded."
-                        )
-                return path
-    tried = "".join(f"\n  {failure}" for failure in failures)
-    raise DownloadError(
-        f"{file.name} could not be fetched:{tried}\nFetch {file.public_url} by other means and put it at {path}, "
-        "or name a folder that holds it with --mirror."
-    )
+                # The cache may be read-only. A process that only reads needs no lock.
+                if path.is_file() and _fault(file, path, path) is None:
+                    return path
+                raise DownloadError(
+                    f"{path}: cannot be written ({error.strerror}). Name another folder with --cache."
+                ) from None
+            failures = []
+            if path.is_file():
+                fault = self._fault_of_kept(file, path)
+                if fault is None:
+                    return path
+                failures.append(f"{path}: {fault}")
+                self.notify(f"{path}: {fault}. Fetching the right file; this one will be kept as {path.name}.wrong.")
+            for place in places:
+                shown = public_address(str(place))
+                if self.offline and not isinstance(place, Path):
+                    failures.append(f"{shown}: not tried (offline)")
+                    continue
+                try:
+                    is_whole = _fetch_from(place, file, path, self.progress)
+                except UnavailableError as error:
+                    failures.append(f"{shown}: {error}")
+                except WriteError as error:
+                    raise error.changed(path=path, kept=_kept(file, path)) from error
+                except OSError as error:
+                    raise WriteError.of(error, path, kept=_kept(file, path)) from error
+                else:
+                    for failure in failures:
+                        self.notify(f"{failure}; took {shown} instead.")
+                    if not _verifiable(file, path):
+                        self._pin_if_whole(path, is_whole)
+                    return path
+        tried = "".join(f"\n  {failure}" for failure in failures)
+        raise DownloadError(
+            f"{file.name} could not be fetched:{tried}\nFetch {file.public_url} by other means and put it at {path}, "
+            "or name a folder that holds it with --mirror."
+        )
+
+    def _fault_of_kept(self, file: RemoteFile, path: Path) -> str | None:
+        """Why the file in the cache is not the right one; None if it is. Its checksum is recorded if none is known."""
+        fault = _fault(file, path, path)
+        try:
+            if fault is None and not _verifiable(file, path) and check_whole(path):
+                self._pin_if_whole(path, is_whole=True)
+        except DownloadError as error:
+            return _without_name(error, path)
+        return fault
+
+    def _pin_if_whole(self, path: Path, is_whole: bool) -> None:
+        """Record the sha256 of a file without a known checksum, in the format of ``sha256sum --check``."""
+        if not is_whole:
+            self.notify(
+                f"{path.name}: has no known checksum, and the server did not send its length. It may be incomplete, so "
+                "its sha256 is not recorded."
+            )
+            return
+        found = sha256_of(path)
+        with replacing(_pin_path(path)) as stream:
+            stream.write(f"{found}  {path.name}\n".encode())
+        self.notify(f"{path.name}: has no known checksum; its sha256, {found}, is recorded and expected from now on.")
 
 
 def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
@@ -247,23 +273,7 @@ def _pinned(path: Path) -> str | None:
         return None
 
 
-def _pin(path: Path, tell: Notify) -> None:
-    """Record the sha256 of a file without a known checksum, in the format of ``sha256sum --check``."""
-    found = sha256_of(path)
-    with replacing(_pin_path(path)) as stream:
-        stream.write(f"{found}  {path.name}\n".encode())
-    tell(f"{path.name}: has no known checksum; its sha256, {found}, is recorded and expected from now on.")
-
-
 def _md5_of(path: Path) -> str:
     """The only checksum that some publishers give. It detects accidents, not forgery."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
-def _ignore_progress(description: str, done: int, total: int | None) -> None:
-    """The default of ``progress``."""
-
-
-def _ignore_notice(notice: str) -> None:
-    """The default of ``notify``."""

@@ -16,9 +16,9 @@ from pydantic import Field, ValidationError, field_validator
 from nmt.config import Section, did_you_mean, mistakes
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.corpora import pair_filters, wrong_language
-from nmt.corpora.chunks import Chunk, EvaluationSentences, Mask
+from nmt.corpora.chunks import EvaluationSentences, Mask, PairChunk
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import contains
-from nmt.corpora.pair_file import Pair
 from nmt.corpora.pair_filters import LinePredicate, PairPredicate
 from nmt.errors import ConfigError
 
@@ -42,7 +42,7 @@ class Filter:
     """From its setting: whether it finds a pair."""
     form: Callable[[Pair], str] | None = None
     """The form in which a repetition is equal to an earlier pair."""
-    chunk: Callable[[Chunk, EvaluationSentences], Mask] | None = None
+    chunk: Callable[[PairChunk, EvaluationSentences], Mask] | None = None
     """Which pairs it finds, given valid and test."""
 
     def predicate(self, value: Any, languages: tuple[str, str]) -> PairPredicate | None:
@@ -63,17 +63,17 @@ def _line(finds: LinePredicate) -> Callable[[Any, str], LinePredicate]:
     return lambda value, language: finds
 
 
-def _leaked(chunk: Chunk, evaluation: EvaluationSentences) -> Mask:
+def _leaked(chunk: PairChunk, evaluation: EvaluationSentences) -> Mask:
     sources, targets = chunk.values["source"], chunk.values["target"]
     return contains(evaluation.sources, sources) | contains(evaluation.targets, targets)
 
 
-def _held_out(chunk: Chunk, evaluation: EvaluationSentences) -> Mask:
+def _held_out(chunk: PairChunk, evaluation: EvaluationSentences) -> Mask:
     sources = chunk.values["source"]
     return contains(evaluation.held_out, chunk.values["pair"]) | contains(evaluation.held_out_sources, sources)
 
 
-def _copied(chunk: Chunk, evaluation: EvaluationSentences) -> Mask:
+def _copied(chunk: PairChunk, evaluation: EvaluationSentences) -> Mask:
     return np.asarray(chunk.values["source"] == chunk.values["target"])
 
 

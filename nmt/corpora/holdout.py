@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.corpora.chunks import Chunk
+from nmt.corpora.chunks import PairChunk
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import Hashes
-from nmt.corpora.pair_file import Pair
 from nmt.corpora.schema import HeldOut
 
 
@@ -32,7 +32,7 @@ class _Candidate:
     pair_hash: np.uint64
 
 
-def hold_out(chunks: Iterable[Chunk], wanted: Mapping[str, HeldOut]) -> dict[str, HeldOutPairs]:
+def hold_out(chunks: Iterable[PairChunk], wanted: Mapping[str, HeldOut]) -> dict[str, HeldOutPairs]:
     """Choose the held-out pairs of each split; no source sentence is in two splits.
 
     The sources with the smallest hashes are taken. They are the same in every run, spread over the whole corpus, and

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from html.entities import html5
 
-from nmt.corpora.pair_file import Pair
+from nmt.corpora.formats import Pair
 from nmt.languages import is_unspaced, primary_language
 from nmt.text import beyond_ascii, comparison_key, length_in_words, words_of
 

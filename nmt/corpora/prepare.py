@@ -13,13 +13,12 @@ from pathlib import Path
 
 from nmt.checkpoint.run_folder import refuse_while_trained_on
 from nmt.cores import usable_cores
-from nmt.corpora.download import Notify
+from nmt.corpora.download import Fetcher, Notify
 from nmt.corpora.filters import chosen_filters
-from nmt.corpora.local import take_local_text
 from nmt.corpora.sample_check import doubts_about_names
 from nmt.corpora.schema import Recipe
-from nmt.corpora.sources import fetch_sources, unfetched_records
-from nmt.corpora.text_files import write_text
+from nmt.corpora.sources import Sources
+from nmt.corpora.splits import write_text
 from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
 from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
@@ -82,9 +81,9 @@ def prepare(
     with LockedFolder.lock(out, DATA_SET, wait=False) as locked, locked.scratch() as scratch:
         if not force:
             _refuse_other(out, recipe)
-        local = take_local_text(recipe, scratch / "pipes")
+        sources = Sources(recipe, scratch)
+        inputs = data_set_inputs(recipe.record(), sources.take_own())
         standing = known_manifest(out)
-        inputs = data_set_inputs(recipe.record(), unfetched_records(recipe, local))
         if not force and standing is not None and standing.made.is_current(out, inputs):
             return Prepared(standing, out, changed=False)
         with locked.replacing() as folder:
@@ -94,18 +93,9 @@ def prepare(
                 each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
                 warnings.warn(doubt, NmtWarning, stacklevel=2)
-            sources = fetch_sources(
-                recipe,
-                scratch / "members",
-                local,
-                cache=cache,
-                mirrors=mirrors,
-                offline=offline,
-                progress=progress,
-                notify=notify,
+            sources.fetch(
+                Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
             )
-            for hint in sources.header_hints():
-                tell(hint)
             manifest = write_text(
                 sources,
                 folder,
@@ -114,7 +104,7 @@ def prepare(
                 progress=pairs_progress or (lambda description, done, total: None),
                 notify=tell,
             )
-            local.check_unchanged()
+            sources.check_unchanged()
             write_manifest(manifest, folder)
             notices = carry_over(out, folder, manifest)
             check_nothing_is_lost(out, force=force)  # again, after what may have been hours

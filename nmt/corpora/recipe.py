@@ -16,10 +16,9 @@ from pydantic import ValidationError
 
 from nmt.config import did_you_mean, load_yaml, mistakes
 from nmt.config.documents import parse_yaml
-from nmt.corpora.own_text import OwnText, own_corpora, paired
-from nmt.corpora.schema import Recipe
+from nmt.corpora.schema import SPLITS, Recipe
+from nmt.corpora.user_corpora import UserText, paired, user_corpora
 from nmt.errors import ConfigError
-from nmt.text import STDIN
 
 # A language, with script and region. A language is in lower case; a script or region has a capital or is a number.
 _CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
@@ -44,7 +43,7 @@ def load_recipe(dataset: str) -> Recipe:
     """
     if dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
-        return _with_absolute_prefixes(parse_recipe(load_yaml(path), name=dataset), path.resolve().parent)
+        return _beside(parse_recipe(load_yaml(path), name=dataset), path.resolve().parent)
     names = builtin_names()
     if dataset in names:
         return parse_recipe(parse_yaml(builtin_text(dataset)), name=dataset)
@@ -85,9 +84,9 @@ def own_recipe(
     *,
     source_lang: str | None,
     target_lang: str | None,
-    train: Sequence[OwnText],
-    valid: Sequence[OwnText] = (),
-    test: Sequence[OwnText] = (),
+    train: Sequence[UserText],
+    valid: Sequence[UserText] = (),
+    test: Sequence[UserText] = (),
     columns: Sequence[str] | None = None,
     header: bool = False,
     notify: Callable[[str], object] = lambda notice: None,
@@ -99,7 +98,8 @@ def own_recipe(
         source_lang: code of the source language.
         target_lang: code of the target language.
         train: prefixes of two files, files that hold both sides, folders, or pairs of source and target file; relative
-            to the current folder. Two files of one side each in succession are such a pair. ``-`` is standard input.
+            to the current folder. Two files of one side each in succession are such a pair. A file may also be given
+            by its web address. ``-`` is standard input.
         valid: as for train.
         test: as for train.
         columns: what the columns of tab-separated files hold, in order: the two languages, ``score``; any other name
@@ -124,9 +124,9 @@ def own_recipe(
         source_lang, target_lang = source_lang or from_name[1], target_lang or from_name[2]
     languages = source_lang, target_lang
 
-    def corpora(texts: Iterable[OwnText]) -> list[dict[str, Any]]:
+    def corpora(texts: Iterable[UserText]) -> list[dict[str, Any]]:
         layout: dict[str, Any] = {"columns": columns, "header": header, "notify": notify}
-        return [corpus for text in paired(texts, languages) for corpus in own_corpora(text, languages, **layout)]
+        return [corpus for text in paired(texts, languages) for corpus in user_corpora(text, languages, **layout)]
 
     held_out = [{"kind": "held-out"}]
     values: dict[str, Any] = {
@@ -137,7 +137,7 @@ def own_recipe(
         "valid": corpora(valid) or held_out,
         "test": corpora(test) or held_out,
     }
-    given = [corpus for split in ("train", "valid", "test") for corpus in values[split]]
+    given = [corpus for split in SPLITS for corpus in values[split]]
     if (columns or header) and not any(corpus.get("format") == "tsv" for corpus in given):
         raise ConfigError(
             f"{'--columns' if columns else '--header'}: only for tab-separated text, a file NAME.tsv or standard "
@@ -174,14 +174,7 @@ def dump_recipe(recipe: Recipe) -> str:
     return yaml.safe_dump(recipe.record(), sort_keys=False, allow_unicode=True, width=110)
 
 
-def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:
-    values = recipe.model_dump(mode="json")
-    for split in ("train", "valid", "test"):
-        for corpus in values[split]:
-            if corpus["kind"] == "local":
-                corpus["prefix"] = str(folder / corpus["prefix"])
-            elif corpus["kind"] == "local-files":
-                corpus["files"] = {language: str(folder / file) for language, file in corpus["files"].items()}
-            elif corpus["kind"] == "pair-file" and corpus["file"] != STDIN:
-                corpus["file"] = str(folder / corpus["file"])
-    return parse_recipe(values, name=recipe.name)
+def _beside(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe with absolute paths; relative ones lie in a folder."""
+    splits = {split: [corpus.beside(folder, recipe) for corpus in getattr(recipe, split)] for split in SPLITS}
+    return recipe.model_copy(update=splits)

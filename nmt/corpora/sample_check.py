@@ -1,6 +1,6 @@
 """A look at a sample of the pairs: is each side in its language, and is each line beside its translation?
 
-The sample is spread evenly over a corpus, in blocks of neighbouring pairs, and the same in every run. Findings are
+The sample is spread evenly over a corpus, in blocks of neighbouring pairs, and the same in every run. Doubts are
 warnings: no pair is dropped for them.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.corpora.pair_file import Pair
+from nmt.corpora.formats import Pair
 from nmt.corpora.pair_filters import numbers
-from nmt.corpora.schema import LocalFilesCorpus, Recipe
+from nmt.corpora.schema import Recipe
 from nmt.corpora.wrong_language import alike, in_other_script, language_identifier
 from nmt.languages import language_of_name, primary_language
 from nmt.text import comparison_key
@@ -95,21 +95,18 @@ class PairSample:
 
 
 def doubts_about_names(recipe: Recipe) -> list[str]:
-    """The files of the user's whose names end in other languages than they are said to be in, as warnings."""
-    return [
-        f"{split}: {corpus.files[recipe.source_lang]} is read as {recipe.source_lang}, and "
-        f"{corpus.files[recipe.target_lang]} as {recipe.target_lang}, but their names say {named[0]} and {named[1]}. "
-        "Check which file is the source, and the languages."
-        for split, corpus in recipe.corpora()
-        if isinstance(corpus, LocalFilesCorpus)
-        for named in [[language_of_name(Path(corpus.files[code])) for code in (recipe.source_lang, recipe.target_lang)]]
-        if all(named)
-        and list(map(primary_language, named))
-        != [
-            primary_language(recipe.source_lang),
-            primary_language(recipe.target_lang),
-        ]
-    ]
+    """The files whose names end in other languages than they are said to be in, as warnings."""
+    doubts = []
+    languages = recipe.source_lang, recipe.target_lang
+    for split, corpus in recipe.corpora():
+        files = corpus.side_names(recipe)
+        named = [language_of_name(Path(file)) for file in files]
+        if all(named) and files and list(map(primary_language, named)) != list(map(primary_language, languages)):
+            doubts.append(
+                f"{split}: {files[0]} is read as {languages[0]}, and {files[1]} as {languages[1]}, but their names say "
+                f"{named[0]} and {named[1]}. Check which file is the source, and the languages."
+            )
+    return doubts
 
 
 def _about_languages(blocks: Sequence[Sequence[Pair]], languages: tuple[str, str]) -> str:

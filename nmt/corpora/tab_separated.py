@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt.corpora.pair_file import PairFile, ReadPair
-from nmt.corpora.schema import SCORE, SOURCE, TARGET
+from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.errors import DataError
 from nmt.languages import fitting
-from nmt.text import read_lines
 
+SOURCE, TARGET, SCORE = "source", "target", "score"
+"""Names of columns; languages are names as well."""
 _MOST_SHOWN = 20
 _USUAL_NAMES = frozenset(
     {
@@ -41,83 +41,83 @@ class _Columns:
         return 1 + max(self.source, self.target, -1 if self.score is None else self.score)
 
 
-def read(file: PairFile) -> Iterator[ReadPair]:
+def read(text: ParallelText) -> Iterator[ReadPair]:
     """Yield the pairs of a file.
 
     Raises:
         DataError: a line has too few columns or a score that is no number, or no column holds a language.
     """
-    columns = None if file.header and file.columns is None else _columns(file, file.columns or (SOURCE, TARGET))
-    for number, line in enumerate(read_lines(file.path, name=file.name, invalid=file.invalid), start=1):
+    columns = None if text.header and text.columns is None else _columns(text, text.columns or (SOURCE, TARGET))
+    for number, line in enumerate(text.file.lines(text.invalid), start=1):
         cells = line.split("\t")
-        if number == 1 and file.header:
-            columns = columns or _columns(file, [cell.strip() for cell in cells])
+        if number == 1 and text.header:
+            columns = columns or _columns(text, [cell.strip() for cell in cells])
             continue
         assert columns is not None
         if len(cells) < columns.needed:
             raise DataError(
-                f"{file.name}, line {number:,}: has {_counted(len(cells))}, but at least {columns.needed} are needed. "
+                f"{text.name}, line {number:,}: has {_counted(len(cells))}, but at least {columns.needed} are needed. "
                 "Columns are separated by tabs."
             )
-        score = None if columns.score is None else _score(cells[columns.score], f"{file.name}, line {number:,}")
+        score = None if columns.score is None else _score(cells[columns.score], f"{text.name}, line {number:,}")
         yield ReadPair(cells[columns.source], cells[columns.target], score)
 
 
-def header_hint(file: PairFile) -> str | None:
+def header_hint(text: ParallelText) -> str | None:
     """A hint if the first line is read as a pair, but looks like the names of the columns."""
-    if file.header:
+    if text.header:
         return None
-    columns = _columns(file, file.columns or (SOURCE, TARGET))
-    line = next(iter(read_lines(file.path, name=file.name, invalid="replace")), "")
+    columns = _columns(text, text.columns or (SOURCE, TARGET))
+    line = next(iter(text.file.lines("replace")), "")
     cells = [cell.strip().casefold() for cell in line.split("\t")]
     if len(cells) < columns.needed:
         return None
     pair = cells[columns.source], cells[columns.target]
-    if pair[0] == pair[1] or not all(_is_name(cell, file) for cell in pair):
+    if pair[0] == pair[1] or not all(_is_name(cell, text) for cell in pair):
         return None
     return (
-        f"{file.name}: its first line, {pair[0]!r} and {pair[1]!r}, looks like the names of the columns, but is read "
+        f"{text.name}: its first line, {pair[0]!r} and {pair[1]!r}, looks like the names of the columns, but is read "
         "as a pair. If it is a header, add --header (in a recipe: header: true)."
     )
 
 
-def _is_name(cell: str, file: PairFile) -> bool:
+def _is_name(cell: str, text: ParallelText) -> bool:
     """Whether a cell is the usual name of a column, or the code of a language of the pair."""
-    return cell in _USUAL_NAMES or any(fitting([cell], language) for language in (file.source_lang, file.target_lang))
+    return cell in _USUAL_NAMES or any(fitting([cell], language) for language in (text.source_lang, text.target_lang))
 
 
-def _columns(file: PairFile, names: Sequence[str]) -> _Columns:
+def _columns(text: ParallelText, names: Sequence[str]) -> _Columns:
     """Find the columns that are read among the names of all.
 
     Raises:
         DataError: a language has no column or several, or there are no scores where they are needed.
     """
-    source = _column_of(file, names, SOURCE, file.source_lang)
-    target = _column_of(file, names, TARGET, file.target_lang)
+    source = _column_of(text, names, SOURCE, text.source_lang)
+    target = _column_of(text, names, TARGET, text.target_lang)
     if source == target:
-        raise DataError(f"{file.name}: the column {names[source]!r} fits both languages. {_advice(file)}")
-    if file.scored and names.count(SCORE) != 1:
+        raise DataError(f"{text.name}: the column {names[source]!r} fits both languages. {_advice(text)}")
+    if text.scored and names.count(SCORE) != 1:
         raise DataError(
-            f"{file.name}: {names.count(SCORE) or 'no'} columns are named score, but a minimum score needs one. Name "
-            f"the columns with --columns {file.source_lang},{file.target_lang},score, or leave out --min-score."
+            f"{text.name}: {names.count(SCORE) or 'no'} columns are named score, but a minimum score needs one. Name "
+            f"the columns with --columns {text.source_lang},{text.target_lang},score, or leave out --min-score."
         )
-    return _Columns(source, target, names.index(SCORE) if file.scored else None)
+    return _Columns(source, target, names.index(SCORE) if text.scored else None)
 
 
-def _column_of(file: PairFile, names: Sequence[str], role: str, language: str) -> int:
+def _column_of(text: ParallelText, names: Sequence[str], role: str, language: str) -> int:
     """The index of the one column that holds a language, by the name of its role or by its code."""
     found = [role] * names.count(role) or fitting(names, language)
     if len(found) != 1:
         shown = [repr(name) for name in names[:_MOST_SHOWN]] + ["..."] * (len(names) > _MOST_SHOWN)
         raise DataError(
-            f"{file.name}: {len(found) or 'none'} of the columns {', '.join(shown)} hold {language}; exactly one must. "
-            f"{_advice(file)}"
+            f"{text.name}: {len(found) or 'none'} of the columns {', '.join(shown)} hold {language}; exactly one must. "
+            f"{_advice(text)}"
         )
     return names.index(found[0])
 
 
-def _advice(file: PairFile) -> str:
-    return f"Name the columns in order, for example with --columns {file.source_lang},{file.target_lang}."
+def _advice(text: ParallelText) -> str:
+    return f"Name the columns in order, for example with --columns {text.source_lang},{text.target_lang}."
 
 
 def _score(text: str, place: str) -> float:

@@ -9,85 +9,88 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nmt.config import did_you_mean
 from nmt.corpora.archive import unpack
-from nmt.corpora.download import Notify, fetch
-from nmt.corpora.transfer import Progress, RemoteFile
+from nmt.corpora.download import Fetcher
+from nmt.corpora.locations import Input
+from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
 from nmt.text import encode_line, read_lines
 from nmt.writing import FAULTS, WriteError, open_to_write, writing
 
+_RAW = "raw"
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 
 
-@dataclass(frozen=True)
-class TestSet:
+class SourceAndReferences(NamedTuple):
     """Source lines and, for each reference, as many reference lines."""
 
-    __test__ = False  # Not a test, whatever pytest makes of the name.
-
-    name: str
-    langpair: str
     source: list[str]
     references: list[list[str]]
-    files: list[tuple[RemoteFile, Path]]
-    """The files that it was read from: each with its address and its path in the cache."""
 
 
-def fetch_test_set(
-    name: str,
-    langpair: str,
-    *,
-    file: RemoteFile | None = None,
-    cache: Path | None = None,
-    mirrors: Sequence[str] = (),
-    offline: bool = False,
-    progress: Progress | None = None,
-    notify: Notify | None = None,
-) -> TestSet:
-    """A test set by sacreBLEU's name, downloaded if it is not in sacreBLEU's cache.
+def files_of_test_set(name: str, langpair: str, given: RemoteFile | None = None, folder: Path = Path()) -> list[Input]:
+    """The files of a test set, in sacreBLEU's folder unless the user names a cache.
 
     Args:
-        name: for example ``wmt14/full``.
+        name: sacreBLEU's, for example ``wmt14/full``.
         langpair: for example ``en-de``.
-        file: read the test set from this file instead of those that sacreBLEU lists.
-        cache: a folder laid out like sacreBLEU's; if unset, ``$SACREBLEU`` or ``~/.sacrebleu``.
-        mirrors: as for :func:`nmt.corpora.download.fetch`.
-        offline: do not use the network.
-        progress: called for every downloaded block.
-        notify: called with notices.
+        given: read the test set from this file instead of those that sacreBLEU lists.
+        folder: in the cache, the folder that is laid out like sacreBLEU's.
+
+    Raises:
+        DataError: sacreBLEU has no such test set, or not for these languages.
+    """
+    dataset = _dataset(name, langpair)
+    listed = listed_files(name)
+    # Only files that sacreBLEU itself would download may be put into its folder.
+    is_listed = given is None or given.md5 in [each.md5 for each in listed]
+    return [
+        Input(
+            dataset._get_tarball_filename(remote.public_url),
+            remote=remote,
+            folder=folder / name / _RAW,
+            shared_folder=Path(dataset._outdir) / _RAW if is_listed else None,
+        )
+        for remote in (listed if given is None else [given])
+    ]
+
+
+def fetch_test_set(name: str, langpair: str, fetcher: Fetcher, given: RemoteFile | None = None) -> SourceAndReferences:
+    """A test set by sacreBLEU's name, downloaded if it is not in sacreBLEU's folder (or the cache, laid out like it).
+
+    Args:
+        name, langpair, given: as for :func:`files_of_test_set`.
+        fetcher: fetches its files.
 
     Raises:
         DataError: sacreBLEU has no such test set, or not for these languages.
         DownloadError: a file could not be fetched.
     """
-    dataset = _dataset(name, langpair)
+    files = [fetcher.fetch_input(part) for part in files_of_test_set(name, langpair, given)]
+    return read_test_set(name, langpair, files)
+
+
+def read_test_set(name: str, langpair: str, files: Sequence[Path]) -> SourceAndReferences:
+    """The lines of a test set, from its files as they were fetched.
+
+    Raises:
+        DataError: sacreBLEU cannot read them, or source and references differ in their number of lines.
+        DownloadError: an archive is damaged.
+    """
     # Absolute, since sacreBLEU joins its folder to the same file's path twice.
-    folder = (Path(dataset._outdir) if cache is None else cache / name).absolute()
-    raw = folder / "raw"
-    files = []
-    for remote in listed_files(name) if file is None else [file]:
-        path = fetch(
-            remote,
-            raw,
-            mirrors=mirrors,
-            offline=offline,
-            progress=progress,
-            notify=notify,
-            name=dataset._get_tarball_filename(remote.public_url),
-        )
+    raw = files[0].parent.absolute()
+    for path in files:
         if path.name.endswith(_ARCHIVES):
             unpack(path, None, raw)
-        files.append((remote, path))
-    source, references = _read(dataset, langpair, folder, raw)
-    counts = {len(side) for side in (source, *references)}
-    if len(counts) != 1 or not references:
-        raise DataError(f"{name}, {langpair}: source and references have {sorted(counts)} lines. Delete {folder}.")
-    return TestSet(name, langpair, source, references, files)
+    lines = _read(_dataset(name, langpair), langpair, raw.parent, raw)
+    counts = {len(side) for side in (lines.source, *lines.references)}
+    if len(counts) != 1 or not lines.references:
+        raise DataError(f"{name}, {langpair}: source and references have {sorted(counts)} lines. Delete {raw.parent}.")
+    return lines
 
 
 def listed_files(name: str) -> list[RemoteFile]:
@@ -147,7 +150,7 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
             yield line[begin:end] + line[end + len("</seg>") :] if is_whole else line
 
 
-def _read(original: Any, langpair: str, folder: Path, raw: Path) -> tuple[list[str], list[list[str]]]:
+def _read(original: Any, langpair: str, folder: Path, raw: Path) -> SourceAndReferences:
     """The lines of a test set, converted to text from its downloaded files.
 
     Text that is already in the cache is replaced: a process that was killed may have left it incomplete.
@@ -176,4 +179,4 @@ def _read(original: Any, langpair: str, folder: Path, raw: Path) -> tuple[list[s
         for file in Path(temporary).iterdir():
             with writing(folder / file.name):
                 file.replace(folder / file.name)
-    return source_lines, reference_lines
+    return SourceAndReferences(source_lines, reference_lines)

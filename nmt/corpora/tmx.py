@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 
 from lxml import etree
 
-from nmt.corpora.pair_file import PairFile, ReadPair
+from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.errors import DataError
 from nmt.languages import fitting
-from nmt.text import MAX_LINE_BYTES, line_too_long, open_bytes, reading
+from nmt.text import MAX_LINE_BYTES, line_too_long, reading
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements in a segment whose content is no text of the sentence: codes of the original document. A <sub> within them is
@@ -34,14 +34,14 @@ _PARSERS_ADVICE = re.compile(r",? *(?:try|use) XML_PARSE_HUGE(?: option)?")
 _WHITE_SPACE = re.compile("[ \t\r\n]+")
 
 
-def read(file: PairFile) -> Iterator[ReadPair | None]:
+def read(text: ParallelText) -> Iterator[ReadPair | None]:
     """Yield the pairs of a file, and None for each unit that lacks one of the languages.
 
     Raises:
         DataError: the file is damaged or not TMX, goes beyond a limit, or has text in entities of its own.
     """
-    with reading(file.name), open_bytes(file.path) as stream:
-        bounded = _Bounded(stream, file.name)
+    with reading(text.name), text.file.open() as stream:
+        bounded = _Bounded(stream, text.name)
         # libxml2's own limits of depth, names and text hold: huge_tree is off.
         events = etree.iterparse(
             bounded,
@@ -52,13 +52,13 @@ def read(file: PairFile) -> Iterator[ReadPair | None]:
             remove_pis=True,
         )
         try:
-            yield from _units(file, events, bounded)
+            yield from _units(text, events, bounded)
         except etree.XMLSyntaxError as error:
             first = next(iter(events.error_log), None)
             line, message = (first.line, first.message) if first else (1, error.msg)
             message = _PARSERS_ADVICE.sub("", message)
             raise DataError(
-                f"{file.name}, line {line:,}: is not valid XML ({message}). If the file is incomplete, fetch or export "
+                f"{text.name}, line {line:,}: is not valid XML ({message}). If the file is incomplete, fetch or export "
                 "it again."
             ) from None
 
@@ -79,7 +79,7 @@ class _Bounded:
         return block
 
 
-def _units(file: PairFile, events: Any, stream: _Bounded) -> Iterator[ReadPair | None]:
+def _units(text: ParallelText, events: Any, stream: _Bounded) -> Iterator[ReadPair | None]:
     segments: dict[str, str] = {}
     names: set[str] = set()
     open_segments = elements = 0
@@ -87,13 +87,13 @@ def _units(file: PairFile, events: Any, stream: _Bounded) -> Iterator[ReadPair |
         name = _name(element)
         if event == "start":
             if element.getparent() is None and name != "tmx":
-                raise DataError(f"{file.name}: is not TMX: begins with <{name[:40]}>, not with <tmx>.")
+                raise DataError(f"{text.name}: is not TMX: begins with <{name[:40]}>, not with <tmx>.")
             open_segments += name == "seg"
             elements = elements + 1 if open_segments else 0
             names.update((name, *element.keys()))
             if elements > _MOST_ELEMENTS or len(names) > _MOST_NAMES:
                 raise DataError(
-                    f"{_place(file, element)}: has more than {_MOST_ELEMENTS:,} elements in a segment, or more than "
+                    f"{_place(text, element)}: has more than {_MOST_ELEMENTS:,} elements in a segment, or more than "
                     f"{_MOST_NAMES:,} different names of elements and attributes."
                 )
             continue
@@ -103,10 +103,10 @@ def _units(file: PairFile, events: Any, stream: _Bounded) -> Iterator[ReadPair |
         parent = element.getparent()
         if name == "seg" and parent is not None and _name(parent) == "tuv":
             language = parent.get(_LANGUAGE) or parent.get("lang") or ""
-            if any(fitting([*segments, language], code) == [language] for code in (file.source_lang, file.target_lang)):
-                segments[language] = _line(file, element)
+            if any(fitting([*segments, language], code) == [language] for code in (text.source_lang, text.target_lang)):
+                segments[language] = _line(text, element)
         elif name == "tu":
-            yield _pair(file, segments)
+            yield _pair(text, segments)
             segments = {}
         # The element itself stays until the next one ends: the parser may still add text behind it.
         element.clear(keep_tail=True)
@@ -120,36 +120,36 @@ def _name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _place(file: PairFile, element: Any) -> str:
-    return f"{file.name}, line {element.sourceline:,}"
+def _place(text: ParallelText, element: Any) -> str:
+    return f"{text.name}, line {element.sourceline:,}"
 
 
-def _line(file: PairFile, segment: Any) -> str:
+def _line(text: ParallelText, segment: Any) -> str:
     """A segment without line breaks and tabs, which become spaces, and without white space around it."""
-    line = "".join(_texts(file, segment)).strip(" \t\r\n")
+    line = "".join(_texts(text, segment)).strip(" \t\r\n")
     if any(character in line for character in "\t\r\n"):
         line = _WHITE_SPACE.sub(lambda found: found[0] if set(found[0]) == {" "} else " ", line)
     if len(line.encode()) > MAX_LINE_BYTES:
-        raise line_too_long(_place(file, segment))
+        raise line_too_long(_place(text, segment))
     return line
 
 
-def _texts(file: PairFile, element: Any) -> Iterator[str]:
+def _texts(text: ParallelText, element: Any) -> Iterator[str]:
     yield element.text or ""
     for child in element:
         if child.tag is etree.Entity:
             raise DataError(
-                f"{_place(file, element)}: the entity {child.text[:40]} is not one of XML. Write the character itself."
+                f"{_place(text, element)}: the entity {child.text[:40]} is not one of XML. Write the character itself."
             )
         if _name(child) not in _CODES:
-            yield from _texts(file, child)
+            yield from _texts(text, child)
         yield child.tail or ""
 
 
-def _pair(file: PairFile, segments: dict[str, str]) -> ReadPair | None:
+def _pair(text: ParallelText, segments: dict[str, str]) -> ReadPair | None:
     """The pair of a unit, from its segments by the code of their language; None if it lacks a language."""
-    source = next(iter(fitting(segments, file.source_lang)), None)
-    target = next((code for code in fitting(segments, file.target_lang) if code != source), None)
+    source = next(iter(fitting(segments, text.source_lang)), None)
+    target = next((code for code in fitting(segments, text.target_lang) if code != source), None)
     if source is None or target is None:
         return None
     return ReadPair(segments[source], segments[target])

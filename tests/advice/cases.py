@@ -142,7 +142,7 @@ def write_recipe(project: Path) -> None:
     recipe = {
         "name": "served", "source_lang": "en", "target_lang": "de",
         "downloads": {side: {"url": f"http://nowhere.invalid/c.{side}"} for side in ("en", "de")},
-        "train": [{"kind": "files", "name": "served", "files": {"en": "en", "de": "de"}}],
+        "train": [{"kind": "text", "name": "served", "files": {"en": "en", "de": "de"}}],
         "valid": [{"kind": "held-out"}], "test": [{"kind": "held-out"}],
     }  # fmt: skip
     (project / "served.yaml").write_text(json.dumps(recipe))
@@ -477,27 +477,27 @@ CASES = [
         ("corpora/recipe.py: --source-lang", "corpora/recipe.py: --target-lang"),
     ),
     *(
-        Case(f"{OWN} {option} corpus/d.en", f"{OWN} {option} corpus/d", (f"corpora/local.py: {option}",))
+        Case(f"{OWN} {option} corpus/d.en", f"{OWN} {option} corpus/d", (f"corpora/locations.py: {option}",))
         for option in ("--train", "--valid", "--test")
     ),
     *(
-        Case(f"{OWN} {option} corpus/none", f"{OWN} {option} corpus/d", (f"corpora/local.py: {option}",))
+        Case(f"{OWN} {option} corpus/none", f"{OWN} {option} corpus/d", (f"corpora/locations.py: {option}",))
         for option in ("--train", "--valid", "--test")
     ),
     Case(
         f"{OWN} --train corpus/d.en", f"{OWN} --train-source corpus/d.en --train-target corpus/d.de",
-        ("corpora/local.py: --train-source", "corpora/local.py: --train-target"),
+        ("corpora/locations.py: --train-source", "corpora/locations.py: --train-target"),
     ),
     Case(
         OWN, "prepare-data my-en-de --train-source corpus/c.en --train-target corpus/c.de",
-        ("corpora/local.py: --train-source", "corpora/local.py: --train-target"),
+        ("corpora/locations.py: --train-source", "corpora/locations.py: --train-target"),
         lambda project: (project / "corpus" / "c.en.gz").write_bytes(gzip.compress(b"ba do\n")),
         fixed="hold different text",
     ),
     Case(
         "prepare-data my-en-de --train-source corpus/c --train-target corpus/c.de",
         "prepare-data my-en-de --train-source corpus/c.en --train-target corpus/c.de",
-        ("corpora/local.py: --train-source", "corpora/local.py: --train-target"), fixed="does not exist",
+        ("corpora/locations.py: --train-source", "corpora/locations.py: --train-target"), fixed="does not exist",
     ),
     Case(
         f"{SERVED} --mirror corpus --cache taken/cache", f"{SERVED} --mirror corpus --cache free/cache",

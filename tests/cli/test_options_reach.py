@@ -245,14 +245,19 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase --tokenize char",
-        {**SCORING, "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"])},
+        {
+            **SCORING,
+            "nmt.corpora.download.Fetcher": "the fetcher",
+            "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"]),
+        },
         f"{EVALUATION}.score_sheet.score_sheet",
         {
             "fetch_test_set.name": "wmt14",
             "fetch_test_set.langpair": "en-de",
-            "fetch_test_set.cache": Path("c"),
-            "fetch_test_set.mirrors": ["m"],
-            "fetch_test_set.offline": True,
+            "fetch_test_set.fetcher": "the fetcher",
+            "Fetcher.cache": Path("c"),
+            "Fetcher.mirrors": ["m"],
+            "Fetcher.offline": True,
             "learned_metrics.source": ["s"],
             "score_sheet.references": [["r"]],
             "score_sheet.references_name": "wmt14, en-de (newstest2014, filtered)",

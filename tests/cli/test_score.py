@@ -10,7 +10,7 @@ from nmt.corpora import testsets
 
 
 def test_the_language_of_a_test_set_is_the_target_of_its_pair(tmp_path, monkeypatch):
-    found = testsets.TestSet("wmt20", "en-zh", ["He came."], [["他来了。"]], [])
+    found = testsets.SourceAndReferences(["He came."], [["他来了。"]])
     monkeypatch.setattr(testsets, "fetch_test_set", lambda *words, **options: found)
     (tmp_path / "hypothesis").write_text("他来了。\n", "utf-8")
     words = ["score", "--json", "--test-set", "wmt20", "--langpair", "en-zh", str(tmp_path / "hypothesis")]

@@ -251,7 +251,7 @@ def test_a_compressed_text_that_unpacks_to_far_too_much_is_refused(file_server, 
         "source_lang": "en",
         "target_lang": "de",
         "downloads": {language: {"url": f"{file_server.url}/a.{language}.gz"} for language in ("en", "de")},
-        "train": [{"kind": "files", "name": "a", "files": {"en": "en", "de": "de"}, "format": form}],
+        "train": [{"kind": "text", "name": "a", "files": {"en": "en", "de": "de"}, "format": form}],
         "valid": [{"kind": "held-out"}],
         "test": [{"kind": "held-out"}],
     }

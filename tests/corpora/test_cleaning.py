@@ -1,16 +1,16 @@
 """The filters, one by one and against a plain oracle."""
 
+import itertools
 import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora import cleaning
 from nmt.corpora.chunks import EvaluationSentences
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
+from nmt.corpora.filter_statistics import FilterStatistics
 from nmt.corpora.filters import FILTERS, Filters
-from nmt.corpora.findings import Findings
 from nmt.corpora.hashes import hash_lines
 from nmt.corpora.pair_filters import repair_encoding
 from nmt.corpora.schema import Normalisation
@@ -19,17 +19,28 @@ from nmt.text import comparison_key, length_in_words
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 
 
-def clean(corpora, rules, evaluation, findings, **settings):
-    return unleaked(distinct(corpora, rules, findings, **settings), rules, evaluation, findings)
+CHUNK = 20_000
+
+
+def chunked(corpora):
+    """Pairs as they are read: in chunks, each of one corpus."""
+    for number, pairs in enumerate(corpora):
+        rest = iter(pairs)
+        while chunk := list(itertools.islice(rest, CHUNK)):
+            yield number, chunk
+
+
+def clean(corpora, rules, evaluation, statistics, **settings):
+    return unleaked(distinct(chunked(corpora), rules, statistics, **settings), rules, evaluation, statistics)
 
 
 def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
     rules = Rules(*languages, Filters(**filters), normalisation or Normalisation())
-    findings = Findings(filter_names(rules.filters, held_out=False))
+    statistics = FilterStatistics(filter_names(rules.filters, held_out=False))
     sentences = EvaluationSentences.of(evaluation, rules.comparison_key)
-    chunks = clean([pairs], rules, sentences, findings, scratch=scratch, workers=workers)
+    chunks = clean([pairs], rules, sentences, statistics, scratch=scratch, workers=workers)
     kept = [pair for chunk in chunks for pair in chunk.pairs]
-    return kept, findings.totals()
+    return kept, statistics.totals()
 
 
 def dropped(counts):
@@ -160,7 +171,7 @@ def test_ratio_looks_both_ways_and_is_inclusive(tmp_path):
 
 
 def test_repetitions_go_wherever_they_stand(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    monkeypatch.setitem(globals(), "CHUNK", 2)
     pairs = [("a", "b"), ("a", "b"), ("a", "c"), ("b", "a"), ("a", "b"), ("a b", ""), ("a", "b ")]
     kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True})
     assert kept == [("a", "b"), ("a", "c"), ("b", "a"), ("a", "b ")]
@@ -168,7 +179,7 @@ def test_repetitions_go_wherever_they_stand(tmp_path, monkeypatch):
 
 
 def test_repetitions_and_near_repetitions_are_found_in_later_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    monkeypatch.setitem(globals(), "CHUNK", 2)
     pairs = [("A dog.", "Hund"), ("cat", "Katze"), ("A dog.", "Hund"), ("a dog", "Hund"), ("Cat!", "Katze"), ("x", "y")]
     kept, counts = run(pairs, tmp_path, near_duplicates=True)
     assert kept == [pairs[0], pairs[1], pairs[5]]
@@ -206,10 +217,10 @@ def test_both_sides_of_held_out_pairs_leak(tmp_path):
         ("ein rotes Haus", "a red house"),  # Each in the other language's place: no leak.
     ]
     rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    findings = Findings(filter_names(rules.filters, held_out=True))
-    chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
+    statistics = FilterStatistics(filter_names(rules.filters, held_out=True))
+    chunks = clean([pairs], rules, evaluation, statistics, scratch=tmp_path)
     assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[-1:]
-    assert dropped(findings.totals()) == {"held_out": 1, "leaked": 4}
+    assert dropped(statistics.totals()) == {"held_out": 1, "leaked": 4}
 
 
 def test_no_held_out_source_stays_in_training_even_if_leaks_are_only_counted(tmp_path):
@@ -224,10 +235,10 @@ def test_no_held_out_source_stays_in_training_even_if_leaks_are_only_counted(tmp
         ("one", "anderes"),
     ]
     rules = Rules("en", "de", Filters(**LOOSE, leakage="count"), Normalisation())
-    findings = Findings(filter_names(rules.filters, held_out=True))
-    chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
+    statistics = FilterStatistics(filter_names(rules.filters, held_out=True))
+    chunks = clean([pairs], rules, evaluation, statistics, scratch=tmp_path)
     assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[2:]
-    assert (findings.totals()["held_out"], findings.totals()["leaked_kept"]) == (2, 2)
+    assert (statistics.totals()["held_out"], statistics.totals()["leaked_kept"]) == (2, 2)
 
 
 def test_leaks_are_found_in_text_as_read(tmp_path):
@@ -361,7 +372,7 @@ def test_all_new_filters_together_count_each_pair_once(tmp_path):
 
 
 def test_near_duplicates_are_found_wherever_they_stand(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    monkeypatch.setitem(globals(), "CHUNK", 2)
     pairs = [("a b 1", "c"), ("x", "y"), ("x", "y"), ("A, b 2", "C!"), ("a b 10", "c"), ("x .", "y")]
     kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True, "near_duplicates": True})
     assert kept == [pairs[0], pairs[1], pairs[4]]
@@ -385,25 +396,25 @@ def test_leaks_are_found_on_either_side_of_a_repair(tmp_path, evaluation, train)
     assert (kept, counts["leaked"]) == ([], 1)
 
 
-def test_findings_are_by_corpus_with_the_first_pairs_as_samples(tmp_path, monkeypatch):
+def test_statistics_are_by_corpus_with_the_first_pairs_as_samples(tmp_path, monkeypatch):
     """Samples are as read, in the order of the corpus, whatever the number of processes."""
-    monkeypatch.setattr(cleaning, "_CHUNK", 3)
+    monkeypatch.setitem(globals(), "CHUNK", 3)
     first = [("", f"wort {n}") for n in range(5)] + [("e\u0301", "x" * 201)] * 3
     second = [(f"copy {n % 4}", f"copy {n % 4}") for n in range(8)] + [("one\x07", "eins")]
     rules = Rules("en", "de", Filters(control=True), Normalisation(nfc=True))
     by_workers = []
     for workers in (1, 2):
-        findings = Findings(filter_names(rules.filters, held_out=False))
+        statistics = FilterStatistics(filter_names(rules.filters, held_out=False))
         chunks = clean(
             [first, [], second],
             rules,
             EvaluationSentences(),
-            findings,
+            statistics,
             scratch=tmp_path / str(workers),
             workers=workers,
         )
         kept = [pair for chunk in chunks for pair in chunk.pairs]
-        by_workers.append((kept, [findings.of_corpus(number) for number in range(3)], findings.totals()))
+        by_workers.append((kept, [statistics.of_corpus(number) for number in range(3)], statistics.totals()))
     assert by_workers[0] == by_workers[1]
     kept, (of_first, of_second, of_third), totals = by_workers[0]
     assert len(kept) == 5
@@ -433,7 +444,7 @@ def test_the_filters_that_are_on_are_counted_in_their_order():
 
 
 def test_processes_give_what_one_gives(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 50)
+    monkeypatch.setitem(globals(), "CHUNK", 50)
     pairs = [(f"word {n % 170}", "wort " * (n % 7)) for n in range(600)]
     settings = LOOSE | {"dedup": True, "max_length": 5}
     alone = run(pairs, tmp_path / "1", evaluation=[("word 3", "satz")], **settings)
@@ -443,7 +454,7 @@ def test_processes_give_what_one_gives(tmp_path, monkeypatch):
 
 
 def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 10)
+    monkeypatch.setitem(globals(), "CHUNK", 10)
     read = 0
 
     def pairs():
@@ -452,7 +463,7 @@ def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
             yield f"word {read}", "wort"
 
     rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    chunks = clean([pairs()], rules, EvaluationSentences(), Findings(), scratch=tmp_path, workers=2)
+    chunks = clean([pairs()], rules, EvaluationSentences(), FilterStatistics(), scratch=tmp_path, workers=2)
     next(chunks)
     assert read <= 100
     chunks.close()
@@ -543,10 +554,10 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
 import itertools
 import sys
 from pathlib import Path
-from nmt.corpora.chunks import EvaluationSentences, stored, storing
+from nmt.corpora.chunks import EvaluationSentences, store, stored
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.filters import Filters
-from nmt.corpora.findings import Findings
+from nmt.corpora.filter_statistics import FilterStatistics
 from nmt.corpora.schema import Normalisation
 
 def anonymous():
@@ -556,9 +567,11 @@ count = int(sys.argv[1])
 pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(count))
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
-findings = Findings()
-chunks = storing(distinct([pairs], rules, findings, scratch=Path(sys.argv[2])), Path(sys.argv[2], "chunks"))
-for _ in itertools.chain(unleaked(chunks, rules, EvaluationSentences(), findings), stored(Path(sys.argv[2], "chunks"))):
+statistics = FilterStatistics()
+chunks = iter(lambda: (0, list(itertools.islice(pairs, 20_000))), (0, []))
+store(distinct(chunks, rules, statistics, scratch=Path(sys.argv[2])), Path(sys.argv[2], "chunks"))
+peak = anonymous()
+for _ in unleaked(stored(Path(sys.argv[2], "chunks")), rules, EvaluationSentences(), statistics):
     peak = max(peak, anonymous())
 print(peak)
 """

@@ -14,9 +14,14 @@ import httpx
 import pytest
 
 from nmt.corpora import transfer
-from nmt.corpora.download import fetch
+from nmt.corpora.download import Fetcher
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DownloadError
+
+
+def fetch(file, folder, name=None, **how):
+    return Fetcher(**how).fetch(file, folder, name)
+
 
 CONTENT = random.Random(5).randbytes(300_000)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.corpora.chunks import Chunk, stored, storing
+from nmt.corpora.chunks import PairChunk, store, stored
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.schema import HeldOut
 
@@ -11,11 +11,11 @@ PAIRS = [(f"source {number}", f"target {number}") for number in range(60)]
 HASHES = np.random.default_rng(0).permutation(60).astype(np.uint64)
 
 
-def chunks(size: int) -> list[Chunk]:
+def chunks(size: int) -> list[PairChunk]:
     found = []
     for begin in range(0, len(PAIRS), size):
         own = slice(begin, begin + size)
-        found.append(Chunk(0, PAIRS[own], PAIRS[own], {"pair": HASHES[own] + 100, "source": HASHES[own]}))
+        found.append(PairChunk(0, PAIRS[own], PAIRS[own], {"pair": HASHES[own] + 100, "source": HASHES[own]}))
     return found
 
 
@@ -44,10 +44,10 @@ def test_a_share_is_rounded_up_and_each_split_has_its_own():
 def test_chunks_are_stored_as_they_are(tmp_path):
     plain = chunks(25)
     line = "a\u2028\x85\r \0 犬"
-    empty = Chunk(2, [], [], {"pair": HASHES[:0]})
-    last = Chunk(3, [(line, "b")], [("\x85", line)], {"pair": HASHES[:1], "copied": np.array([True])})
+    empty = PairChunk(2, [], [], {"pair": HASHES[:0]})
+    last = PairChunk(3, [(line, "b")], [("\x85", line)], {"pair": HASHES[:1], "copied": np.array([True])})
     every = [*plain, empty, last]
-    assert list(storing(every, tmp_path / "chunks")) == every
+    store(every, tmp_path / "chunks")
     for found, expected in zip(stored(tmp_path / "chunks"), every, strict=True):
         assert (found.corpus, found.pairs, found.originals) == (expected.corpus, expected.pairs, expected.originals)
         assert found.values.keys() == expected.values.keys()

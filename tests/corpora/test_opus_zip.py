@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora import archive
-from nmt.corpora.opus_zip import read
-from nmt.corpora.pair_file import PairFile
+from nmt.corpora.formats import CorpusFile, ParallelText
+from nmt.corpora.formats import opus_zip as read
 from nmt.errors import DataError, DownloadError, NmtError
 
 OTHERS = {"README": "read me", "LICENSE": "free", "a.de-en.ids": "1\n2\n", "a.de-en.scores": "0.1\n0.2\n"}
@@ -24,7 +24,7 @@ def opus(tmp_path):
 
     def read_members(members, languages=("en", "de"), **options):
         path = pack(tmp_path / "en-de.txt.zip", members)
-        return list(read(PairFile(path, str(path), *languages, **options)))
+        return list(read(ParallelText([CorpusFile(path, str(path))], *languages, **options)))
 
     return read_members
 
@@ -119,7 +119,7 @@ def test_a_size_that_lies_is_found_out(tmp_path, monkeypatch):
         place = content.find(b"PK\x01\x02", place + 1)
     path.write_bytes(content)
     with pytest.raises(DownloadError, match=r"a\.zip: is a damaged or truncated archive"):
-        list(read(PairFile(path, str(path), "en", "de")))
+        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
 
 
 def test_an_endless_line_is_an_error(opus):
@@ -133,7 +133,7 @@ def test_an_encrypted_member_says_so(tmp_path):
     content[content.find(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(content)
     with pytest.raises(DownloadError, match=r"member a\.de-en\.de is encrypted"):
-        list(read(PairFile(path, str(path), "en", "de")))
+        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
 
 
 @pytest.mark.parametrize("keep", [0, 30, 100, 200])
@@ -141,7 +141,7 @@ def test_a_truncated_archive_is_refused(tmp_path, keep):
     path = pack(tmp_path / "a.zip", PAIR)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(DownloadError, match=r"a\.zip: is a damaged or truncated archive"):
-        list(read(PairFile(path, str(path), "en", "de")))
+        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
 
 
 def test_members_are_not_held_in_memory(tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_members_are_not_held_in_memory(tmp_path, monkeypatch):
     for n in range(100_000):
         lines.write(f"line {n}\n")
     path = pack(tmp_path / "a.zip", {"a.de": lines.getvalue(), "a.en": lines.getvalue()})
-    assert sum(1 for _ in read(PairFile(path, str(path), "en", "de"))) == 100_000
+    assert sum(1 for _ in read(ParallelText([CorpusFile(path, str(path))], "en", "de"))) == 100_000
     assert 0 < max(sizes) <= 1 << 17
     assert min(sizes) > 0
 
@@ -174,4 +174,4 @@ def test_any_other_file_is_refused(tmp_path, content):
     path = tmp_path / "a.zip"
     path.write_bytes(content)
     with pytest.raises(NmtError, match=r"a\.zip"):
-        list(read(PairFile(path, str(path), "en", "de")))
+        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))

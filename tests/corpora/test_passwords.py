@@ -7,13 +7,17 @@ import json
 import pytest
 import yaml
 
-from nmt.corpora.download import fetch
+from nmt.corpora.download import Fetcher
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import dump_recipe, load_recipe
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import ConfigError, DownloadError
 
 SECRET = "s3cret"
+
+
+def fetch(file, folder, **how):
+    return Fetcher(**how).fetch(file, folder)
 
 
 def basic(user, password):
@@ -128,7 +132,7 @@ def test_nothing_that_is_written_holds_a_secret(file_server, tmp_path):
         "source_lang": "en",
         "target_lang": "de",
         "downloads": downloads,
-        "train": [{"kind": "files", "name": "a", "files": {"en": "en", "de": "de"}}],
+        "train": [{"kind": "text", "name": "a", "files": {"en": "en", "de": "de"}}],
         "valid": [{"kind": "held-out", "pairs": 2}],
         "test": [{"kind": "held-out", "pairs": 2}],
     }

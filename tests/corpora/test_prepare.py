@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.corpora.local import take_local_text
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
-from nmt.corpora.sources import fetch_sources
+from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
 from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.vocab import train_vocabulary
@@ -435,11 +434,13 @@ def test_the_number_of_lines_is_known_of_plain_files(tmp_path):
     dev = corpus(tmp_path, "dev", ["x"], ["X"])
     train = [plain, packed, str(tmp_path / "3.tsv")]
     recipe = own_recipe("own", source_lang="en", target_lang="de", train=train, valid=[dev], test=[dev])
-    sources = fetch_sources(
-        recipe, tmp_path, take_local_text(recipe, tmp_path), cache=None, mirrors=(), offline=True, progress=None,
-        notify=None,
-    )  # fmt: skip
-    assert [sources.number_of_lines(corpus) for corpus in recipe.train] == [2, None, 1]
+    sources = Sources(recipe, tmp_path)
+    sources.take_own()
+    counts = []
+    for number, each in enumerate(recipe.train):
+        with sources.opened("train", number) as text:
+            counts.append(each.number_of_lines(text))
+    assert counts == [2, None, 1]
 
 
 def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
@@ -538,9 +539,9 @@ def test_published_counts_that_differ_are_told(tmp_path, file_server):
         {
             "name": "x-en-de", "source_lang": "en", "target_lang": "de",
             "downloads": {language: {"url": f"{file_server.url}/x.{language}"} for language in text},
-            "train": [{"kind": "files", "name": "x", "files": files, "lines": 3}],
-            "valid": [{"kind": "files", "name": "x", "files": files, "lines": 2}],
-            "test": [{"kind": "files", "name": "x", "files": files}],
+            "train": [{"kind": "text", "name": "x", "files": files, "lines": 3}],
+            "valid": [{"kind": "text", "name": "x", "files": files, "lines": 2}],
+            "test": [{"kind": "text", "name": "x", "files": files}],
             "filters": {"leakage": "count"},
         },
         name="x",
@@ -609,7 +610,7 @@ def test_a_device_is_no_text(tmp_path):
 def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tmp_path, file_server):
     file_server.files |= {"2.en": b"a\nb\n", "2.de": b"A\nB\n", "1.en": b"c\n", "1.de": b"C\n"}
     downloads = {name: {"url": f"{file_server.url}/{name}"} for name in file_server.files}
-    train = [{"kind": "files", "name": "x", "files": {"en": f"{n}.en", "de": f"{n}.de"}, "lines": n} for n in (2, 1)]
+    train = [{"kind": "text", "name": "x", "files": {"en": f"{n}.en", "de": f"{n}.de"}, "lines": n} for n in (2, 1)]
     held = [{"kind": "held-out", "pairs": 1}]
     values = {"name": "own", "source_lang": "en", "target_lang": "de", "downloads": downloads}
     recipe = parse_recipe(values | {"train": train, "valid": held, "test": held}, name="own")
@@ -625,7 +626,7 @@ def test_the_licence_stands_in_the_manifest(own, tmp_path):
 
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_evaluation_text_that_is_held_in_memory_has_a_limit(own, tmp_path, monkeypatch, split):
-    monkeypatch.setattr("nmt.corpora.text_files.MOST_EVALUATION_PAIRS", 3)
+    monkeypatch.setattr("nmt.corpora.splits.MOST_EVALUATION_PAIRS", 3)
     prepare(own, tmp_path / "data")
     assert len(lines(tmp_path / "data", "valid.en")) == 3
     (tmp_path / f"{split}.en").write_text("a\nb\nc\nd\n")

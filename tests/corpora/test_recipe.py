@@ -21,7 +21,7 @@ MINIMAL = {
     "name": "mine",
     "source_lang": "en",
     "target_lang": "de",
-    "train": [{"kind": "local", "prefix": "corpus/a"}],
+    "train": [{"kind": "text", "files": "corpus/a"}],
     "valid": [{"kind": "held-out"}],
     "test": [{"kind": "test-set", "name": "wmt14/full"}],
 }
@@ -43,7 +43,7 @@ def test_a_built_in_recipe_is_whole(name):
     assert recipe.description
     assert recipe.licence
     assert recipe.vocab_size
-    used = {*recipe.used_downloads().values(), *recipe.test_sets().values()}
+    used = {part.remote for _, corpus in recipe.corpora() for part, _ in corpus.parts(recipe) if part.remote}
     assert used == {download.remote() for download in recipe.downloads.values()}
     for file in used:
         assert file.sha256 or file.md5 or name == "iwslt14-de-en"
@@ -65,7 +65,7 @@ def test_the_paper_s_data(name, vocabulary, train_corpora):
     assert len(recipe.train) == train_corpora
     assert [corpus.name for corpus in recipe.valid] == ["newstest2013"]
     assert [(corpus.name, corpus.lines) for corpus in recipe.test] == [("wmt14/full", 3003)]
-    assert [*recipe.test_sets().values()] == listed_files("wmt14/full")
+    assert [part.remote for part, _ in recipe.test[0].parts(recipe)] == listed_files("wmt14/full")
     assert recipe.filters.leakage == "count"
     assert not recipe.filters.dedup
     assert recipe.normalisation.model_dump() == {"nfc": False, "punctuation": False}
@@ -93,7 +93,7 @@ def test_an_unknown_name_suggests_the_nearest():
 def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(MINIMAL))
     recipe = load_recipe(str(tmp_path / "mine.yaml"))
-    assert recipe.train[0].prefix == str(tmp_path / "corpus/a")
+    assert recipe.train[0].files == str(tmp_path / "corpus/a")
     with pytest.raises(ConfigError, match=r"none\.yaml: there is no such file"):
         load_recipe(str(tmp_path / "none.yaml"))
 
@@ -103,7 +103,7 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
     [
         ({"nmae": "x"}, "unknown key 'nmae'; did you mean 'name'"),
         ({"filters": {"max_lenght": 3}}, r"unknown key 'filters\.max_lenght'; did you mean 'max_length'"),
-        ({"train": [{"kind": "local", "prefx": "a"}]}, r"unknown key 'train\.0\.local\.prefx'; did you mean 'prefix'"),
+        ({"train": [{"kind": "text", "fils": "a"}]}, r"unknown key 'train\.0\.text\.fils'; did you mean 'files'"),
         ({"downloads": {"a": {"url": "https://a", "sha265": "0"}}}, r"downloads\.a\.sha265'; did you mean 'sha256'"),
         ({"downloads": {"a": {"url": "ftp://a"}}}, "must begin with http"),
         ({"downloads": {"a": {"url": "http://h/x/%2Fhome%2Fu%2F.bashrc"}}}, "contains a separator"),
@@ -114,23 +114,38 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
             "the downloads a and b differ, but have the same path in the cache",
         ),
         ({"train": [{"kind": "toy", "name": "a\x1b[2J"}]}, "must be one line without control characters"),
-        ({"train": [{"kind": "pair-file", "file": "a.tmx", "format": "tmx", "header": True}]}, "a.tmx is tmx"),
-        ({"train": [{"kind": "pair-file", "file": "a.zip", "format": "opus-zip", "columns": []}]}, "are for tsv"),
-        ({"train": [{"kind": "pair-file", "file": "-", "format": "tmx"}]}, "standard input is read as tsv, not as tmx"),
-        ({"train": [{"kind": "pair-file", "file": "a.csv", "format": "csv"}]}, "expected 'tsv', 'opus-zip' or 'tmx'"),
-        ({"train": [{"kind": "locl", "prefix": "a"}]}, "'archive'.*'local'"),
+        ({"train": [{"kind": "text", "files": "a.tmx", "format": "tmx", "header": True}]}, "a.tmx is tmx"),
+        ({"train": [{"kind": "text", "files": "a.zip", "format": "opus-zip", "columns": []}]}, "are for tsv"),
+        ({"train": [{"kind": "text", "files": {"en": "a"}, "format": "tmx"}]}, "holds both sides: name one file"),
+        ({"train": [{"kind": "text", "files": {"en": "", "de": "a"}}]}, r"train\.0\.text\.files: names no file"),
+        ({"train": [{"kind": "text", "files": {"en": 3, "de": "a"}}]}, r"files: expected text, got 3\."),
+        ({"valid": [{"kind": "held-out", "lines": 3}]}, r"unknown key 'valid\.0\.held-out\.lines'"),
+        ({"train": [{"kind": "text", "files": "ftp://h/a.tsv", "format": "tsv"}]}, "must begin with http:// or https://"),
+        ({"train": [{"kind": "text", "files": {}}]}, r"train\.0\.text\.files: names no file"),
+        ({"train": [{"kind": "text", "files": "-"}]}, "has a file per language: name both"),
+        ({"train": [{"kind": "text", "files": "http://h/a"}]}, "has a file per language: name both"),
+        ({"train": [{"kind": "text", "files": "http://h/", "format": "tsv"}]}, "does not end in the name of a file"),
+        ({"train": [{"kind": "text", "files": "a.csv", "format": "csv"}]}, "expected 'plain', 'ted-tags'"),
+        ({"train": [{"kind": "archive", "name": "a"}]}, "expected 'kind' to be one of 'text', 'test-set', 'toy'"),
+        (
+            {"train": [{"kind": "text", "files": f"http://h/a?{n}", "format": "tsv"} for n in range(2)]},
+            "differ, but have the same path in the cache",
+        ),
+        ({"source_lang": "fr", "train": [{"kind": "toy"}]}, "the toy grammar has en and de, not fr and de"),
         ({"train": []}, "train"),
         ({"target_lang": "en"}, "both 'en'"),
         ({"target_lang": False}, "got false; put it in quotes"),
         ({"target_lang": "../x"}, "language code"),
         ({"name": "../x"}, "folder name"),
         ({"filters": {"max_length": "many"}}, r"filters\.max_length.*got 'many'"),
-        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "de": "b"}}]}, "'a' is not among the down"),
-        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "fr": "b"}}]}, "for en, fr; expected de and"),
+        ({"train": [{"kind": "text", "files": "a!b"}]}, r"'a' is not among the down.* is \./a!b"),
+        ({"train": [{"kind": "text", "files": {"en": "a", "fr": "b"}}]}, "for en, fr; expected de and"),
+        ({"downloads": {"a": {"url": "http://h/a"}}, "train": [{"kind": "text", "files": "a"}]}, "'a' is one download"),
+        ({"test": [{"kind": "test-set", "name": "wmt14", "download": "a"}]}, "'a' is not among the downloads"),
         ({"valid": [{"kind": "held-out"}, {"kind": "toy"}]}, "held-out pairs cannot be mixed"),
         ({"train": [{"kind": "held-out"}]}, "expected 'kind' to be one of .*, got 'held-out'"),
         (
-            {"train": [{"kind": "archive", "name": "a", "download": "a", "members": {"en": "../a", "de": "b"}}]},
+            {"train": [{"kind": "text", "files": {"en": "a!../a", "de": "a!b"}}]},
             r"'\.\./a' would be unpacked outside its folder",
         ),
     ],
@@ -156,8 +171,8 @@ def test_own_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     recipe = own_recipe("news", source_lang="en", target_lang="de", train=["a", "sub/b"], test=["t"])
     assert isinstance(recipe, Recipe)
-    assert [corpus.prefix for corpus in recipe.train] == [str(tmp_path / "a"), str(tmp_path / "sub/b")]
-    assert [corpus.kind for corpus in (*recipe.valid, *recipe.test)] == ["held-out", "local"]
+    assert [corpus.files for corpus in recipe.train] == [str(tmp_path / "a"), str(tmp_path / "sub/b")]
+    assert [corpus.kind for corpus in (*recipe.valid, *recipe.test)] == ["held-out", "text"]
 
 
 def test_own_files_may_have_their_languages_in_the_name():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora.pair_file import PairFile, ReadPair
+from nmt.corpora.formats import CorpusFile, ParallelText, ReadPair
 from nmt.corpora.tab_separated import header_hint, read
 from nmt.errors import DataError
 from nmt.text import InvalidUtf8Error
@@ -17,7 +17,7 @@ def rows(tmp_path):
     def read_rows(*lines, invalid="error", **layout):
         path = tmp_path / "corpus.tsv"
         path.write_bytes(b"".join(line.encode() if isinstance(line, str) else line for line in lines))
-        return list(read(PairFile(path, str(path), "en", "de", invalid, **layout)))
+        return list(read(ParallelText([CorpusFile(path, str(path))], "en", "de", invalid=invalid, **layout)))
 
     return read_rows
 
@@ -97,7 +97,7 @@ def test_one_column_does_not_hold_both_languages(tmp_path):
     path = tmp_path / "corpus.tsv"
     path.write_text("a\tb\n")
     with pytest.raises(DataError, match="the column 'en' fits both languages"):
-        list(read(PairFile(path, "corpus.tsv", "en-GB", "en-US", columns=("en", "-"))))
+        list(read(ParallelText([CorpusFile(path, "corpus.tsv")], "en-GB", "en-US", columns=("en", "-"))))
 
 
 @pytest.mark.parametrize(("columns", "count"), [(("en", "de"), "no"), (("en", "de", "score", "score"), "2")])
@@ -145,7 +145,7 @@ def test_pairs_survive(rows, pairs, is_swapped, ending):
 def test_a_first_line_that_looks_like_a_header_gets_a_hint(tmp_path, first, layout, hinted):
     path = tmp_path / "corpus.tsv"
     path.write_bytes(f"{first}\n\xff broken\n".encode("latin-1") if first else b"")
-    hint = header_hint(PairFile(path, "corpus.tsv", "en", "de", **layout))
+    hint = header_hint(ParallelText([CorpusFile(path, "corpus.tsv")], "en", "de", **layout))
     assert (hint is not None) == hinted
     if hint is not None:
         assert "corpus.tsv: its first line, " in hint

@@ -10,7 +10,8 @@ import sacrebleu.dataset
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.corpora.testsets import fetch_test_set, listed_files
+from nmt.corpora.download import Fetcher
+from nmt.corpora.testsets import fetch_test_set, files_of_test_set, listed_files
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError, DownloadError
 
@@ -53,10 +54,10 @@ def listed(monkeypatch, file_server):
 
 
 def test_a_test_set_is_read_by_sacrebleu(listed, tmp_path):
-    test_set = fetch_test_set("wmt14/full", "en-de", cache=tmp_path)
+    test_set = fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path))
     assert test_set.source == ["A first line .", "Fish &amp; chips", "The end"]
     assert test_set.references == [REFERENCE]
-    reversed_set = fetch_test_set("wmt14/full", "de-en", cache=tmp_path)
+    reversed_set = fetch_test_set("wmt14/full", "de-en", Fetcher(tmp_path))
     assert (reversed_set.source, reversed_set.references) == (REFERENCE, [test_set.source])
     assert len(listed.requests) == 1
 
@@ -86,13 +87,13 @@ def test_translations_of_the_other_newstest2014_are_told_which_one_it_is(
 def test_a_cache_may_be_relative(listed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # sacreBLEU reads every path of a test set as below its own folder unless it is absolute.
-    test_set = fetch_test_set("wmt14/full", "en-de", cache=Path("c1"))
+    test_set = fetch_test_set("wmt14/full", "en-de", Fetcher(Path("c1")))
     assert test_set.references == [REFERENCE]
-    assert [path for _, path in test_set.files] == [tmp_path / "c1/wmt14/full/raw/wmt14_full.test-full.tgz"]
+    assert (tmp_path / "c1/wmt14/full/raw/wmt14_full.test-full.tgz").is_file()
 
 
 def test_the_cache_is_laid_out_as_sacrebleu_has_it(listed, tmp_path, monkeypatch):
-    fetch_test_set("wmt14/full", "en-de", cache=tmp_path)
+    fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path))
     folder = tmp_path / "wmt14" / "full"
     assert (folder / "raw" / "wmt14_full.test-full.tgz").is_file()
     dataset = sacrebleu.dataset.DATASETS["wmt14/full"]
@@ -107,22 +108,22 @@ def test_half_a_text_of_an_earlier_process_is_not_trusted(listed, tmp_path):
     folder = tmp_path / "wmt14" / "full"
     folder.mkdir(parents=True)
     (folder / "wmt14_full.en-de.src").write_text("A first")
-    assert len(fetch_test_set("wmt14/full", "en-de", cache=tmp_path).source) == 3
+    assert len(fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path)).source) == 3
     assert len((folder / "wmt14_full.en-de.src").read_text().splitlines()) == 3
 
 
 def test_a_damaged_archive_is_refused(listed, tmp_path):
     listed.files["wmt14/test-full.tgz"] = packed()[:-1] + b"!"
     with pytest.raises(DownloadError, match="md5"):
-        fetch_test_set("wmt14/full", "en-de", cache=tmp_path)
+        fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path))
 
 
 def test_mirrors_and_offline(listed, tmp_path):
     with pytest.raises(DownloadError, match=r"test-full\.tgz.*\n.*offline"):
-        fetch_test_set("wmt14/full", "en-de", cache=tmp_path / "cache", offline=True)
+        fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path / "cache", offline=True))
     (tmp_path / "test-full.tgz").write_bytes(listed.files["wmt14/test-full.tgz"])
-    fetch_test_set("wmt14/full", "en-de", cache=tmp_path / "cache", offline=True, mirrors=[str(tmp_path)])
-    assert len(fetch_test_set("wmt14/full", "en-de", cache=tmp_path / "cache", offline=True).source) == 3
+    fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path / "cache", offline=True, mirrors=[str(tmp_path)]))
+    assert len(fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path / "cache", offline=True)).source) == 3
     assert listed.requests == []
 
 
@@ -130,16 +131,19 @@ def test_a_file_may_be_given_in_place_of_the_listed_one(file_server, tmp_path):
     content = packed()
     file_server.files["mine.tgz"] = content
     file = RemoteFile(f"{file_server.url}/mine.tgz", sha256=hashlib.sha256(content).hexdigest())
-    test_set = fetch_test_set("wmt14/full", "en-de", file=file, cache=tmp_path)
+    test_set = fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path), file)
     assert test_set.references == [REFERENCE]
-    assert [known for known, _ in test_set.files] == [file]
+    assert (tmp_path / "wmt14/full/raw/wmt14_full.mine.tgz").read_bytes() == content
+    own, listed = (files_of_test_set("wmt14/full", "en-de", given) for given in (file, None))
+    assert ([part.remote for part in own], own[0].shared_folder) == ([file], None)
+    assert str(listed[0].shared_folder).endswith("/wmt14/full/raw")
 
 
 def test_a_signed_address_leaves_no_trace_in_the_cache(file_server, tmp_path):
     content = packed()
     file_server.files["mine.tgz?sig=s3cret/x"] = content
     file = RemoteFile(f"{file_server.url}/mine.tgz?sig=s3cret/x", md5=hashlib.md5(content).hexdigest())
-    fetch_test_set("wmt14/full", "en-de", file=file, cache=tmp_path)
+    fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path), file)
     assert (tmp_path / "wmt14/full/raw/wmt14_full.mine.tgz").is_file()
     assert [str(path) for path in tmp_path.rglob("*s3cret*")] == []
 
@@ -147,7 +151,7 @@ def test_a_signed_address_leaves_no_trace_in_the_cache(file_server, tmp_path):
 def test_sides_of_unequal_length_are_refused(file_server, tmp_path):
     file_server.files["mine.tgz"] = packed(REFERENCE[:2])
     with pytest.raises(DataError, match=r"\[2, 3\] lines"):
-        fetch_test_set("wmt14/full", "en-de", file=RemoteFile(f"{file_server.url}/mine.tgz"), cache=tmp_path)
+        fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path), RemoteFile(f"{file_server.url}/mine.tgz"))
 
 
 def test_a_missing_side_is_no_crash(file_server, tmp_path):
@@ -156,14 +160,14 @@ def test_a_missing_side_is_no_crash(file_server, tmp_path):
         pass
     file_server.files["mine.tgz"] = stream.getvalue()
     with pytest.raises(DataError, match="sacreBLEU cannot read"):
-        fetch_test_set("wmt14/full", "en-de", file=RemoteFile(f"{file_server.url}/mine.tgz"), cache=tmp_path)
+        fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path), RemoteFile(f"{file_server.url}/mine.tgz"))
 
 
 def test_unknown_names_and_languages(tmp_path):
     with pytest.raises(DataError, match="did you mean 'wmt14/full'"):
-        fetch_test_set("wmt14/ful", "en-de", cache=tmp_path)
+        fetch_test_set("wmt14/ful", "en-de", Fetcher(tmp_path))
     with pytest.raises(DataError, match=r"no 'en-xx'; it has .*en-de"):
-        fetch_test_set("wmt14/full", "en-xx", cache=tmp_path)
+        fetch_test_set("wmt14/full", "en-xx", Fetcher(tmp_path))
 
 
 def test_the_two_newstest2014_are_told_apart():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora import tmx
-from nmt.corpora.pair_file import PairFile
+from nmt.corpora import formats, tmx
+from nmt.corpora.formats import CorpusFile, ParallelText
 from nmt.errors import DataError, NmtError
 from nmt.text import MAX_LINE_BYTES
 from tests.growth import assert_linear
@@ -36,7 +36,7 @@ def memory(tmp_path):
     def read_document(content, languages=("en", "de"), name="memory.tmx"):
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return [pair and pair[:2] for pair in tmx.read(PairFile(path, str(path), *languages))]
+        return [pair and pair[:2] for pair in tmx.read(ParallelText([CorpusFile(path, str(path))], *languages))]
 
     return read_document
 
@@ -213,10 +213,10 @@ MANY = "has more than 100,000 elements in a segment, or more than 10,000 differe
 def test_memory_is_bounded(tmp_path, monkeypatch, begin, repeated, message):
     """An endless file stops with an error, or takes no more memory the longer it is."""
     endless = Endless(begin, repeated)
-    monkeypatch.setattr(tmx, "open_bytes", lambda path: endless)
+    monkeypatch.setattr(formats, "open_bytes", lambda path: endless)
     before = anonymous_memory()
     with pytest.raises(DataError, match=rf"endless\.tmx.*{message}"):
-        list(tmx.read(PairFile(tmp_path, "endless.tmx", "en", "de")))
+        list(tmx.read(ParallelText([CorpusFile(tmp_path, "endless.tmx")], "en", "de")))
     assert endless.peak - before < 64 << 20
 
 
@@ -285,7 +285,7 @@ TEXT = st.text(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_pairs_survive(memory, monkeypatch, pairs, block, encoding):
     """In any encoding, whatever blocks the file comes in."""
-    monkeypatch.setattr(tmx, "open_bytes", lambda path: InBlocks(path.read_bytes(), block))
+    monkeypatch.setattr(formats, "open_bytes", lambda path: InBlocks(path.read_bytes(), block))
     units = [unit(("en-GB", escape(source)), ("de", escape(target))) for source, target in pairs]
     found = memory(document(*units, declared="").encode(encoding))
     assert found == [(source.strip(" "), target.strip(" ")) for source, target in pairs]

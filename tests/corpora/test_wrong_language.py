@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nmt.corpora.chunks import EvaluationSentences
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
+from nmt.corpora.filter_statistics import FilterStatistics
 from nmt.corpora.filters import FILTERS, Filters, filter_changes
-from nmt.corpora.findings import Findings
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, with_filters
 from nmt.corpora.schema import Normalisation
@@ -187,9 +187,9 @@ def test_workers_find_the_same_as_one_process(tmp_path):
     rules = Rules("en", "de", Filters(language_id=0.8, dedup=False), Normalisation())
     kept = {}
     for workers in (1, 2):
-        findings = Findings(filter_names(rules.filters, held_out=False))
-        chunks = distinct([pairs], rules, findings, scratch=tmp_path / str(workers), workers=workers)
-        chunks = unleaked(chunks, rules, EvaluationSentences(), findings)
-        kept[workers] = [pair for chunk in chunks for pair in chunk.pairs], findings.totals()
+        statistics = FilterStatistics(filter_names(rules.filters, held_out=False))
+        chunks = distinct([(0, pairs)], rules, statistics, scratch=tmp_path / str(workers), workers=workers)
+        chunks = unleaked(chunks, rules, EvaluationSentences(), statistics)
+        kept[workers] = [pair for chunk in chunks for pair in chunk.pairs], statistics.totals()
     assert kept[1] == kept[2]
     assert kept[1][1]["language_id"] == sum(n % 3 == 0 or n % 5 == 0 for n in range(50_000))

@@ -29,18 +29,20 @@ from nmt.convert.given import NOTHING_GIVEN
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
-from nmt.corpora import sources
 from nmt.corpora.archive import unpack
-from nmt.corpora.own_text import format_by_name
-from nmt.corpora.pair_file import PairFile
+from nmt.corpora.download import Fetcher
+from nmt.corpora.formats import CorpusFile, ParallelText
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
+from nmt.corpora.schema import Text
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
+from nmt.corpora.user_corpora import format_by_name
 from nmt.data.data_set import DATA_SET
 from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
+from nmt.errors import DataError, DownloadError
 from nmt.evaluation.metrics import make_metric, score
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 from nmt.model.transformer import Transformer
@@ -382,10 +384,12 @@ def _write_ted(folder: Path) -> None:
 
 def _read_ted(folder: Path) -> None:
     refused = []
+    files = {side: str(folder / f"talks.{side}") for side in ("en", "de")}
+    text = ParallelText([CorpusFile(Path(path), path, is_fetched=True) for path in files.values()], "en", "de")
     for form in ("ted-tags", "ted-segments"):
         try:
-            list(sources._read(folder / "talks.en", folder / "talks.de", form, "error"))  # type: ignore[arg-type]
-        except sources.DataError as error:
+            list(Text.model_validate({"kind": "text", "format": form, "files": files}).read(text))
+        except (DataError, DownloadError) as error:
             refused.append(error)
     if refused:
         raise refused[0]
@@ -403,8 +407,8 @@ def _read_pair_file(folder: Path, *, name: str) -> None:
     """As `nmt prepare-data --train NAME` does."""
     path, form = folder / name, format_by_name(name)
     assert form is not None
-    file = PairFile(path, str(path), "en", "de", header=form == "tsv", scored=form == "tsv")
-    for pair in sources.PAIR_READERS[form](file):
+    corpus = Text.model_validate({"kind": "text", "files": str(path), "format": form, "header": form == "tsv"})
+    for pair in corpus.read(ParallelText([CorpusFile(path, str(path))], "en", "de", scored=form == "tsv")):
         assert pair is None or "\n" not in pair.source + pair.target
 
 
@@ -479,7 +483,7 @@ class _TestSet:
         raw = folder / "cache" / self.name / "raw"
         raw.mkdir(parents=True)
         (raw / DATASETS[self.name]._get_tarball_filename(remote.url)).write_bytes(_tar(members, "w"))
-        fetch_test_set(self.name, "en-de", file=remote, cache=folder / "cache", offline=True)
+        fetch_test_set(self.name, "en-de", Fetcher(folder / "cache", offline=True), remote)
 
 
 _SGML = """<srcset setid="x" srclang="any">

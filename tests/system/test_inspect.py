@@ -357,7 +357,7 @@ def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_pa
     nmt("prepare-data", "filed", "--train", "own.tsv", *options, cwd=tmp_path)
     nmt("prepare-data", "piped", "--train", "-", *options, cwd=tmp_path, text=text)
     script = nmt("inspect", "--reproduce", "data/filed", cwd=tmp_path).stdout
-    assert f"file: {tmp_path / 'own.tsv'}" in script
+    assert f"files: {tmp_path / 'own.tsv'}" in script
     with nmt_for_scripts(tmp_path) as program:
         environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
         subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True)

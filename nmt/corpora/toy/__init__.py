@@ -8,10 +8,9 @@ nicht and kein, numerals. Each English sentence has exactly one German one, so a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from nmt.corpora.toy.grammar import SentenceGenerator
-
-Pair = tuple[str, str]
 
 TRAIN_PAIRS = 30_000
 VALID_PAIRS = 500
@@ -19,18 +18,23 @@ TEST_PAIRS = 500
 
 
 @dataclass(frozen=True)
-class ToyCorpus:
+class ToySplits:
     """English and German sentences, no sentence twice in either language."""
 
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[Pair]
+    train: list[tuple[str, str]]
+    valid: list[tuple[str, str]]
+    test: list[tuple[str, str]]
 
 
-def generate(seed: int = 1, *, train: int = TRAIN_PAIRS, valid: int = VALID_PAIRS, test: int = TEST_PAIRS) -> ToyCorpus:
+def source_files() -> list[Path]:
+    """The files that the text is made from: the grammar and the tables of words."""
+    return sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".py", ".tsv"))
+
+
+def generate(seed: int = 1, *, train: int = TRAIN_PAIRS, valid: int = VALID_PAIRS, test: int = TEST_PAIRS) -> ToySplits:
     """Draw a corpus; the same seed and sizes give the same corpus."""
     generator = SentenceGenerator(seed)
-    pairs: list[Pair] = []
+    pairs: list[tuple[str, str]] = []
     seen: set[str] = set()
     while len(pairs) < valid + test + train:
         english, german = generator.sentence()
@@ -38,4 +42,4 @@ def generate(seed: int = 1, *, train: int = TRAIN_PAIRS, valid: int = VALID_PAIR
         if english not in seen and german not in seen:
             seen.update((english, german))
             pairs.append((english, german))
-    return ToyCorpus(pairs[valid + test :], pairs[:valid], pairs[valid : valid + test])
+    return ToySplits(pairs[valid + test :], pairs[:valid], pairs[valid : valid + test])

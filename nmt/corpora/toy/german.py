@@ -5,44 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.corpora.toy.lexicon import Adjective, Noun
+from nmt.corpora.toy.lexicon import Adjective, Noun, table
 
 Case = Literal["nominative", "accusative", "dative"]
 
-# Columns: masculine, feminine, neuter, plural.
-_COLUMN = {"m": 0, "f": 1, "n": 2, "plural": 3}
-
-_DEFINITE: dict[Case, tuple[str, ...]] = {
-    "nominative": ("der", "die", "das", "die"),
-    "accusative": ("den", "die", "das", "die"),
-    "dative": ("dem", "der", "dem", "den"),
-}
-# dieser, diese, dieses
-_DEMONSTRATIVE_ENDING: dict[Case, tuple[str, ...]] = {
-    "nominative": ("er", "e", "es", "e"),
-    "accusative": ("en", "e", "es", "e"),
-    "dative": ("em", "er", "em", "en"),
-}
-# ein, kein, mein, unser
-_EIN_ENDING: dict[Case, tuple[str, ...]] = {
-    "nominative": ("", "e", "", "e"),
-    "accusative": ("en", "e", "", "e"),
-    "dative": ("em", "er", "em", "en"),
-}
-# After der and dieser, which show the case themselves.
-_WEAK: dict[Case, tuple[str, ...]] = {
-    "nominative": ("e", "e", "e", "en"),
-    "accusative": ("en", "e", "e", "en"),
-    "dative": ("en", "en", "en", "en"),
-}
-# After ein and its like, which show it only in part.
-_MIXED: dict[Case, tuple[str, ...]] = {
-    "nominative": ("er", "e", "es", "en"),
-    "accusative": ("en", "e", "es", "en"),
-    "dative": ("en", "en", "en", "en"),
-}
-# After a numeral, which shows nothing; in the plural alone.
-_STRONG_PLURAL: dict[Case, str] = {"nominative": "e", "accusative": "e", "dative": "en"}
+# By declension, word (article or adjective) and case: the endings by gender, and that of the plural. The definite
+# article has no stem. After it and after dieser, which show the case themselves, adjectives are weak; after ein and its
+# like, which show it only in part, mixed; after a numeral, which shows nothing, strong.
+_ENDINGS = {(row["declension"], row["word"], row["case"]): row for row in table("endings")}
 
 
 @dataclass(frozen=True)
@@ -52,6 +22,7 @@ class Determiner:
     english: str
     english_plural: str
     german: str
+    """Its stem."""
     declension: Literal["definite", "demonstrative", "ein", "numeral"]
 
     @property
@@ -60,7 +31,7 @@ class Determiner:
         return self.german == "ein"
 
 
-THE = Determiner("the", "the", "der", "definite")
+THE = Determiner("the", "the", "", "definite")
 THIS = Determiner("this", "these", "dies", "demonstrative")
 A = Determiner("a", "", "ein", "ein")
 NO = Determiner("a", "", "kein", "ein")
@@ -74,33 +45,12 @@ POSSESSIVES = [
 
 def noun_phrase(determiner: Determiner, adjective: Adjective | None, noun: Noun, *, plural: bool, case: Case) -> str:
     """Determiner, adjective and noun, agreeing in gender, number and case."""
-    column = _COLUMN["plural" if plural else noun.gender]
-    words = [_article(determiner, case, column)]
+    column = "plural" if plural else noun.gender
+    article, ending = (_ENDINGS[determiner.declension, word, case][column] for word in ("article", "adjective"))
+    words = [determiner.german + article]
     if adjective is not None:
-        words.append(adjective.stem + _adjective_ending(determiner, case, column))
+        words.append(adjective.stem + ending)
     return " ".join([*words, declined(noun, plural=plural, case=case)])
-
-
-def _article(determiner: Determiner, case: Case, column: int) -> str:
-    match determiner.declension:
-        case "definite":
-            return _DEFINITE[case][column]
-        case "demonstrative":
-            return determiner.german + _DEMONSTRATIVE_ENDING[case][column]
-        case "ein":
-            return determiner.german + _EIN_ENDING[case][column]
-        case "numeral":
-            return determiner.german
-
-
-def _adjective_ending(determiner: Determiner, case: Case, column: int) -> str:
-    match determiner.declension:
-        case "definite" | "demonstrative":
-            return _WEAK[case][column]
-        case "ein":
-            return _MIXED[case][column]
-        case "numeral":
-            return _STRONG_PLURAL[case]
 
 
 def declined(noun: Noun, *, plural: bool, case: Case) -> str:

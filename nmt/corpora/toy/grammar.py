@@ -20,7 +20,7 @@ from nmt.corpora.toy.lexicon import (
     NUMERALS,
     PLACES,
     REASONS,
-    SAYING,
+    SAYINGS,
     TIMES,
     VERBS,
     Adjective,
@@ -247,9 +247,9 @@ class SentenceGenerator:
 
     def _saying(self) -> tuple[str, str]:
         speaker, clause = self._subject(frozenset({"person"})), self._short_clause()
-        (plain, third), (first, german_third, plural) = self._random.choice(SAYING)
-        says = third if speaker.person == "third" else plain
-        sagt = {"first": first, "third": german_third, "plural": plural}[speaker.person]
+        saying = self._random.choice(SAYINGS)
+        says = saying.english_third if speaker.person == "third" else saying.english
+        sagt = {"first": saying.first, "third": saying.third, "plural": saying.german}[speaker.person]
         english = [speaker.english(is_subject=True), says, "that", *clause.english()]
         german = [speaker.german("nominative"), sagt, ",", "dass", *clause.german("subordinate")]
         return _written(english), _written(german)

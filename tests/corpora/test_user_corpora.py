@@ -5,17 +5,18 @@ import hashlib
 import io
 import os
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from nmt.corpora.local import take_local_text
-from nmt.corpora.own_text import own_corpora, paired
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
+from nmt.corpora.sources import Sources
+from nmt.corpora.user_corpora import paired, user_corpora
 from nmt.data.manifest import read_manifest
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, DownloadError
 
 ROWS = [(f"a dog number {n} runs", f"ein Hund Nummer {n} läuft", n / 100) for n in range(100)]
 SCORED = "".join(f"{source}\t{target}\t{score}\n" for source, target, score in ROWS).encode()
@@ -36,21 +37,21 @@ def here(tmp_path, monkeypatch):
 
 
 def kinds(text, **layout):
-    return [
-        (corpus["kind"], corpus.get("format"), Path(corpus.get("prefix") or corpus["file"]).name)
-        for corpus in own_corpora(text, ("en", "de"), **layout)
-    ]
+    return [(corpus.get("format"), Path(corpus["files"]).name) for corpus in user_corpora(text, ("en", "de"), **layout)]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("corpus/news", ("local", None, "news")),
-        ("corpus/news.v7", ("local", None, "news.v7")),
-        ("corpus/crawl.tsv", ("pair-file", "tsv", "crawl.tsv")),
-        ("corpus/CRAWL.TSV.gz", ("pair-file", "tsv", "CRAWL.TSV.gz")),
-        ("crawl.tsv.zst", ("pair-file", "tsv", "crawl.tsv.zst")),
-        ("-", ("pair-file", "tsv", "-")),
+        ("corpus/news", (None, "news")),
+        ("corpus/news.v7", (None, "news.v7")),
+        ("corpus/crawl.tsv", ("tsv", "crawl.tsv")),
+        ("corpus/CRAWL.TSV.gz", ("tsv", "CRAWL.TSV.gz")),
+        ("crawl.tsv.zst", ("tsv", "crawl.tsv.zst")),
+        ("-", ("tsv", "-")),
+        ("https://host/x/CRAWL.tsv.xz?sig=a/b.zip", ("tsv", "CRAWL.tsv.xz?sig=a/b.zip".rpartition("/")[2])),
+        ("http://host/de-en.txt.zip", ("opus-zip", "de-en.txt.zip")),
+        ("http://host/memory.tmx", ("tmx", "memory.tmx")),
     ],
 )
 def test_a_name_says_what_it_is(here, text, expected):
@@ -60,9 +61,9 @@ def test_a_name_says_what_it_is(here, text, expected):
 def test_what_was_a_prefix_stays_one(here):
     for language in ("en", "de.gz"):
         (here / f"odd.tsv.{language}").touch()
-    assert kinds("odd.tsv") == [("local", None, "odd.tsv")]
+    assert kinds("odd.tsv") == [(None, "odd.tsv")]
     (here / "odd.tsv").touch()
-    assert kinds("odd.tsv") == [("pair-file", "tsv", "odd.tsv")]
+    assert kinds("odd.tsv") == [("tsv", "odd.tsv")]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,8 @@ def test_what_was_a_prefix_stays_one(here):
         (["a.en.gz", "b.txt", "b.txt", "a.de"], [("a.en.gz", "b.txt"), ("b.txt", "a.de")]),
         (["a", "a.en", "a.de", "t.tsv", "b.txt"], ["a", ("a.en", "a.de"), "t.tsv", "b.txt"]),
         (["a.en", "t.tsv", "a.de"], ["a.en", "t.tsv", "a.de"]),
+        (["http://h/a.de", "http://h/a.en.gz?x=1"], [("http://h/a.en.gz?x=1", "http://h/a.de")]),
+        (["http://h/a", "a.de", "http://h/t.tsv"], [("http://h/a", "a.de"), "http://h/t.tsv"]),
         ([("a.de", "a.en"), "a.en", "missing.de"], [("a.de", "a.en"), "a.en", "missing.de"]),
     ],
 )
@@ -98,17 +101,17 @@ def test_two_files_are_prepared_as_one_prefix(here):
 
 def test_a_pipe_is_tab_separated(here):
     os.mkfifo(here / "pipe")
-    assert own_corpora("pipe", ("en", "de")) == [
-        {"kind": "pair-file", "file": str(here / "pipe"), "format": "tsv", "columns": ["source", "target"],
+    assert user_corpora("pipe", ("en", "de")) == [
+        {"kind": "text", "files": str(here / "pipe"), "format": "tsv", "columns": ["source", "target"],
          "header": False}
     ]  # fmt: skip
 
 
 def names_of(text, languages=("en", "de")):
     told = []
-    corpora = own_corpora(text, languages, notify=told.append)
+    corpora = user_corpora(text, languages, notify=told.append)
     assert told[0].startswith(f"{text}: reads ")
-    names = [Path(corpus.get("prefix") or corpus["file"]).name for corpus in corpora]
+    names = [Path(corpus["files"]).name for corpus in corpora]
     assert told[0].removeprefix(f"{text}: reads ").split(", ") == names
     return names
 
@@ -137,7 +140,7 @@ def test_a_folder_is_all_its_parallel_files_in_the_order_of_names(corpora):
 def test_a_folder_of_the_name_of_a_prefix_is_meant_with_a_slash(corpora):
     for language in ("en", "de"):
         corpora.with_name(f"corpora.{language}").touch()
-    assert kinds("corpora") == [("local", None, "corpora")]
+    assert kinds("corpora") == [(None, "corpora")]
     assert len(names_of("corpora/")) == 5
 
 
@@ -148,7 +151,7 @@ def test_a_file_and_its_compressed_copy_are_read_once(here):
     assert names_of("corpora") == ["a.tsv"]
     (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tc\n"))
     with pytest.raises(DataError, match=r"a\.tsv and .*a\.tsv\.gz hold different text.* or name the right one"):
-        own_corpora("corpora", ("en", "de"))
+        user_corpora("corpora", ("en", "de"))
 
 
 @pytest.mark.parametrize(
@@ -263,6 +266,18 @@ def test_an_error_names_standard_input_and_not_its_copy(here, monkeypatch):
         prepare(recipe(train=["-"]), here / "out")
 
 
+def test_standard_input_may_hold_one_side_or_another_format(here, monkeypatch):
+    (here / "x.de").write_bytes(SIDES["de"])
+    Stdin(monkeypatch, SIDES["en"])
+    manifest = prepare(recipe(train=[("-", "x.de")]), here / "out").manifest
+    assert (manifest.corpora[0].name, manifest.corpora[0].pairs) == ("standard input+x.de", 100)
+    values = recipe(train=["x"]).model_dump(mode="json") | {
+        "train": [{"kind": "text", "files": "-", "format": "opus-zip"}]
+    }
+    Stdin(monkeypatch, SERVED["de-en.txt.zip"])
+    assert prepare(parse_recipe(values, name="own"), here / "zip").manifest.corpora[0].pairs == 100
+
+
 def test_standard_input_is_given_once():
     with pytest.raises(ConfigError, match=r"standard input \(-\) can be read only once"):
         recipe(train=["-"], valid=["-"])
@@ -286,7 +301,7 @@ def test_a_minimum_score_needs_a_file_that_can_have_scores():
 def test_a_file_that_is_none_is_named(here, name, message):
     (here / "folder.tsv").mkdir()
     values = recipe(train=["x"]).model_dump(mode="json")
-    values["train"] = [{"kind": "pair-file", "file": str(here / name), "format": "tsv"}]
+    values["train"] = [{"kind": "text", "files": str(here / name), "format": "tsv"}]
     with pytest.raises(DataError, match=rf"{name}: {message}"):
         prepare(parse_recipe(values, name="own"), here / "out")
 
@@ -294,18 +309,129 @@ def test_a_file_that_is_none_is_named(here, name, message):
 def test_a_recipe_finds_a_file_beside_it(here):
     (here / "deep").mkdir()
     (here / "deep" / "mine.yaml").write_text(
-        """{name: mine, source_lang: en, target_lang: de, train: [{kind: pair-file, file: a.tsv, format: tsv}],
-            valid: [{kind: pair-file, file: "-", format: tsv}], test: [{kind: held-out}]}"""
+        """{name: mine, source_lang: en, target_lang: de, downloads: {d: {url: "http://h/d.zip"}},
+            train: [{kind: text, files: a.tsv, format: tsv}, {kind: text, files: b}, {kind: text, files: d!c}],
+            valid: [{kind: text, files: "-", format: tsv}],
+            test: [{kind: text, files: {en: d/e, de: ./d}}, {kind: text, files: "http://h/e.tmx", format: tmx}]}"""
     )
     loaded = load_recipe("deep/mine.yaml")
-    assert [loaded.train[0].file, loaded.valid[0].file] == [str(here / "deep" / "a.tsv"), "-"]
+    deep = here / "deep"
+    assert [corpus.files for corpus in loaded.train] == [str(deep / "a.tsv"), str(deep / "b"), "d!c"]
+    assert loaded.valid[0].files == "-"
+    assert [corpus.files for corpus in loaded.test] == [
+        {"en": str(deep / "d" / "e"), "de": str(deep / "d")}, "http://h/e.tmx"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("word", ["x" * 250, "x" * 254, "x" * 300, "x" * 300 + ".tsv", "x" * 5000])
 def test_a_name_that_no_file_can_have_is_a_missing_file(word, tmp_path):
     recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[word])
     with pytest.raises(DataError, match=r"there is no|does not exist"):
-        take_local_text(recipe, tmp_path)
+        Sources(recipe, tmp_path)
     recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[(word, word)])
     with pytest.raises(DataError, match="does not exist"):
-        take_local_text(recipe, tmp_path)
+        Sources(recipe, tmp_path)
+
+
+def zipped(members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+SIDES = {language: "".join(f"{row[n]}\n" for row in ROWS).encode() for n, language in enumerate(("en", "de"))}
+UNITS = "".join(
+    f'<tu><tuv xml:lang="en"><seg>{row[0]}</seg></tuv><tuv xml:lang="de"><seg>{row[1]}</seg></tuv></tu>' for row in ROWS
+)
+SERVED = {
+    "crawl.tsv.gz": gzip.compress(SCORED),
+    "memory.tmx": f"<tmx><body>{UNITS}</body></tmx>".encode(),
+    "de-en.txt.zip": zipped({f"x.de-en.{language}": content for language, content in SIDES.items()}),
+    "x.en.gz": gzip.compress(SIDES["en"]),
+    "x.de": SIDES["de"],
+}
+
+
+@pytest.mark.parametrize("names", [["crawl.tsv.gz"], ["memory.tmx"], ["de-en.txt.zip"], ["x.de", "x.en.gz"]])
+def test_text_on_the_web_is_fetched_once_recorded_and_pinned(here, file_server, names):
+    file_server.files |= {f"{name}?sig=s3cret": content for name, content in SERVED.items()}
+    mine = recipe(train=[f"{file_server.url}/{name}?sig=s3cret" for name in names])
+    told = []
+    manifest = prepare(mine, here / "out", cache=here / "cache", notify=told.append).manifest
+    for name in ("en", "de"):
+        found = [line for split in ("train", "valid", "test") for line in lines(here / "out" / f"{split}.{name}")]
+        assert sorted(found) == sorted(SIDES[name].decode().splitlines())
+    assert {record.url: record.sha256 for record in manifest.sources} == {
+        f"{file_server.url}/{name}": hashlib.sha256(SERVED[name]).hexdigest() for name in names
+    }
+    assert {record.file for record in manifest.sources} == set(names)
+    assert manifest.corpora[0].name == "+".join(sorted(names, reverse=True))
+    assert "s3cret" not in (here / "out" / "manifest.json").read_text() + "".join(told)
+    assert not prepare(mine, here / "out", cache=here / "cache").changed
+    assert len(file_server.requests) == len(names)
+    assert prepare(mine, here / "out", cache=here / "cache", offline=True, force=True).changed
+
+    file_server.files = {name: content + b"changed" for name, content in file_server.files.items()}
+    for path in (here / "cache").rglob(names[0]):
+        path.unlink()
+    with pytest.raises(DownloadError, match="but that of the first download was"):
+        prepare(mine, here / "out", cache=here / "cache", force=True)
+
+
+def test_one_side_may_lie_on_the_web(here, file_server):
+    file_server.files["x.en.gz"] = SERVED["x.en.gz"]
+    (here / "x.de").write_bytes(SIDES["de"])
+    manifest = prepare(recipe(train=[(f"{file_server.url}/x.en.gz", "x.de")]), here / "out", cache=here / "c").manifest
+    assert manifest.corpora[0].pairs == 100
+    assert [record.url for record in manifest.sources] == [f"{file_server.url}/x.en.gz", None]
+
+
+def test_text_on_the_web_that_unpacks_to_far_too_much_is_refused(here, file_server, monkeypatch):
+    monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 100_000)
+    file_server.files["x.tsv.gz"] = gzip.compress(b"a\tb\n" * 100_000)
+    with pytest.raises(DownloadError, match=r"x\.tsv\.gz: unpacks to more than"):
+        prepare(recipe(train=[f"{file_server.url}/x.tsv.gz"]), here / "out", cache=here / "cache")
+    (here / "x.tsv.gz").write_bytes(file_server.files["x.tsv.gz"])  # the user's own is trusted
+    with pytest.raises(DataError, match="none of 100,000 train pairs"):
+        prepare(recipe(train=["x.tsv.gz"], valid=["x.tsv.gz"], test=["x.tsv.gz"]), here / "own")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("http://me:s3cret@h/a.en?sig=s3cret", r"^http://h/a\.en: holds one side, by its name\. Give the addresses"),
+        ("https://h/", r"https://h/: the address does not end in the name of a file"),
+        ("http:///a.tsv", "the address has no valid host"),
+        ("ftp://me:s3cret@h/a.tsv?sig=s3cret", "^ftp://h/a.tsv: the address must begin with http:// or https://"),
+        (("a.en", "s3://me:s3cret@h/a.de"), "^s3://h/a.de: the address must begin with"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_named_without_its_secrets(word, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        recipe(train=[word])
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("files", [{"en": "f", "de": "g"}, "f"])
+def test_a_missing_file_may_be_meant_as_a_download(here, files):
+    values = recipe(train=["x"]).model_dump(mode="json")
+    values |= {"train": [{"kind": "text", "files": files}]}
+    values |= {"downloads": {key: {"url": f"http://h/{key}"} for key in ("d", "e")}}
+    with pytest.raises(DataError, match=r"It is no key of downloads either \(d, e\)\."):
+        prepare(parse_recipe(values, name="own"), here / "out")
+
+
+def test_members_of_downloads_are_read_in_every_format(here, file_server):
+    members = {"a/crawl.tsv": SCORED, "m.tmx": SERVED["memory.tmx"], "in.zip": SERVED["de-en.txt.zip"]}
+    file_server.files["all.zip"] = zipped(members | {f"x.{code}": content for code, content in SIDES.items()})
+    forms = {"a/crawl.tsv": "tsv", "m.tmx": "tmx", "in.zip": "opus-zip", "x": "plain"}
+    values = recipe(train=["x"]).model_dump(mode="json")
+    values["downloads"] = {"all": {"url": f"{file_server.url}/all.zip"}}
+    values["train"] = [{"kind": "text", "files": f"all!{name}", "format": form} for name, form in forms.items()]
+    manifest = prepare(parse_recipe(values, name="own"), here / "out", cache=here / "cache").manifest
+    assert [(record.name, record.pairs) for record in manifest.corpora] == [
+        ("crawl.tsv", 100), ("m.tmx", 100), ("in.zip", 100), ("x", 100)
+    ]  # fmt: skip
+    assert len(manifest.sources) == len(file_server.requests) == 1

@@ -1,4 +1,7 @@
-"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input."""
+"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input.
+
+A file may lie on the web.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.corpora.local import kind_of, the_one
-from nmt.corpora.schema import SOURCE, TARGET, PairFormat
-from nmt.errors import DataError
+from nmt.addresses import check_address, file_name, is_address, public_address
+from nmt.corpora.formats import listed
+from nmt.corpora.locations import kind_of, the_one
+from nmt.corpora.schema import Format
+from nmt.corpora.tab_separated import SOURCE, TARGET
+from nmt.errors import ConfigError, DataError
 from nmt.languages import fitting, language_of_name
 from nmt.text import ARCHIVES, STDIN
 
-OwnText = str | tuple[str, str]
+UserText = str | tuple[str, str]
 """A word: a prefix that two files share, a file with both sides, a folder, ``-``. Or source file and target file."""
-_ENDINGS: dict[str, PairFormat] = {".tsv": "tsv", ".zip": "opus-zip", ".tmx": "tmx"}
-_MOST_SHOWN = 20
+_ENDINGS: dict[str, Format] = {".tsv": "tsv", ".zip": "opus-zip", ".tmx": "tmx"}
 
 
-def own_corpora(
-    text: OwnText,
+def user_corpora(
+    text: UserText,
     languages: tuple[str, str],
     *,
     columns: Sequence[str] | None = None,
@@ -36,15 +41,23 @@ def own_corpora(
         notify: called with the files that are read of a folder.
 
     Raises:
+        ConfigError: an address is invalid, or its file holds one side alone.
         DataError: a folder holds no parallel text, or a file and a compressed file of the same name that differ.
     """
+    for word in (text,) if isinstance(text, str) else text:
+        _name(word)
     table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
     if not isinstance(text, str):
-        return [{"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
+        return [{"kind": "text", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
     if text == STDIN or kind_of(text) == "other":
         return [_pair_file(text, "tsv", table)]
     form = format_by_name(text)
-    if form is not None and (kind_of(text) == "file" or not _is_prefix(text, languages)):
+    if is_address(text) and form is None:
+        raise ConfigError(
+            f"{public_address(text)}: holds one side, by its name. Give the addresses of source and target one after "
+            "the other; the name of a file with both sides ends in .tsv, .tmx or .zip."
+        )
+    if form is not None and (is_address(text) or kind_of(text) == "file" or not _is_prefix(text, languages)):
         return [_pair_file(text, form, table)]
     if kind_of(text) == "folder" and (text.endswith("/") or not _is_prefix(text, languages)):
         corpora = _in_folder(Path(text), languages, table)
@@ -53,16 +66,16 @@ def own_corpora(
     return [_prefix(text)]
 
 
-def paired(texts: Iterable[OwnText], languages: tuple[str, str]) -> list[OwnText]:
+def paired(texts: Iterable[UserText], languages: tuple[str, str]) -> list[UserText]:
     """A user's words, with two plain files in succession as source and target file.
 
     The names of the files may say that the target comes first.
     """
-    found: list[OwnText] = []
+    found: list[UserText] = []
     for text in texts:
         last = found[-1] if found else None
         if isinstance(text, str) and isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
-            codes = [language_of_name(Path(word)) for word in (last, text)]
+            codes = [language_of_name(Path(_name(word))) for word in (last, text)]
             # The names of pt and pt-BR fit both ways.
             found[-1] = (text, last) if _fit(codes, languages[::-1]) and not _fit(codes, languages) else (last, text)
         else:
@@ -70,10 +83,25 @@ def paired(texts: Iterable[OwnText], languages: tuple[str, str]) -> list[OwnText
     return found
 
 
-def format_by_name(name: str) -> PairFormat | None:
+def format_by_name(name: str) -> Format | None:
     """The format of a file that holds both sides, by its name, compressed or not; None if the name tells nothing."""
-    plain = _without_compression(name).lower()
+    plain = _without_compression(_name(name)).lower()
     return next((form for ending, form in _ENDINGS.items() if plain.endswith(ending)), None)
+
+
+def _name(text: str) -> str:
+    """A word as the name of a file.
+
+    Raises:
+        ConfigError: it is an address, but not one of a file on the web.
+    """
+    if "://" not in text:
+        return text
+    try:
+        check_address(text)
+    except ValueError as error:
+        raise ConfigError(f"{public_address(text)}: the address {error}.") from None
+    return file_name(text)
 
 
 def _without_compression(name: str) -> str:
@@ -88,7 +116,8 @@ def _fit(codes: Iterable[str], languages: tuple[str, str]) -> bool:
 
 def _is_side(text: str, languages: tuple[str, str]) -> bool:
     """Whether a word is a file that holds one side."""
-    return kind_of(text) == "file" and format_by_name(text) is None and not _is_prefix(text, languages)
+    is_file = is_address(text) or kind_of(text) == "file"
+    return is_file and format_by_name(text) is None and not _is_prefix(text, languages)
 
 
 def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -116,22 +145,19 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
         assert form is not None
         found.append((path.name, _pair_file(str(path), form, table)))
     if not found:
-        more = len(names) - _MOST_SHOWN
-        shown = ", ".join(names[:_MOST_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
         raise DataError(
             f"{folder}: has no parallel text for {languages[0]} and {languages[1]}, such as NAME.{languages[0]} with "
-            f"NAME.{languages[1]}, NAME.tsv, NAME.tmx or a zip from OPUS. It holds {shown or 'no file'}."
+            f"NAME.{languages[1]}, NAME.tsv, NAME.tmx or a zip from OPUS. It holds {listed(names) or 'no file'}."
         )
     return dict(sorted(found, key=lambda corpus: corpus[0]))
 
 
 def _prefix(text: str) -> dict[str, Any]:
-    return {"kind": "local", "prefix": str(Path(text).resolve())}
+    return {"kind": "text", "files": str(Path(text).resolve())}
 
 
-def _pair_file(file: str, form: PairFormat, table: Mapping[str, Any]) -> dict[str, Any]:
-    path = file if file == STDIN else _absolute(file)
-    return {"kind": "pair-file", "file": path, "format": form, **(table if form == "tsv" else {})}
+def _pair_file(file: str, form: Format, table: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": "text", "files": _absolute(file), "format": form, **(table if form == "tsv" else {})}
 
 
 def _is_prefix(text: str, languages: tuple[str, str]) -> bool:
@@ -142,6 +168,8 @@ def _is_prefix(text: str, languages: tuple[str, str]) -> bool:
 
 
 def _absolute(file: str) -> str:
-    """A file's absolute path. A pipe (``/dev/fd/63``) is not resolved: its link leads to no path."""
+    """A file's absolute path, or its address. A pipe (``/dev/fd/63``) is not resolved: its link leads to no path."""
+    if file == STDIN or is_address(file):
+        return file
     path = Path(file)
     return str(path.absolute() if kind_of(path) in ("folder", "other") else path.resolve())

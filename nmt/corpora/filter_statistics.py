@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nmt.corpora.pair_file import Pair
+from nmt.corpora.formats import Pair
 from nmt.data.manifest import FilterRecord
 
 SAMPLES = 3
@@ -13,11 +13,11 @@ _SAMPLE_LENGTH = 200
 """Characters of a sample's side."""
 
 
-class Findings:
+class FilterStatistics:
     """Counts and samples of the pairs that each filter dropped or only counted."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Begin without findings.
+        """Begin without statistics.
 
         Args:
             names: of the counts of the filters that are on. Totals have their order, and 0 where nothing is found.
@@ -41,7 +41,7 @@ class Findings:
         kept = self._samples.setdefault((corpus, name), [])
         kept.extend((_cut(source), _cut(target)) for source, target in samples[: SAMPLES - len(kept)])
 
-    def add_all(self, others: Findings) -> None:
+    def add_all(self, others: FilterStatistics) -> None:
         """Count what others have counted."""
         for (corpus, name), count in others._counts.items():
             self.add(corpus, name, count, others._samples[corpus, name])

@@ -1,0 +1,155 @@
+"""Where the text of a corpus lies, as a recipe says it.
+
+A location is a path (a file, plain or compressed, or a pipe), ``-`` for standard input, a web address, a key of the
+recipe's downloads, or ``KEY!MEMBER`` for a member of a downloaded archive.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nmt.addresses import is_address
+from nmt.corpora.transfer import RemoteFile
+from nmt.errors import DataError
+from nmt.input_files import State, state_of
+from nmt.text import ARCHIVES, STDIN, open_bytes
+
+_BLOCK = 1 << 20
+_MEMBER = "!"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that a corpus is read from: the user's own, a pipe, standard input, or a download."""
+
+    name: str
+    """Its name in the manifest; of a download, its name in the cache."""
+    path: Path = Path()
+    """Where it is, unless it is a download."""
+    remote: RemoteFile | None = None
+    """The download."""
+    folder: Path | None = None
+    """Its folder in the cache; named by the address if unset."""
+    shared_folder: Path | None = None
+    """The folder that it has in common with another program, if the user named no cache."""
+
+
+def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "") -> tuple[Input, str]:
+    """The file at a location, and the member of it that is read; empty for the whole file.
+
+    Args:
+        location: as in the recipe.
+        downloads: the recipe's, by key.
+        language: if given, the location is a prefix: the file or member is PREFIX.LANGUAGE; a file may be compressed.
+
+    Raises:
+        DataError: there is no such file, or there are several with different text.
+    """
+    if location == STDIN:
+        return Input(STDIN, Path(STDIN)), ""
+    if is_address(location):
+        remote = RemoteFile(location)
+        return Input(remote.name, remote=remote), ""
+    key, member = key_and_member(location)
+    if key in downloads:
+        return Input(downloads[key].name, remote=downloads[key]), f"{member}.{language}" if language else member
+    nor = f" It is no key of downloads either ({', '.join(downloads)})." if downloads else ""
+    path = _file_of_prefix(location, language, nor) if language else _file(Path(location), nor)
+    return Input(str(path), path), ""
+
+
+def key_and_member(location: str) -> tuple[str, str]:
+    """A location as a key of downloads and the member, which is empty for the whole file."""
+    key, _, member = location.partition(_MEMBER)
+    return (location, "") if "/" in key else (key, member)
+
+
+def is_unknown_download(location: str, downloads: Mapping[str, object]) -> bool:
+    """Whether a location names a member of a download that a recipe does not have."""
+    key, member = key_and_member(location)
+    return bool(member) and key not in downloads
+
+
+def is_path(location: str, downloads: Mapping[str, object]) -> bool:
+    """Whether a location is a path."""
+    return location != STDIN and not is_address(location) and key_and_member(location)[0] not in downloads
+
+
+def kind_of(path: Path | str) -> Literal["", "file", "folder", "other"]:
+    """What a path is, with links followed; empty if nothing is there, or nothing can be, as under a name too long."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") -> Path:
+    """The first of a file and its compressed copies.
+
+    Args:
+        existing: their paths.
+        otherwise: what else to do than remove one.
+
+    Raises:
+        DataError: they hold different text.
+    """
+    if len(existing) > 1 and len({_text_digest(path, state_of(path)) for path in existing}) > 1:
+        raise DataError(
+            f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
+            f"Remove or rename one, {otherwise}."
+        )
+    return existing[0]
+
+
+def _file(path: Path, nor: str) -> Path:
+    kind = kind_of(path)
+    if kind in ("file", "other"):
+        return path
+    found = "is a folder, not a text file" if kind == "folder" else "does not exist"
+    raise DataError(f"{path}: {found}. --train-source, --train-target and the like take the files themselves.{nor}")
+
+
+def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
+    candidates = [Path(f"{prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
+    existing = [path for path in candidates if kind_of(path) == "file"]
+    if not existing:
+        *others, last = ARCHIVES
+        raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(prefix)}{nor}")
+    return the_one(existing, "or name both files (for --train: with --train-source and --train-target)")
+
+
+def _advice(prefix: str) -> str:
+    """What to give instead of a prefix without files."""
+    path = Path(prefix)
+    if prefix.endswith("."):  # The shell completes two file names up to this point.
+        return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
+    plain = path.with_suffix("") if path.suffix in ARCHIVES else path
+    if kind_of(path) == "file" and plain.suffix:
+        stem = str(plain.with_suffix(""))
+        return (
+            f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
+            f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
+            "a file with both sides must end in .tsv, .tmx or .zip."
+        )
+    return (
+        "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de. "
+        "They also take NAME.tsv, NAME.tmx, a zip from OPUS, the web address of one of these, a folder, and - for "
+        "standard input."
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _text_digest(path: Path, state: State) -> str:
+    """sha256 of a file's unpacked text. Its state is part of the cache's key."""
+    digest = hashlib.sha256()
+    with open_bytes(path) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
