@@ -41,8 +41,11 @@ def comparison_page(found: Differences, files: ComparedFiles) -> str:
         figures=list(_figures(found)),
         tables=[_drawn(each) for each in (found.totals.metrics, *tables(found))],
         ngrams=[each for each in found.ngrams.values() if each.rows],
-        sentences=found.sentences,
-        word_diff=word_diff,
+        sentences=[
+            (system, [(each, *word_diff(*each.hypotheses, each.reference)) for each in chosen])
+            for system, chosen in (("A", found.sentences.a), ("B", found.sentences.b))
+            if chosen
+        ],
     )
 
 

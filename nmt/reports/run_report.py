@@ -25,12 +25,11 @@ def run_report(folders: Sequence[Path]) -> str:
     runs = read_runs(folders)
     return REPORT.html(
         f"Training report: {', '.join(run.label for run in runs)}",
-        runs=runs,
         figures=figures(runs),
         charts=curves(runs),
         samples=samples(runs),
+        settings=[(run.label, all_settings(run)) for run in runs],
         differing=differing_settings(runs),
-        all_settings=all_settings,
         data_sets=data_sets(runs),
         events=events(runs),
     )

@@ -6,7 +6,7 @@
   const all = (selector) => [...document.querySelectorAll(selector)].filter((each) => each.checkVisibility());
   const click = (selector) => all(selector)[0].click();
   const point = (element) =>
-    element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true, pointerType: "mouse" }));
+    element.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, pointerType: "mouse" }));
   const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   for (const button of all("fieldset input, fieldset button")) {
     button.click();

@@ -14,6 +14,8 @@ const LONG = 36;
 // A small map is drawn at least this large, and scaled down by the browser, so that all its rows look equally high.
 const SMALLEST_SIDE = 96;
 const SVG = "http://www.w3.org/2000/svg";
+// Down and right.
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 const find = (selector, parent = document) => parent.querySelector(selector);
 const all = (selector, parent = document) => [...parent.querySelectorAll(selector)];
@@ -32,13 +34,12 @@ const switches = all(".attention-choice input");
 const exploring = find(".exploring");
 choiceOfSentence?.addEventListener("change", showSentence);
 for (const each of switches) each.addEventListener("change", () => showAttention(each.value));
-find(".overview").addEventListener("keydown", moveInOverview);
-exploring.addEventListener("pointerover", pointAt);
+exploring.addEventListener("pointermove", pointAt);
 exploring.addEventListener("pointerleave", () => point(null));
 exploring.addEventListener("click", pinAt);
 exploring.addEventListener("focusin", pinFocused);
 exploring.addEventListener("focusout", releaseFocused);
-exploring.addEventListener("keydown", moveAlong);
+exploring.addEventListener("keydown", move);
 showSentence();
 
 // --- The weights ---
@@ -122,17 +123,17 @@ function makeChoices() {
     const input = chip(layerChoice, "radio", layer + 1, () => showHeads({ layer }));
     input.name = "layer";
   });
-  for (let head = 0; head < headCount(); head++) {
-    chip(headChoice, "checkbox", head + 1, () => switchHead(head), `head ${headClass(head)}`);
-  }
-  chip(headChoice, "checkbox", "mean of heads", () => switchHead(headCount()));
+  attention().weights[0].forEach((_, head) => {
+    const isMean = head === headCount();
+    chip(headChoice, "checkbox", isMean ? headName(head) : head + 1, () => switchHead(head), isMean ? "" : `head ${headClass(head)}`);
+  });
   button(headChoice, "all", () => showHeads({ heads: new Set(Array(headCount()).keys()) }));
 }
 
 function showChoices() {
   const names = [...state.heads].sort((a, b) => a - b);
-  const shown = names.length > 1 ? `heads ${names.map((head) => head + 1).join(", ")}` : headName(names[0]);
-  find(".explorer .title").textContent = `${attention().title}: layer ${state.layer + 1}, ${shown}`;
+  const which = names.length > 1 ? `heads ${names.map((head) => head + 1).join(", ")}` : headName(names[0]);
+  find(".explorer .title").textContent = `${attention().title}: layer ${state.layer + 1}, ${which}`;
   all(".view-choice button").forEach((each, number) => each.setAttribute("aria-pressed", String(number === state.view)));
   const view = state.sentence.views[state.view];
   find(".how").hidden = !view;
@@ -160,7 +161,7 @@ function showStrips() {
   const lists = state.name === "memory" ? [["rows", "queries", rows], ["columns", "keys", columns]] : [["pieces", "queries", rows]];
   for (const [name, side, pieces] of lists) {
     const strip = add(strips, "div");
-    add(strip, "span", "strip-name").textContent = name;
+    add(strip, "span", "strip-name", name);
     followable(pieceList(strip, pieces, side));
   }
 }
@@ -196,7 +197,7 @@ function showOverview() {
 function heading(row, word, name, scope) {
   const made = add(row, "th");
   made.scope = scope;
-  add(made, "span", "word").textContent = word;
+  add(made, "span", "word", word);
   made.append(name);
 }
 
@@ -211,15 +212,6 @@ function drawMap(canvas, map) {
     context.globalAlpha = Math.sqrt(value);
     context.fillRect(j * size, i * size, size, size);
   }));
-}
-
-function moveInOverview(event) {
-  const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-  const from = event.target.closest("td");
-  if (!step || !from) return;
-  event.preventDefault();
-  const to = find(".overview").rows[from.parentElement.rowIndex + step[0]]?.cells[from.cellIndex + step[1]];
-  if (to?.dataset.head) to.click();
 }
 
 function showSelection() {
@@ -251,14 +243,6 @@ function showMap() {
     if (opacity > 0.03) addSvg(cells, "rect", { x: j + 0.03, y: i + 0.03, width: 0.94, height: 0.94, "fill-opacity": opacity.toFixed(3) });
   }));
   addSvg(cells, "rect", { class: "band" });
-  cells.addEventListener("pointermove", (event) => {
-    const box = cells.getBoundingClientRect();
-    const row = Math.floor((event.clientY - box.top) / box.height * rows.length);
-    const column = Math.floor((event.clientX - box.left) / box.width * columns.length);
-    if (row >= 0 && row < rows.length && column >= 0 && column < columns.length) point({ side: "queries", index: row, other: column });
-  });
-  cells.addEventListener("pointerleave", () => point(null));
-  cells.addEventListener("click", () => pin(pointed));
   find(".panes").classList.toggle("wide-map", columns.length > LONG);
 }
 
@@ -298,13 +282,11 @@ function showFigures() {
   views.forEach((view, number) => {
     const figure = add(find(".views"), "figure", "view");
     const caption = add(figure, "figcaption");
-    const name = add(caption, "h4");
-    name.append(view.name);
-    add(name, "span", "unit").textContent = `as figure ${view.figure}`;
-    const chosen = add(caption, "p", "chosen");
-    chosen.append(`Layer ${view.layer + 1} · `);
-    for (const head of view.heads) add(chosen, "span", `head-name ${headClass(head)}`).textContent = `head ${head + 1}`;
-    add(caption, "p", "note").textContent = `${view.criterion} ${view.result}`;
+    const name = add(caption, "h4", "", view.name);
+    add(name, "span", "unit", `as figure ${view.figure}`);
+    const chosen = add(caption, "p", "chosen", `Layer ${view.layer + 1} · `);
+    for (const head of view.heads) add(chosen, "span", `head-name ${headClass(head)}`, `head ${head + 1}`);
+    add(caption, "p", "note", `${view.criterion} ${view.result}`);
     button(caption, "Explore this view", () => { showView(number); find(".explorer").scrollIntoView(); });
     const lines = linesBetween(figure, encoder);
     const followed = view.piece === null ? null : { side: "queries", index: view.piece };
@@ -331,7 +313,15 @@ function pin(piece) {
   follow();
 }
 
-function pieceAt(target) {
+// The piece of a list, or the row and the column of a cell of the large map.
+function pieceAt({ target, clientX, clientY }) {
+  const cells = target.closest(".cells");
+  if (cells) {
+    const { left, top, width, height } = cells.getBoundingClientRect();
+    const index = Math.floor((clientY - top) / height * shown.length);
+    const other = Math.floor((clientX - left) / width * shown[0].length);
+    return shown[index]?.[other] === undefined ? null : { side: "queries", index, other };
+  }
   const item = target.closest("li[data-index]");
   return item && { side: sideOf(item.parentElement), index: Number(item.dataset.index), other: null };
 }
@@ -341,39 +331,45 @@ function sideOf(list) {
 }
 
 function pointAt(event) {
-  // The cells of the large map have a listener of their own.
-  if (event.pointerType !== "touch" && !event.target.closest(".cells")) point(pieceAt(event.target));
+  if (event.pointerType !== "touch") point(pieceAt(event));
 }
 
 function pinAt(event) {
-  const piece = pieceAt(event.target);
+  const piece = pieceAt(event);
   if (!piece) return;
   // A tap focuses the piece, which has pinned it by now. A second click unpins it.
-  const again = event.detail && pinned && pinned.side === piece.side && pinned.index === piece.index && pinned.clicked;
+  const again = event.detail && pinned?.clicked && ["side", "index", "other"].every((key) => pinned[key] === piece[key]);
   pin(again ? null : { ...piece, clicked: true });
 }
 
 function pinFocused(event) {
-  const piece = pieceAt(event.target);
+  const piece = pieceAt(event);
   if (piece && event.target.matches(":focus-visible")) pin(piece);
 }
 
 function releaseFocused(event) {
-  if (pinned && !pinned.clicked && pieceAt(event.target)) pin(null);
+  if (pinned && !pinned.clicked && pieceAt(event)) pin(null);
 }
 
-function moveAlong(event) {
+// Arrow keys lead from head to head in the overview, and from piece to piece in a list.
+function move(event) {
   if (event.key === "Escape") return pin(null);
+  const step = STEPS[event.key];
+  const cell = event.target.closest("td[data-head]");
   const item = event.target.closest("li[data-index]");
-  const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
-  if (!item || !step) return;
+  if (!step || (!cell && !item)) return;
   event.preventDefault();
-  const to = step < 0 ? item.previousElementSibling : item.nextElementSibling;
+  if (cell) {
+    const to = find(".overview").rows[cell.parentElement.rowIndex + step[0]]?.cells[cell.cellIndex + step[1]];
+    if (to?.dataset.head) to.click();
+    return;
+  }
+  const to = item.parentElement.children[Number(item.dataset.index) + step[0] + step[1]];
   if (!to) return;
   item.tabIndex = -1;
   to.tabIndex = 0;
   to.focus();
-  pin(pieceAt(to));
+  pin(pieceAt({ target: to }));
 }
 
 function follow() {
@@ -410,8 +406,8 @@ function showFacts(followed) {
   const facts = find(".facts");
   facts.replaceChildren();
   if (!followed) {
-    add(facts, "p", "note").textContent =
-      "Point at a piece, or move through the pieces with the arrow keys, to follow it through all heads. A click keeps it; Escape lets it go.";
+    add(facts, "p", "note",
+      "Point at a piece, or move through the pieces with the arrow keys, to follow it through all heads. A click keeps it; Escape lets it go.");
     return;
   }
   const { side, index, other } = followed;
@@ -423,16 +419,15 @@ function showFacts(followed) {
     .map((weight, at) => ({ piece: others[at], weight, prefix })).sort((a, b) => b.weight - a.weight);
 
   pieceName(add(facts, "h4"), own[index]);
-  add(facts, "p", "note").textContent = `${role} ${index + 1} of ${own.length}${neighbour(side, index)}`;
+  add(facts, "p", "note", `${role} ${index + 1} of ${own.length}${neighbour(side, index)}`);
   if (other !== null) {
-    const line = add(facts, "p");
-    line.append("→ ");
+    const line = add(facts, "p", "", "→ ");
     pieceName(add(line, "b"), others[other]);
     line.append(` ${percent(shown[index][other])}`);
   }
-  add(facts, "h5").textContent = `Strongest ${side === "queries" ? "keys" : "queries"} in the heads shown`;
+  add(facts, "h5", "", `Strongest ${side === "queries" ? "keys" : "queries"} in the heads shown`);
   bars(facts, strongest(shown).slice(0, STRONGEST));
-  add(facts, "h5").textContent = `Strongest ${otherRole} of each layer, with its head`;
+  add(facts, "h5", "", `Strongest ${otherRole} of each layer, with its head`);
   bars(facts, weights.map((maps, layer) => maps.slice(0, -1)
     .map((map, head) => strongest(map, `${layer + 1}.${head + 1} `)[0]).sort((a, b) => b.weight - a.weight)[0]));
 }
@@ -453,10 +448,10 @@ function bars(parent, values) {
   const list = add(parent, "div", "bars");
   for (const { piece, weight, prefix } of values) {
     const name = add(list, "span");
-    if (prefix) add(name, "span", "note").textContent = prefix;
+    if (prefix) add(name, "span", "note", prefix);
     pieceName(add(name, "bdi"), piece);
     add(list, "span", "bar").style.setProperty("--weight", weight);
-    add(list, "span", "number").textContent = percent(weight);
+    add(list, "span", "number", percent(weight));
   }
 }
 
@@ -497,9 +492,8 @@ function headClass(head) {
 }
 
 function button(parent, name, onClick) {
-  const made = add(parent, "button", "chip");
+  const made = add(parent, "button", "chip", name);
   made.type = "button";
-  made.textContent = name;
   made.addEventListener("click", onClick);
 }
 
@@ -512,9 +506,10 @@ function chip(parent, type, name, onChange, className = "") {
   return input;
 }
 
-function add(parent, name, className = "") {
+function add(parent, name, className = "", text = "") {
   const made = document.createElement(name);
   made.className = className;
+  made.textContent = text;
   return parent.appendChild(made);
 }
 
