@@ -19,13 +19,14 @@ PAGE = (ROOT.parent / "docs" / "formats.md").read_text("utf-8")
 
 def kinds() -> set[str]:
     """The names of all kinds of files, without articles."""
-    calls = (
-        node
+    calls = [
+        (node.func.id, node.args[0].value)
         for path in ROOT.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Kind"
-    )
-    names = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Kind", "Page")
+        if isinstance(node.args[0], ast.Constant)
+    ]
+    names = {f"page of {name}" if function == "Page" else name for function, name in calls}
     return {name.removeprefix("a ").removeprefix("an ").removeprefix("the ") for name in names}
 
 

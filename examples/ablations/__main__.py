@@ -20,7 +20,7 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, NmtError
 from nmt.evaluation.metrics import make_metric, score
-from nmt.reports.text_table import TextTable
+from nmt.table import Table
 from nmt.text import read_lines, sentence_length
 
 app = typer.Typer(
@@ -70,7 +70,7 @@ def averages(
             "with --last."
         )
     text = Text(data, split)
-    table = TextTable(["checkpoints", "BLEU"])
+    table = Table("", ["checkpoints", "BLEU"])
     for count in counts:
         checkpoints = last_checkpoints(run, count)
         with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ def search(
     """BLEU by beam size, one row each, and length penalty, one column each; in brackets the ratio of lengths."""
     text, model = Text(data, split), nmt.load(run)
     alphas = alphas or [0, 0.3, 0.6, 1]
-    table = TextTable(["beam", *(f"α = {alpha:g}" for alpha in alphas)])
+    table = Table("", ["beam", *(f"α = {alpha:g}" for alpha in alphas)])
     length = sum(len(reference.split()) for reference in text.references)
     for beam in beams or [1, 2, 4, 8, 16]:
         cells = []
@@ -131,7 +131,7 @@ def lengths(
         [one.text for one in model.translate(text.sources, split_sentences="never", guard=False)] for model in models
     ]
     note = "" if trained_length is None else f"* longer than the training's sentences of at most {trained_length} words"
-    table = TextTable(["source words", "sentences", *(run.name for run in runs)], note=note)
+    table = Table("", ["source words", "sentences", *(run.name for run in runs)], note=note)
     for row, lines in sorted(rows.items()):
         first = row * width + 1 + (trained_length or 0)
         is_longer = trained_length is not None and row >= 0

@@ -15,6 +15,7 @@ from results import results_table
 from rows import run_rows
 
 from nmt.errors import NmtError
+from nmt.reports.pages import Page
 
 app = typer.Typer(
     add_completion=False,
@@ -23,6 +24,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+PAGE = Page("examples/sweep", "table.html", option="--page")
 
 Definition = Annotated[Path, typer.Argument(metavar="SWEEP.yaml", help="The rows, and what they have in common.")]
 Folder = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the runs go.  [sweeps/NAME]")]
@@ -70,7 +73,7 @@ def table(
     results = results_table(definition, out or definition.folder)
     print(results)
     if page is not None:
-        results.write_page(page)
+        PAGE.write(page, PAGE.html(definition.title, table=results))
 
 
 if __name__ == "__main__":

@@ -7,20 +7,21 @@ from definition import Row, Sweep
 
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.reports.text_table import TextTable
+from nmt.table import Table
 from nmt.training.start.cost import training_flops
 from nmt.training.start.setup import parameter_counts
 
 _SENTENCES = 64
 
 
-def cost_table(sweep: Sweep, *, vocab_size: int, length: int) -> TextTable:
+def cost_table(sweep: Sweep, *, vocab_size: int, length: int) -> Table:
     """One line per row: parameters, those of the paper, and operations per update.
 
     Args:
         length: pieces of a sentence on either side, to turn the target tokens of an update into sentences.
     """
-    table = TextTable(
+    table = Table(
+        "",
         ["row", "parameters", "paper", "operations per update"],
         note=f"{vocab_size:,} pieces; sentences of {length} pieces; the products of a forward and a backward pass.",
     )

@@ -8,14 +8,14 @@ from pathlib import Path
 from definition import Sweep
 from rows import read_results
 
-from nmt.reports.text_table import TextTable
+from nmt.table import Table
 
 
-def results_table(sweep: Sweep, folder: Path) -> TextTable:
+def results_table(sweep: Sweep, folder: Path) -> Table:
     """Perplexity and BLEU on the valid set of every row that is scored: the mean over its seeds, and their range."""
-    table = TextTable(
+    table = Table(
+        sweep.title,
         ["row", "parameters", "paper", "updates", "perplexity", "paper", "BLEU", "paper", "seeds"],
-        title=sweep.title,
         note="Valid set, last checkpoint, perplexity per piece. Means over the seeds, and half of their range.",
     )
     for row in sweep.rows:

@@ -17,7 +17,7 @@ from path_lengths import dilated_convolutions, longest_path, recurrent_steps, st
 from softmax_scale import gradient_norms
 
 from nmt.errors import ConfigError, NmtError
-from nmt.reports.text_table import TextTable
+from nmt.table import Table
 
 _NEAR = 0.25
 """A fitted exponent this close to the paper's counts as equal."""
@@ -48,7 +48,7 @@ def time_layers(
     _check_picture(picture)
     torch.set_num_threads(1)
     lengths, widths = _doubled(_SHORTEST, longest), _doubled(32, widest)
-    table = TextTable(["layer", "complexity", "n^", "d^", "memory n^", f"ms at n={lengths[-1]:,}", "MB", "the claim"])
+    table = Table("", ["layer", "complexity", "n^", "d^", "memory n^", f"ms at n={lengths[-1]:,}", "MB", "the claim"])
     over_n: dict[str, list[Measurement]] = {}
     over_d: dict[str, list[Measurement]] = {}
     for layer in layer_types(neighbours, kernel):
@@ -86,7 +86,7 @@ def paths(
     """Measure, by gradients, how many operations lie between the first and the last position."""
     _check_odd(kernel)
     n, reach = length, kernel // 2
-    table = TextTable(["layer", "paper", "expected", "measured"])
+    table = Table("", ["layer", "paper", "expected", "measured"])
     for name, claim, expected, stack in (
         ("self-attention", "O(1)", 1, stacked_attention(None)),
         ("recurrent", "O(n)", n, recurrent_steps),
@@ -108,7 +108,7 @@ def scale(picture: Picture = None) -> None:
     """Show what 1/sqrt(d_k) is for: the gradient of the softmax with and without it."""
     _check_picture(picture)
     norms = gradient_norms()
-    table = TextTable(["d_k", "scaled", "unscaled"])
+    table = Table("", ["d_k", "scaled", "unscaled"])
     for size, scaled, plain in norms:
         table.add(str(size), f"{scaled:.3f}", f"{plain:.3f}")
     print(table)

@@ -66,7 +66,7 @@ def compare(
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
     from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
-    from nmt.reports.comparison_page import check_comparison_page, write_comparison
+    from nmt.reports.comparison_page import COMPARISON, write_comparison
     from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text
     from nmt.text import STDIN, read_lines
 
@@ -78,7 +78,7 @@ def compare(
     if a == b:
         raise ConfigError(f"{a} was given twice: give the translations of two systems.")
     if out is not None:
-        check_comparison_page(out)
+        COMPARISON.check(out)
     warn_of_language(target_lang)
     language = target_lang or reference_language(reference) or _language_of(data)
     lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))

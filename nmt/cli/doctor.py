@@ -39,6 +39,7 @@ def doctor(
     from nmt.doctor.findings import summary, warnings
     from nmt.doctor.page import check_paths, examination_json, json_path, write_examination
     from nmt.errors import ConfigError
+    from nmt.table import Table
 
     if as_json and out is not None:
         raise ConfigError(f"--json prints, and --out {out} writes: give one.")
@@ -50,9 +51,7 @@ def doctor(
         write_stdout(examination_json(found))
     else:
         # First, so that minutes of measuring are not lost if the files cannot be written.
-        lines = summary(found)
-        width = max(len(name) for name, _ in lines)
-        write_stdout("".join(f"{name:{width}}  {what}".rstrip() + "\n" for name, what in lines))
+        write_stdout(Table("", [], [list(line) for line in summary(found)], numbers=()).plain() + "\n")
         write_examination(found, page)
         notice(f"written: {page}, {json_path(page)}")
     for line in warnings(found):

@@ -32,12 +32,12 @@ def inspect(
     from nmt.errors import ConfigError
     from nmt.lineage.chain import chain
     from nmt.lineage.script import doubts, script_for
-    from nmt.reports.lineage_page import check_lineage_page, write_lineage
+    from nmt.reports.lineage_page import LINEAGE, write_lineage
 
     if sum([reproduce, as_json, html is not None]) > 1:
         raise ConfigError("--reproduce, --json and --html exclude each other. Give one.")
     if html is not None:
-        check_lineage_page(html)
+        LINEAGE.check(html)
     link = chain(path)
     if html is not None:
         write_lineage(link, html)

@@ -10,12 +10,12 @@ import typer
 from nmt.cli.completion import built_in_pairs
 from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
+from nmt.table import Table
 
 if TYPE_CHECKING:
     from nmt.corpora.schema import Recipe
     from nmt.corpora.user_corpora import UserText
     from nmt.data.manifest import Manifest
-    from nmt.reports.text_table import TextTable
 
 
 def prepare_data(
@@ -261,12 +261,10 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
         notice(f"{split}: {manifest.files[f'{split}.{recipe.source_lang}'].lines:,} pairs")
 
 
-def _table(manifest: Manifest) -> TextTable:
+def _table(manifest: Manifest) -> Table:
     """What was read of each corpus."""
-    from nmt.reports.text_table import TextTable
-
     languages = manifest.source_lang, manifest.target_lang
-    table = TextTable(["corpus", "pairs", *(f"{code} {count}" for count in ("words", "mean") for code in languages)])
+    table = Table("", ["corpus", "pairs", *(f"{code} {count}" for count in ("words", "mean") for code in languages)])
     for corpus in manifest.corpora:
         words = corpus.source_words, corpus.target_words
         means = [f"{count / corpus.pairs:,.1f}" if corpus.pairs else "-" for count in words]
@@ -274,14 +272,12 @@ def _table(manifest: Manifest) -> TextTable:
     return table
 
 
-def _statistics(manifest: Manifest) -> TextTable | None:
+def _statistics(manifest: Manifest) -> Table | None:
     """The pairs that each filter found in each training corpus; None if there is one corpus, or nothing was found."""
-    from nmt.reports.text_table import TextTable
-
     corpora = [corpus for corpus in manifest.corpora if corpus.split == "train"]
     if len(corpora) < 2 or not any(corpus.filters for corpus in corpora):
         return None
-    table = TextTable(["corpus", "filter", "pairs", "share"])
+    table = Table("", ["corpus", "filter", "pairs", "share"])
     for corpus in corpora:
         for name, found in corpus.filters.items():
             table.add(f"train: {corpus.name}", name, f"{found.pairs:,}", f"{found.pairs / corpus.pairs:.2%}")

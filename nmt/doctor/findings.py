@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nmt.doctor.checks import Check
 from nmt.doctor.choices import Choice
@@ -11,6 +10,7 @@ from nmt.doctor.examination import Examination
 from nmt.doctor.machine import Machine
 from nmt.doctor.rates import BEAM, ProductRate
 from nmt.doctor.speeds import TranslatingSpeed
+from nmt.table import Table
 
 _ABSENT = "–"
 # From this share of a core on, other processes make figures meaningless.
@@ -19,26 +19,21 @@ _PASSED = {True: "right", False: "WRONG", None: "not possible here"}
 _FASTEST = {True: "yes", False: "NO", None: "not compared"}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of text."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    numbers: range = range(0)
-    """The columns that hold numbers."""
-
-
 def tables(found: Examination) -> list[Table]:
     """All that was found; a table without rows is left out."""
     every = [
-        Table("Machine", [], [list(row) for row in _machine(found)]),
-        Table("Checks", ["check", "result", "found"], [[c.name, _PASSED[c.passed], c.detail] for c in found.checks]),
+        Table("Machine", [], [list(row) for row in _machine(found)], numbers=()),
+        Table(
+            "Checks",
+            ["check", "result", "found"],
+            [[c.name, _PASSED[c.passed], c.detail] for c in found.checks],
+            numbers=(),
+        ),
         Table(
             "Choices",
             ["choice", "taken", "why", "measured", "fastest"],
             [[c.subject, c.taken, c.reason, _measured(c), _FASTEST[c.is_right]] for c in found.choices],
+            numbers=(),
         ),
         _rates(found.products),
         Table(
@@ -52,7 +47,7 @@ def tables(found: Examination) -> list[Table]:
                 ]
                 for rate in found.exchange
             ],
-            range(3),
+            numbers=range(3),
         ),
         Table(
             "Training",
@@ -61,7 +56,7 @@ def tables(found: Examination) -> list[Table]:
                 [s.preset, s.precision, f"{s.tokens_per_second:,.0f}", _share(s.share_of_products)]
                 for s in found.training
             ],
-            range(2, 4),
+            numbers=range(2, 4),
         ),
         Table(
             "Translating, with the sizes of base",
@@ -77,7 +72,6 @@ def tables(found: Examination) -> list[Table]:
                 ]
                 for s in found.translating
             ],
-            range(1, 6),
         ),
     ]
     return [each for each in every if each.rows]
@@ -178,7 +172,6 @@ def _rates(products: Sequence[ProductRate]) -> Table:
             [precision, str(threads), *(rates.get(count, _ABSENT) for count in rows)]
             for (threads, precision), rates in by_kind.items()
         ],
-        range(1, 2 + len(rows)),
     )
 
 

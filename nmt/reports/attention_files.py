@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from nmt.errors import ConfigError
 from nmt.files import replacing
 from nmt.ownership import Kind, check_replaceable
+from nmt.printable import writable
+from nmt.reports.attention_page import ATTENTION, attention_page
+from nmt.reports.attention_picture import SOFTWARE, attention_picture, check_matplotlib
+from nmt.reports.labelled_attention import ATTENTIONS, AttentionName
 
 if TYPE_CHECKING:
-    from nmt.reports.labelled_attention import AttentionName
     from nmt.translation.attention_maps import AttentionMaps
 
-_KEYS = {"model", "source_pieces", "encoder", "decoder", "memory"}
-
-
-def _is_page(path: Path) -> bool:
-    from nmt.reports.attention_page import FOOTER, TITLE
-
-    with path.open("rb") as stream:
-        return f"<title>{TITLE}".encode() in stream.read(1_000) and f"<footer>{FOOTER}".encode() in stream.read()
+# Enough to tell apart all float32 weights that differ by more than rounding.
+_DIGITS = 7
+_FIELDS = ("model", "source", "target", "source_pieces", "input_pieces", "output_pieces", *ATTENTIONS)
 
 
 def _is_picture(path: Path) -> bool:
-    from nmt.reports.attention_picture import SOFTWARE
-
     with path.open("rb") as stream:
         return SOFTWARE.encode() in stream.read(1_000)
 
@@ -35,13 +33,13 @@ def _is_picture(path: Path) -> bool:
 def _is_json(path: Path) -> bool:
     with path.open("rb") as stream:
         try:
-            return set(json.loads(stream.readline())) >= _KEYS
+            return set(json.loads(stream.readline())) >= set(_FIELDS)
         except (ValueError, TypeError, RecursionError):
             return False
 
 
 _KINDS: dict[str, Kind] = {
-    ".html": Kind("a page about attention", _is_page),
+    ".html": ATTENTION.kind,
     ".png": Kind("a picture of attention", _is_picture),
     ".json": Kind("attention weights", _is_json),
 }
@@ -57,8 +55,6 @@ def check_attention_file(path: Path) -> None:
     if path.suffix not in _KINDS:
         raise ConfigError(f"--out {path}: expected a name that ends in {', '.join(_KINDS)}.")
     if path.suffix == ".png":
-        from nmt.reports.attention_picture import check_matplotlib
-
         check_matplotlib()
     check_replaceable(path, _KINDS[path.suffix])
 
@@ -74,22 +70,27 @@ def write_attention(maps: Sequence[AttentionMaps], path: Path, picture: Attentio
         OutputError: something else exists at ``path``.
         WriteError: the file cannot be written.
     """
-    from nmt.reports.attention_page import attention_page
-    from nmt.reports.attention_picture import attention_picture
-
     check_attention_file(path)
-    forms: dict[str, Callable[[], bytes]] = {
-        ".html": lambda: attention_page(maps).encode("utf-8", errors="replace"),
-        ".png": lambda: attention_picture(maps[0], picture),
-        ".json": lambda: json_lines(maps).encode(),
-    }
-    content = forms[path.suffix]()
+    if path.suffix == ".html":
+        ATTENTION.write(path, attention_page(maps))
+        return
+    content = attention_picture(maps[0], picture) if path.suffix == ".png" else json_lines(maps).encode()
     with replacing(path) as stream:
         stream.write(content)
 
 
 def json_lines(maps: Sequence[AttentionMaps]) -> str:
-    """JSON, one line per sentence."""
-    from nmt.reports.attention_json import attention_json
+    """One JSON object per sentence and line, with the fields of :class:`AttentionMaps`.
 
-    return "".join(f"{attention_json(each)}\n" for each in maps)
+    Weights are nested lists (layer, head, query, key) of numbers with 7 significant digits.
+    """
+    records = ({name: _plain(getattr(each, name)) for name in _FIELDS} for each in maps)
+    return "".join(f"{writable(json.dumps(record, ensure_ascii=False))}\n" for record in records)
+
+
+def _plain(value: Any) -> Any:
+    """A field for JSON."""
+    if not isinstance(value, np.ndarray):
+        return value
+    rounded = [float(f"{weight:.{_DIGITS}g}") for weight in value.astype(np.float64).ravel()]
+    return np.array(rounded).reshape(value.shape).tolist()

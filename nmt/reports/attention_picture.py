@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.packages import require_package
 from nmt.reports.labelled_attention import AttentionName, LabelledAttention, labelled
-from nmt.translation.attention_maps import AttentionMaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+
+    from nmt.translation.attention_maps import AttentionMaps
 
 DOTS_PER_INCH = 150
 SOFTWARE = "nmt attention"
@@ -74,14 +75,14 @@ def _drawn(attention: LabelledAttention, model: str) -> bytes:
     from matplotlib.figure import Figure
 
     installed = set(font_manager.get_font_names())
-    height, width = attention.weights.shape[2:]
+    layers, heads, height, width = attention.weights.shape
     shape = min(max(width / height, 0.6), 1.6)
-    size = (attention.heads * _SIDE + 0.7, attention.layers * _SIDE / shape + 0.9)
+    size = (heads * _SIDE + 0.7, layers * _SIDE / shape + 0.9)
     with rc_context({"font.family": [name for name in _FONTS if name in installed], "font.size": 8}):
         dpi = min(DOTS_PER_INCH, _MOST_DOTS / max(size))
         figure = Figure(figsize=(max(size[0], 3.5), size[1]), dpi=dpi, layout="constrained")
         figure.suptitle(f"{attention.title}\n{model}", parse_math=False, fontsize=9)
-        grid = figure.subplots(attention.layers, attention.heads, squeeze=False)
+        grid = figure.subplots(layers, heads, squeeze=False)
         for weights, row in zip(attention.weights, grid, strict=True):
             for of_head, axes in zip(weights, row, strict=True):
                 _draw_map(axes, of_head)

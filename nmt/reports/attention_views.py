@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.translation.attention_maps import AttentionMaps
+if TYPE_CHECKING:
+    from nmt.translation.attention_maps import AttentionMaps
 
 _Weights = NDArray[np.float64]
 

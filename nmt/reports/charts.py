@@ -7,13 +7,10 @@ text and strokes keep their size on a narrow screen. Each chart is drawn over up
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
-
-from nmt.reports.html import NOTHING, Html, element, join, text
+from typing import Any, Literal, NamedTuple
 
 MAX_POINTS = 1_000
 """The maximum number of points per curve on a page; longer curves are thinned out."""
@@ -23,10 +20,10 @@ COLOURS = 8
 
 # A long noisy curve is drawn faintly behind the means of this many stretches of it.
 _STRETCHES = 150
+# Curves are drawn on a square of this size (the viewBox in templates/chart.html), which the browser stretches.
+_SIZE = 1_000
 # A curve of at most this many points shows each of them as a marker.
 _MAX_MARKERS = 40
-# Curves are drawn on a square of this size, which the browser stretches.
-_SIZE = 1_000
 # Larger and smaller numbers are written as powers of ten.
 _LARGE, _SMALL = 1e7, 1e-4
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -56,6 +53,52 @@ class Series:
     dashed: bool = False
     noisy: bool = False
     """Whether many points hide the curve's trend, so that the trend is drawn too."""
+
+    @property
+    def line_class(self) -> str:
+        """Its classes in the style sheet."""
+        return f"curve colour-{self.colour}{' dashed' if self.dashed else ''}"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The curves over one axis. All places are in percent of the plot, from its upper left corner."""
+
+    axis: Axis
+    end: str
+    """The end of the x-axis."""
+    x_ticks: list[tuple[str, str]]
+    """Places and numbers."""
+    y_ticks: list[tuple[str, str]]
+    curves: list[tuple[str, str]]
+    """The points of each curve, in units of the SVG that is stretched, and its classes."""
+    markers: list[tuple[str, str, int]]
+    """x, y and colour of each point that is marked."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure with the same curves over each axis, as ``templates/chart.html`` draws it."""
+
+    title: str
+    unit: str
+    series: list[Series]
+    plots: list[Plot]
+    note: str
+
+    @property
+    def read_out(self) -> list[dict[str, Any]]:
+        """The values that ``assets/charts.js`` shows under the pointer."""
+        return [
+            {
+                "label": each.label,
+                "colour": each.colour,
+                "update": [point.update for point in each.points],
+                "minutes": [None if point.minutes is None else round(point.minutes, 2) for point in each.points],
+                "value": [float(f"{point.value:.5g}") for point in each.points],
+            }
+            for each in self.series
+        ]
 
 
 @dataclass(frozen=True)
@@ -129,22 +172,19 @@ def tick_label(value: float, step: float) -> str:
     return f"{value:,.{max(0, -step_exponent)}f}"
 
 
-def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, from_zero: bool, note: str = "") -> Html:
-    """A figure with curves.
+def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, from_zero: bool, note: str = "") -> Chart:
+    """A figure with curves; those without points are left out.
 
     Args:
         unit: unit of the values; may be empty.
         from_zero: whether the y-axis always begins at 0.
         note: a remark below the chart.
-
-    Returns:
-        The figure; empty if no curve has a point.
     """
     series = [replace(each, colour=each.colour % COLOURS) for each in series if each.points]
-    if not series:
-        return NOTHING
     shown = [replace(each, points=thin(each.points)) for each in series]
     values = [point.value for each in shown for point in each.points] + [0.0] * from_zero
+    if not shown:
+        return Chart(title, unit, [], [], note)
     y_ticks = ticks(min(values), max(values), maximum=6)
     with_trend = [each.noisy and len(each.points) > 2 * _STRETCHES for each in series]
     faint = [each for each, noisy in zip(shown, with_trend, strict=True) if noisy]
@@ -152,122 +192,40 @@ def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, fr
         replace(every, points=trend(every.points)) if noisy else thinned
         for every, thinned, noisy in zip(series, shown, with_trend, strict=True)
     ]
-    plots = [_plot(title, faint, clear, axis, getattr(extent, axis), y_ticks) for axis in AXES]
-    return element(
-        "figure",
-        element("figcaption", text(f"{title} "), element("span", text(unit), class_="unit")),
-        _legend(shown),
-        element("div", *plots, class_="plots"),
-        element("p", text(note), class_="note") if note else NOTHING,
-        _data(shown),
-        class_="chart",
-    )
-
-
-def _legend(series: Sequence[Series]) -> Html:
-    if len(series) == 1:
-        return NOTHING
-    return element("ul", *(element("li", _swatch(each), text(each.label)) for each in series), class_="legend")
-
-
-def _swatch(series: Series) -> Html:
-    line = element("line", x1="0", x2="24", y1="5", y2="5", class_=_line_class(series))
-    return element("svg", line, class_="swatch", width="24", height="10", aria_hidden="true")
-
-
-def _line_class(series: Series) -> str:
-    return f"curve colour-{series.colour}" + (" dashed" if series.dashed else "")
-
-
-def _plot(
-    title: str, faint: Sequence[Series], clear: Sequence[Series], axis: Axis, x_end: float, y_ticks: Sequence[float]
-) -> Html:
-    low, high = y_ticks[0], y_ticks[-1]
     # Dashed curves are drawn last, on top: the curves below them show through their gaps.
-    clear = sorted(clear, key=lambda each: each.dashed)
-    curves = [_curve(each, axis, x_end, low, high, faint=True) for each in faint]
-    curves += [_curve(each, axis, x_end, low, high) for each in clear]
-    markers = (
-        element("circle", cx=_percent(x), cy=_percent(y), r="3", class_=f"marker colour-{each.colour}")
-        for each in clear
-        if len(each.points) <= _MAX_MARKERS
-        for x, y in _places(each, axis, x_end, low, high)
+    clear.sort(key=lambda each: each.dashed)
+    return Chart(title, unit, shown, [_plot(faint, clear, axis, getattr(extent, axis), y_ticks) for axis in AXES], note)
+
+
+def _plot(faint: Sequence[Series], clear: Sequence[Series], axis: Axis, end: float, y_ticks: Sequence[float]) -> Plot:
+    low, high = y_ticks[0], y_ticks[-1]
+
+    def places(series: Series) -> list[tuple[float, float]]:
+        """The points of a curve as fractions of the plot's width and height, from its upper left corner."""
+        times = [(point.update if axis == "update" else point.minutes, point.value) for point in series.points]
+        return [(x / end, (high - value) / (high - low)) for x, value in times if x is not None]
+
+    def drawn(series: Series, suffix: str = "") -> tuple[str, str]:
+        points = (f"{x * _SIZE:.1f},{y * _SIZE:.1f}" for x, y in places(series))
+        return " ".join(points), series.line_class + suffix
+
+    x_ticks = [tick for tick in ticks(0.0, end, maximum=8) if tick <= end * (1 + 1e-9)]
+    return Plot(
+        axis=axis,
+        end=f"{end:.10g}",
+        x_ticks=[(_percent(tick / end), tick_label(tick, x_ticks[1] - x_ticks[0])) for tick in x_ticks],
+        y_ticks=[
+            (_percent((high - tick) / (high - low)), tick_label(tick, y_ticks[1] - y_ticks[0])) for tick in y_ticks
+        ],
+        curves=[*(drawn(each, " faint") for each in faint), *map(drawn, clear)],
+        markers=[
+            (_percent(x), _percent(y), each.colour)
+            for each in clear
+            if len(each.points) <= _MAX_MARKERS
+            for x, y in places(each)
+        ],
     )
-    # A nested SVG, so that only the curves are stretched.
-    stretched = element(
-        "svg", *curves, width="100%", height="100%", viewBox=f"0 0 {_SIZE} {_SIZE}", preserveAspectRatio="none",
-        class_="curves",
-    )  # fmt: skip
-    return element(
-        "svg",
-        _y_axis(y_ticks),
-        _x_axis(axis, x_end),
-        stretched,
-        *markers,
-        class_=f"plot by-{axis}",
-        role="img",
-        aria_label=f"{title} by {axis}",
-        data_axis=axis,
-        data_end=f"{x_end:.10g}",
-    )
-
-
-def _curve(series: Series, axis: Axis, x_end: float, low: float, high: float, *, faint: bool = False) -> Html:
-    points = (f"{x * _SIZE:.1f},{y * _SIZE:.1f}" for x, y in _places(series, axis, x_end, low, high))
-    return element("polyline", points=" ".join(points), class_=_line_class(series) + (" faint" if faint else ""))
-
-
-def _places(series: Series, axis: Axis, x_end: float, low: float, high: float) -> list[tuple[float, float]]:
-    """The points of a curve as fractions of the plot's width and height, from its upper left corner."""
-    found = []
-    for point in series.points:
-        x = point.update if axis == "update" else point.minutes
-        if x is not None:
-            found.append((x / x_end, (high - point.value) / (high - low)))
-    return found
 
 
 def _percent(share: float) -> str:
     return f"{share * 100:.2f}%"
-
-
-def _y_axis(y_ticks: Sequence[float]) -> Html:
-    low, high, step = y_ticks[0], y_ticks[-1], y_ticks[1] - y_ticks[0]
-    parts = []
-    for tick in y_ticks:
-        y = _percent((high - tick) / (high - low))
-        parts.append(element("line", x1="0", x2="100%", y1=y, y2=y, class_="grid"))
-        parts.append(element("text", text(tick_label(tick, step)), x="-8", y=y, dy="0.32em", text_anchor="end"))
-    return join(parts)
-
-
-def _x_axis(axis: Axis, end: float) -> Html:
-    x_ticks = [tick for tick in ticks(0.0, end, maximum=8) if tick <= end * (1 + 1e-9)]
-    step = x_ticks[1] - x_ticks[0]
-    parts = []
-    for number, tick in enumerate(x_ticks):
-        x = _percent(tick / end)
-        # On a narrow screen, every second number is hidden.
-        kind = "spare" if number % 2 else None
-        parts.append(element("line", x1=x, x2=x, y1="0", y2="100%", class_="grid"))
-        label = text(tick_label(tick, step))
-        parts.append(element("text", label, x=x, y="100%", dy="1.5em", text_anchor="middle", class_=kind))
-    name = element("text", text(axis), x="100%", y="100%", dy="2.9em", text_anchor="end")
-    return join([*parts, name])
-
-
-def _data(series: Sequence[Series]) -> Html:
-    """The values for the read-out, as JSON."""
-    values = [
-        {
-            "label": each.label,
-            "colour": each.colour,
-            "update": [point.update for point in each.points],
-            "minutes": [None if point.minutes is None else round(point.minutes, 2) for point in each.points],
-            "value": [float(f"{point.value:.5g}") for point in each.points],
-        }
-        for each in series
-    ]
-    # The text of a script element is not escaped like other text. Only "<" could begin a tag that ends it.
-    content = Html(json.dumps(values, separators=(",", ":")).replace("<", "\\u003c"))
-    return element("script", content, type="application/json")

@@ -11,9 +11,8 @@ from typing import Any
 
 from nmt.evaluation.differences.changed_sentences import ChangedSentence
 from nmt.evaluation.differences.finding import Differences
-from nmt.evaluation.differences.tables import Table
+from nmt.evaluation.differences.tables import Comparison
 from nmt.evaluation.differences.word_diff import Part, word_diff
-from nmt.reports.text_table import TextTable
 
 SIGNIFICANT = 0.05
 """Below this p-value, a difference is called significant."""
@@ -43,7 +42,7 @@ def verdict(found: Differences) -> str:
     return f"{better} is better than {worse} by {size} ({p})."
 
 
-def tables(found: Differences) -> list[Table]:
+def tables(found: Differences) -> list[Comparison]:
     """The tables without totals, n-grams and sentences; those without rows are left out."""
     every = [found.by_length, found.by_frequency, found.copying, found.length_ratios]
     return [table for table in every if table.rows]
@@ -53,7 +52,7 @@ def comparison_json(found: Differences, files: ComparedFiles) -> str:
     """All differences as JSON with a line end."""
 
     def plain(value: Any) -> Any:
-        return value.records if isinstance(value, Table) else vars(value)
+        return value.records if isinstance(value, Comparison) else vars(value)
 
     return json.dumps(vars(files) | vars(found), indent=2, ensure_ascii=False, default=plain) + "\n"
 
@@ -70,17 +69,12 @@ def comparison_text(found: Differences, files: ComparedFiles) -> str:
     ]
     blocks = ["\n".join(heading)]
     ngrams = [table for table in found.ngrams.values() if table.rows]
-    blocks += [_table(table) for table in (totals.metrics, *tables(found), *ngrams)]
+    blocks += [table.markdown() for table in (totals.metrics, *tables(found), *ngrams)]
     for system, chosen in (("A", sentences.a), ("B", sentences.b)):
         if chosen:
             blocks.append(f"## Sentences that {system} translates better")
             blocks += ["\n".join(_sentence(sentence)) for sentence in chosen]
     return "\n\n".join(blocks) + "\n"
-
-
-def _table(table: Table) -> str:
-    rows = [[cell.replace("|", "\\|") for cell in row] for row in table.rows]
-    return str(TextTable(table.header, table.title, table.note, rows))
 
 
 def _sentence(sentence: ChangedSentence) -> Iterator[str]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.reports.charts import AXES, Point, Series, chart, extent
-from nmt.reports.html import Html, element, join, text
+from nmt.reports.charts import Chart, Point, Series, chart, extent
 from nmt.reports.run_history import Record, RunHistory, not_finite, number
 
 
@@ -60,17 +59,15 @@ _CHARTS = (
 )
 
 
-def curves(runs: Sequence[RunHistory]) -> Html:
-    """All charts that have data, and the choice of their x-axis."""
+def curves(runs: Sequence[RunHistory]) -> list[Chart]:
+    """All charts that have data."""
     drawn = [(each, _series(each, runs)) for each in _CHARTS]
     whole = extent(series for _, each in drawn for series in each)
-    figures = [
+    charts = [
         chart(each.title, each.unit, series, whole, from_zero=each.from_zero, note=_note(each, runs))
         for each, series in drawn
     ]
-    if not any(figures):
-        return element("p", text("Nothing is recorded yet."))
-    return join([_axis_choice(), element("div", *figures, class_="charts")])
+    return [each for each in charts if each.series]
 
 
 def _series(chart: _Chart, runs: Sequence[RunHistory]) -> list[Series]:
@@ -101,15 +98,3 @@ def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:
     always = [curve for curve in chart.curves if not curve.is_optional]
     count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in always)
     return f"Left out since infinite or not a number: {count:,}." if count else ""
-
-
-def _axis_choice() -> Html:
-    choices = (
-        element(
-            "label",
-            element("input", type="radio", name="axis", id=f"axis-{axis}", checked=axis == AXES[0]),
-            text(f" {axis}"),
-        )
-        for axis in AXES
-    )
-    return element("fieldset", element("legend", text("x-axis")), *choices, class_="axis-choice")

@@ -1,14 +1,17 @@
-"""The text and the tables of the page about training runs."""
+"""The tables of the page about training runs."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from nmt.addresses import public_address
-from nmt.reports.html import NOTHING, Html, details, element, join, table, text
 from nmt.reports.run_history import Record, RunHistory, number, values
+from nmt.table import Table
 
 # A failing run may have an event at each update.
 _MAX_EVENTS = 500
@@ -16,16 +19,14 @@ _MAX_EVENTS = 500
 _ABSENT = "–"
 
 
-def figures(runs: Sequence[RunHistory]) -> Html:
-    """The main figures of each run: tiles for one run, a table for several."""
+def figures(runs: Sequence[RunHistory]) -> Table:
+    """The main figures: a row per figure, a column per run."""
     found = [_figures(run) for run in runs]
-    if len(runs) == 1:
-        tiles = (
-            element("div", element("dt", text(name)), element("dd", text(value))) for name, value in found[0].items()
-        )
-        return element("dl", *tiles, class_="figures")
-    rows = [[text(name), *(text(each[name]) for each in found)] for name in found[0]]
-    return table(["", *(run.label for run in runs)], rows)
+    return Table("", ["", *_labels(runs)], [[name, *(each[name] for each in found)] for name in found[0]], numbers=())
+
+
+def _labels(runs: Sequence[RunHistory]) -> list[str]:
+    return [run.label for run in runs]
 
 
 def _figures(run: RunHistory) -> dict[str, str]:
@@ -82,35 +83,21 @@ def _distinct(texts: Iterable[str]) -> str:
     return "; then ".join(dict.fromkeys(each for each in texts if each)) or _ABSENT
 
 
-def settings(runs: Sequence[RunHistory]) -> Html:
-    """All settings of one run. For several runs: those that differ, then all settings of each, folded."""
-    if len(runs) == 1:
-        return _all_settings(runs[0])
+def differing_settings(runs: Sequence[RunHistory]) -> Table:
+    """The settings that are not the same in all runs."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    differing = [name for name in names if len({_setting(run, name) for run in runs}) > 1]
-    rows = ([element("code", text(name)), *(text(_setting(run, name)) for run in runs)] for name in differing)
-    comparison = (
-        table(["setting that differs", *(run.label for run in runs)], rows)
-        if differing
-        else element("p", text("All settings are the same."))
-    )
-    return join([comparison, *(details(f"All settings of {run.label}", _all_settings(run)) for run in runs)])
+    rows = [[Markup("<code>{}</code>").format(name), *(_setting(run, name) for run in runs)] for name in names]
+    differing = [row for row in rows if len(set(row[1:])) > 1]
+    return Table("", ["setting that differs", *_labels(runs)], differing, numbers=())
 
 
-def _all_settings(run: RunHistory) -> Html:
-    """One small table per section of the settings."""
-    sections: dict[str, list[str]] = {}
+def all_settings(run: RunHistory) -> list[Table]:
+    """The settings of a run, a table per section."""
+    tables: dict[str, Table] = {}
     for name in run.settings:
-        sections.setdefault(name.rpartition(".")[0], []).append(name)
-    blocks = (
-        element(
-            "div",
-            element("h3", text(title or "general")),
-            table([], [[text(name.rpartition(".")[2]), text(_setting(run, name))] for name in names]),
-        )
-        for title, names in sections.items()
-    )
-    return element("div", *blocks, class_="columns")
+        section, _, key = name.rpartition(".")
+        tables.setdefault(section, Table(section or "general", [], numbers=())).add(key, _setting(run, name))
+    return list(tables.values())
 
 
 def _setting(run: RunHistory, name: str) -> str:
@@ -123,7 +110,16 @@ def _setting(run: RunHistory, name: str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def data_sets(runs: Sequence[RunHistory]) -> Html:
+@dataclass(frozen=True)
+class DataSet:
+    """A manifest, as tables."""
+
+    name: str
+    remark: str = ""
+    tables: Sequence[Table] = ()
+
+
+def data_sets(runs: Sequence[RunHistory]) -> list[DataSet]:
     """The manifest of each data set; one that several runs share is shown once."""
     users: dict[tuple[str, str], list[str]] = {}
     contents: dict[tuple[str, str], Any] = {}
@@ -133,56 +129,44 @@ def data_sets(runs: Sequence[RunHistory]) -> Html:
             contents[key] = manifest
             users.setdefault(key, []).append(run.label)
     several = len(runs) > 1
-    return join(
-        _data_set(name, contents[name, value], used_by=users[name, value] if several else [])
-        for name, value in contents
-    )
+    return [_data_set(key[0], contents[key], used_by=users[key] if several else []) for key in contents]
 
 
-def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> Html:
+def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> DataSet:
     if not isinstance(manifest, dict):
-        return element("p", text(f"{file_name} cannot be read as a manifest."))
-    languages = [str(manifest[key]) for key in ("source_lang", "target_lang") if manifest.get(key)]
+        return DataSet("", remark=f"{file_name} cannot be read as a manifest.")
     facts = {
-        "languages": " → ".join(languages),
+        "languages": " → ".join(str(manifest[key]) for key in ("source_lang", "target_lang") if manifest.get(key)),
         "licence": manifest.get("licence"),
         "fingerprint": manifest.get("fingerprint"),
         "used by": ", ".join(used_by),
     }
-    sources = [
-        [_source(entry), text(_count(entry.get("bytes"))), _code(entry.get("sha256"))]
-        for entry in map(_dict, _list(manifest.get("sources")))
-    ]
-    filters = [[text(name), text(_count(count))] for name, count in _dict(manifest.get("filters")).items()]
-    found = [
-        [text(corpus.get("name", _ABSENT)), text(name), text(_count(_dict(record).get("pairs")))]
-        for corpus in map(_dict, _list(manifest.get("corpora")))
-        for name, record in _dict(corpus.get("filters")).items()
-    ]
-    files = [
-        [text(name), text(_count(_dict(file).get("lines"))), _code(_dict(file).get("sha256"))]
-        for name, file in _dict(manifest.get("files")).items()
-    ]
-    return element(
-        "article",
-        element("h3", text(manifest.get("name") or file_name)),
-        table([], [[text(name), text(value)] for name, value in facts.items() if value]),
-        table(["source", "bytes", "sha256"], sources, numbers={1}) if sources else NOTHING,
-        table(["filter", "pairs"], filters, numbers={1}) if filters else NOTHING,
-        table(["corpus", "filter", "pairs"], found, numbers={2}, long=True) if found else NOTHING,
-        table(["file", "lines", "sha256"], files, numbers={1}) if files else NOTHING,
-    )
+    about = Table("", [], [[name, str(value)] for name, value in facts.items() if value], numbers=())
+    sources = Table("", ["source", "bytes", "sha256"], numbers={1})
+    for entry in map(_dict, _list(manifest.get("sources"))):
+        sources.add(_source(entry), _count(entry.get("bytes")), _code(entry.get("sha256")))
+    filters = Table("", ["filter", "pairs"])
+    for name, count in _dict(manifest.get("filters")).items():
+        filters.add(name, _count(count))
+    found = Table("", ["corpus", "filter", "pairs"], numbers={2})
+    for corpus in map(_dict, _list(manifest.get("corpora"))):
+        for name, record in _dict(corpus.get("filters")).items():
+            found.add(str(corpus.get("name", _ABSENT)), name, _count(_dict(record).get("pairs")))
+    files = Table("", ["file", "lines", "sha256"], numbers={1})
+    for name, record in _dict(manifest.get("files")).items():
+        files.add(name, _count(_dict(record).get("lines")), _code(_dict(record).get("sha256")))
+    tables = [each for each in (about, sources, filters, found, files) if each.rows]
+    return DataSet(str(manifest.get("name") or file_name), tables=tables)
 
 
-def _source(entry: Mapping[str, Any]) -> Html:
+def _source(entry: Mapping[str, Any]) -> str:
     """The name of a file, and the address that it was fetched from."""
-    url = entry.get("url")
-    name = text(entry.get("file", _ABSENT))
-    return join([name, element("div", text(public_address(str(url))), class_="note")]) if url else name
+    url, name = entry.get("url"), str(entry.get("file", _ABSENT))
+    return Markup('{}<div class="note">{}</div>').format(name, public_address(str(url))) if url else name
 
 
-def _code(value: Any) -> Html:
-    return element("code", text(value or _ABSENT))
+def _code(value: Any) -> Markup:
+    return Markup("<code>{}</code>").format(value or _ABSENT)
 
 
 def _count(value: Any) -> str:
@@ -197,8 +181,11 @@ def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def samples(runs: Sequence[RunHistory]) -> Html:
-    """The sample sentences of validation, with their translations over time: one row per update, one column per run."""
+def samples(runs: Sequence[RunHistory]) -> list[tuple[Table, Table]]:
+    """The sample sentences of validation: source and reference, and the translations over time.
+
+    The second table has one row per update, and one column per run that translated the sentence.
+    """
     found: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for run in runs:
         for record in run.validations:
@@ -208,52 +195,42 @@ def samples(runs: Sequence[RunHistory]) -> Html:
                 )
                 by_update = found.setdefault((source, reference), {})
                 by_update.setdefault(record["update"], {})[run.label] = translation
-    return join(_sample(source, reference, by_update, runs) for (source, reference), by_update in found.items())
+    return [_sample(source, reference, by_update, runs) for (source, reference), by_update in found.items()]
 
 
 def _sample(
     source: str, reference: str, by_update: Mapping[int, Mapping[str, str]], runs: Sequence[RunHistory]
-) -> Html:
+) -> tuple[Table, Table]:
     translators = [run for run in runs if any(run.label in row for row in by_update.values())]
     source_lang, target_lang = translators[0].languages
-    rows = (
-        [text(f"{update:,}"), *(_sentence(row.get(run.label, ""), run.languages[1]) for run in translators)]
-        for update, row in sorted(by_update.items())
-    )
-    titles = ["translation"] if len(runs) == 1 else [run.label for run in translators]
-    return element(
-        "article",
-        table(
-            [],
-            [[text("source"), _sentence(source, source_lang)], [text("reference"), _sentence(reference, target_lang)]],
-        ),
-        table(["update", *titles], rows, numbers={0}, long=True),
-    )
+    pair = [["source", _sentence(source, source_lang)], ["reference", _sentence(reference, target_lang)]]
+    titles = ["translation"] if len(runs) == 1 else _labels(translators)
+    translations = Table("", ["update", *titles], numbers={0})
+    for update, row in sorted(by_update.items()):
+        translations.add(f"{update:,}", *(_sentence(row.get(run.label, ""), run.languages[1]) for run in translators))
+    return Table("", [], pair, numbers=()), translations
 
 
-def _sentence(sentence: str, language: str) -> Html:
-    return element("span", text(sentence), lang=language or None, dir="auto")
+def _sentence(sentence: str, language: str) -> Markup:
+    lang = Markup(' lang="{}"').format(language) if language else ""
+    return Markup('<span{} dir="auto">{}</span>').format(lang, sentence)
 
 
-def events(runs: Sequence[RunHistory]) -> Html:
+def events(runs: Sequence[RunHistory]) -> Table:
     """Starts, resumes and other events of each run, in the order of their updates."""
     several = len(runs) > 1
-    rows = []
+    header = ["run"] * several + ["update", "event", "what happened"]
+    table = Table("", header, numbers={header.index("update")})
     for run in runs:
         starts = [(start, *_start(start)) for start in run.starts]
         others = [(event, str(event.get("event", "")), str(event.get("message", ""))) for event in run.events]
         for record, name, message in sorted([*starts, *others], key=lambda each: each[0]["update"]):
-            rows.append([text(run.label)] * several + [text(f"{record['update']:,}"), text(name), text(message)])
-    if not rows:
-        return NOTHING
-    header = ["run"] * several + ["update", "event", "what happened"]
-    more = len(rows) - _MAX_EVENTS
-    return join(
-        [
-            table(header, rows[:_MAX_EVENTS], numbers={header.index("update")}, long=True),
-            element("p", text(f"And {more:,} more.")) if more > 0 else NOTHING,
-        ]
-    )
+            table.add(*[run.label] * several, f"{record['update']:,}", name, message)
+    more = len(table.rows) - _MAX_EVENTS
+    if more > 0:
+        del table.rows[_MAX_EVENTS:]
+        table.note = f"And {more:,} more."
+    return table
 
 
 def _start(start: Record) -> tuple[str, str]:

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from nmt.evaluation.score_sheet import ScoreSheet
 from nmt.evaluation.significance import SystemScore
-from nmt.reports.text_table import TextTable
+from nmt.table import Table
 
 SheetForm = Literal["text", "markdown", "latex"]
 
 _SIGNIFICANT = 0.05
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    }
-)  # fmt: skip
 
 
 def formatted_sheet(sheet: ScoreSheet, form: SheetForm) -> str:
     """The sheet as lines of text."""
-    match form:
-        case "text":
-            return _as_text(sheet)
-        case "markdown":
-            return _as_markdown(sheet)
-        case "latex":
-            return _as_latex(sheet)
-        case _:
-            assert_never(form)
+    return {"text": _as_text, "markdown": _as_markdown, "latex": _as_latex}[form](sheet)
 
 
 def sheet_record(sheet: ScoreSheet) -> dict[str, Any]:
@@ -45,59 +29,51 @@ def sheet_record(sheet: ScoreSheet) -> dict[str, Any]:
 
 
 def _as_text(sheet: ScoreSheet) -> str:
-    lines = [f"references: {sheet.references}, {sheet.lines:,} lines", ""]
-    lines += _aligned([_headings(sheet), *_rows(sheet)])
-    if len(sheet.systems) > 1:
-        lines += ["", f"{_about_tests(sheet)}:", *_aligned([_headings(sheet), *_p_rows(sheet)])]
-    width = max(map(len, sheet.signatures))
-    lines += ["", _about_intervals(sheet), ""]
-    lines += [f"{name.ljust(width)}  {signature}" for name, signature in sheet.signatures.items()]
-    return "\n".join(lines) + "\n"
+    names = list(map(_one_line, sheet.systems))
+    parts = [f"references: {sheet.references}, {sheet.lines:,} lines", _scores(sheet, names).plain()]
+    if len(names) > 1:
+        parts.append(f"{_about_tests(sheet)}:\n{_tests(sheet, names).plain()}")
+    parts.append(_about_intervals(sheet))
+    parts.append(Table("", [], [list(each) for each in sheet.signatures.items()], numbers=()).plain())
+    return "\n\n".join(parts) + "\n"
 
 
 def _as_markdown(sheet: ScoreSheet) -> str:
-    parts = [
-        f"References: {_code(sheet.references)}, {sheet.lines:,} lines.",
-        str(TextTable(_headings(sheet), rows=_cells(_rows(sheet)))),
-    ]
-    if len(sheet.systems) > 1:
-        parts += [f"{_about_tests(sheet)}:", str(TextTable(_headings(sheet), rows=_cells(_p_rows(sheet))))]
+    names = [_code(_one_line(name)) for name in sheet.systems]
+    parts = [f"References: {_code(sheet.references)}, {sheet.lines:,} lines.", _scores(sheet, names).markdown()]
+    if len(names) > 1:
+        parts += [f"{_about_tests(sheet)}:", _tests(sheet, names).markdown()]
     parts.append(_about_intervals(sheet))
     parts.append("\n".join(f"- {name}: {_code(signature)}" for name, signature in sheet.signatures.items()))
     return "\n\n".join(parts) + "\n"
 
 
 def _as_latex(sheet: ScoreSheet) -> str:
-    """A table of the package booktabs; everything that it does not hold is in comments."""
-    columns = len(_headings(sheet)) - 1
-    lines = [
+    """A table of the scores, and one of the tests; everything else is in comments."""
+    names = list(map(_one_line, sheet.systems))
+    parts = [
         f"% References: {_one_line(sheet.references)}, {sheet.lines:,} lines. {_about_intervals(sheet)}",
         *(f"% {name}: {signature}" for name, signature in sheet.signatures.items()),
-        rf"\begin{{tabular}}{{l{'r' * columns}}}",
-        r"\toprule",
-        _latex_row(_headings(sheet)),
-        r"\midrule",
-        *(_latex_row(row) for row in _rows(sheet)),
+        _scores(sheet, names).latex(),
     ]
-    if len(sheet.systems) > 1:
-        title = rf"\multicolumn{{{columns + 1}}}{{l}}{{{_about_tests(sheet).translate(_LATEX)}}} \\"
-        lines += [r"\midrule", title, *(_latex_row(row) for row in _p_rows(sheet))]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    if len(names) > 1:
+        parts += [f"\n% {_about_tests(sheet)}", _tests(sheet, names).latex()]
+    return "\n".join(parts) + "\n"
 
 
-def _headings(sheet: ScoreSheet) -> list[str]:
-    return ["system", *sheet.signatures]
+def _scores(sheet: ScoreSheet, names: list[str]) -> Table:
+    table = Table("", ["system", *sheet.signatures])
+    for name, scores in zip(names, sheet.systems.values(), strict=True):
+        table.add(name, *(f"{score.value:.2f} ± {score.interval:.2f}" for score in scores))
+    return table
 
 
-def _rows(sheet: ScoreSheet) -> list[list[str]]:
-    return [
-        [_one_line(system), *(f"{score.value:.2f} ± {score.interval:.2f}" for score in scores)]
-        for system, scores in sheet.systems.items()
-    ]
-
-
-def _p_rows(sheet: ScoreSheet) -> list[list[str]]:
-    return [[_one_line(system), *map(_p_values, scores)] for system, scores in list(sheet.systems.items())[1:]]
+def _tests(sheet: ScoreSheet, names: list[str]) -> Table:
+    """The p-values of all systems but the first, which they are compared with."""
+    table = Table("", ["system", *sheet.signatures])
+    for name, scores in list(zip(names, sheet.systems.values(), strict=True))[1:]:
+        table.add(name, *map(_p_values, scores))
+    return table
 
 
 def _p_values(score: SystemScore) -> str:
@@ -119,26 +95,9 @@ def _about_intervals(sheet: ScoreSheet) -> str:
     return f"± half of the 95 % confidence interval, by bootstrap resampling ({how})"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-        for row in rows
-    ]
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cell.translate(_LATEX).replace("±", r"$\pm$") for cell in cells) + r" \\"
-
-
 def _code(text: str) -> str:
     """Text that Markdown shows as it is."""
     return f"`{text.replace('`', chr(39))}`"
-
-
-def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Rows for Markdown: the first cell is a name, which may hold anything."""
-    return [[_code(name).replace("|", r"\|"), *cells] for name, *cells in rows]
 
 
 def _one_line(text: str) -> str:

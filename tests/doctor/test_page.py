@@ -120,8 +120,8 @@ def test_the_page_and_the_json_hold_everything_and_replace_only_their_own_kind(t
     assert values == json.loads(examination_json(FOUND))
     assert values["machine"]["processor"] == "A <fast> processor"
     assert values["training"][0]["share_of_products"] == 0.82
-    write_examination(replace(FOUND, nmt_version="9.9.9"), page)
-    assert "version 9.9.9" in page.read_text("utf-8")
+    write_examination(replace(FOUND, left_out=["another"]), page)
+    assert "left out: another" in page.read_text("utf-8")
     assert examination_page(FOUND).count("<h1>") == 1
 
 

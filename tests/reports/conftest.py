@@ -35,7 +35,7 @@ class Page(HTMLParser):
     def handle_data(self, data) -> None:
         if self._open and self._open[-1] == "script":
             self.scripts.append(data)
-        elif not self._open or self._open[-1] != "style":
+        elif data.strip() and (not self._open or self._open[-1] != "style"):
             self.text += data + "\n"
 
     def having(self, tag: str, class_: str = "") -> list[dict[str, str | None]]:

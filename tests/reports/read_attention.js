@@ -6,7 +6,7 @@
   const all = (selector) => [...document.querySelectorAll(selector)].filter((each) => each.checkVisibility());
   const click = (selector) => all(selector)[0].click();
   const point = (element) =>
-    element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true, pointerType: "mouse" }));
+    element.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, pointerType: "mouse" }));
   const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   for (const button of all("fieldset input, fieldset button")) {
     button.click();
@@ -26,8 +26,8 @@
   seen.facts = all(".facts")[0].innerText;
   seen.strokes = all(".explorer .strokes path")
     .map((path) => [Number(path.getAttribute("opacity")), path.getAttribute("d")]);
-  seen.marked = all(".panel .marked").map((item) => item.textContent);
-  seen.from = all(".panel")[0].style.getPropertyValue("--from");
+  seen.marked = all(".strips .marked").map((item) => item.textContent);
+  seen.from = all(".exploring")[0].style.getPropertyValue("--from");
   press(all("td[aria-selected=true]")[0], "ArrowUp");
   seen.above = all(".explorer .title")[0].textContent;
   const first = all(".explorer .lines .keys li")[0];

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from nmt.reports.charts import Extent, Point, Series, chart, extent, thin, tick_label, ticks, trend
+from nmt.reports.pages import environment
 
 
 def points(values, *, minutes: bool = True) -> list[Point]:
@@ -15,7 +16,8 @@ def points(values, *, minutes: bool = True) -> list[Point]:
 
 
 def draw(*series: Series, from_zero: bool = False):
-    return chart("Loss", "nats", series, extent(series), from_zero=from_zero)
+    made = chart("Loss", "nats", series, extent(series), from_zero=from_zero)
+    return environment().get_template("chart.html").module.chart(made)
 
 
 def coordinates(polyline: dict) -> list[list[float]]:
@@ -124,7 +126,7 @@ def test_a_single_point_can_be_seen(parsed):
 
 
 def test_nothing_is_drawn_without_points():
-    assert draw(Series("a", [])) == ""
+    assert chart("Loss", "", [Series("a", [])], Extent(1.0, 1.0), from_zero=True).series == []
     assert extent([Series("a", [])]) == Extent(1.0, 1.0)
 
 

@@ -31,7 +31,7 @@ def test_prints_tables_and_sentences(compare):
     assert result.stdout.startswith("A: a.txt\nB: b.txt\n3 of 3 lines differ.")
     assert "tok:13a" in result.stdout
     assert "  A          Das Haus ist [-neu-].\n  B          Das Haus ist {+alt+}." in result.stdout
-    rows = [re.split(r" *\| +", line)[1:] for line in result.stdout.splitlines() if line.startswith("|")]
+    rows = [re.split(r" *\| +", line)[1:] for line in result.stdout.splitlines() if line.startswith("| ")]
     found = {name: cells for name, *cells in rows}
     assert found["numbers of the reference kept"][:2] == ["0 of 1 (0.0%)", "1 of 1 (100.0%)"]
     assert found["words copied from the source, not in the reference"][1].startswith("1 of ")

@@ -192,10 +192,10 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
     (tmp_path / "dev.tsv").write_bytes(tsv([("one two", "eins")]))
     done = prepare("--train", "corpus.tsv", "--valid", "dev.tsv")
     assert done.stderr.splitlines()[1:5] == [
-        "| corpus            | pairs | en words | de words | en mean | de mean |",
-        "| ----------------- | ----: | -------: | -------: | ------: | ------: |",
-        "| train: corpus.tsv |   120 |      720 |      720 |     6.0 |     6.0 |",
-        "| valid: dev.tsv    |     1 |        2 |        1 |     2.0 |     1.0 |",
+        "| corpus            |   pairs |   en words |   de words |   en mean |   de mean |",
+        "|:------------------|--------:|-----------:|-----------:|----------:|----------:|",
+        "| train: corpus.tsv |     120 |        720 |        720 |       6.0 |       6.0 |",
+        "| valid: dev.tsv    |       1 |          2 |          1 |       2.0 |       1.0 |",
     ]
     records = manifest(tmp_path)["corpora"]
     assert [record.pop("filters").keys() for record in records] == [{"held_out"}, set()]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text
-from nmt.evaluation.differences.tables import Table
+from nmt.evaluation.differences.tables import Comparison
 
 MAX_EXAMPLES = 5
 """The maximum number of lines that are named as examples for each system."""
@@ -20,14 +20,14 @@ Counts = list[tuple[int, int]]
 """For each line, how many things a system has, and how many it could have."""
 
 
-def copying(texts: ParallelTexts) -> Table:
+def copying(texts: ParallelTexts) -> Comparison:
     """Numbers of the reference that are kept; with a source also its numbers, names, and words copied from it.
 
     Records: ``name``, ``counts``, ``totals``, ``examples`` (the first lines, from 1, in which A has more, and those in
     which B has more), ``is_good`` (whether more of them are better). What occurs nowhere has no row.
     """
     header = ["", "A", "B", "lines where A has more", "lines where B has more"]
-    table = Table("Numbers, names, copied words", header)
+    table = Comparison("Numbers, names, copied words", header)
     reference, source = texts.reference, texts.source
     written = [list(map(_numbers, system.lines)) for system in texts.systems]
     _add(table, "numbers of the reference kept", [_kept(map(_numbers, reference.lines), each) for each in written])
@@ -41,7 +41,7 @@ def copying(texts: ParallelTexts) -> Table:
     return table
 
 
-def _add(table: Table, name: str, systems: Sequence[Counts], *, is_good: bool = True) -> None:
+def _add(table: Comparison, name: str, systems: Sequence[Counts], *, is_good: bool = True) -> None:
     """Add the sums of the counts of lines, and the first lines in which they differ."""
     counts, totals = ([sum(line[which] for line in lines) for lines in systems] for which in (0, 1))
     differences = [a - b for (a, _), (b, _) in zip(*systems, strict=True)]

@@ -10,7 +10,7 @@ from nmt.evaluation.differences.copying import copying
 from nmt.evaluation.differences.lengths import bleu_by_length, length_ratios
 from nmt.evaluation.differences.ngrams import ngram_gains
 from nmt.evaluation.differences.parallel_texts import ParallelTexts
-from nmt.evaluation.differences.tables import Table
+from nmt.evaluation.differences.tables import Comparison
 from nmt.evaluation.differences.word_frequency import reference_frequencies, words_by_frequency
 from nmt.evaluation.metrics import make_metric
 from nmt.evaluation.significance import evaluate
@@ -27,7 +27,7 @@ class Totals:
     tokens: tuple[int, int]
     length_ratios: tuple[float, float]
     """Tokens of the hypotheses per token of the reference; 0 if the reference has none."""
-    metrics: Table
+    metrics: Comparison
     """A record per metric: ``name``, ``signature``, ``values``, ``intervals`` (halves of the 95 % confidence intervals)
     and ``p_value`` of the difference, by paired bootstrap resampling. The rows also have the lengths."""
 
@@ -37,11 +37,11 @@ class Differences:
     """The differences between systems A and B."""
 
     totals: Totals
-    by_length: Table
-    by_frequency: Table
-    copying: Table
-    length_ratios: Table
-    ngrams: dict[str, Table]
+    by_length: Comparison
+    by_frequency: Comparison
+    copying: Comparison
+    length_ratios: Comparison
+    ngrams: dict[str, Comparison]
     """For ``a`` and ``b``."""
     sentences: ChangedSentences
 
@@ -76,7 +76,7 @@ def totals(texts: ParallelTexts) -> Totals:
     """BLEU and chrF by sacreBLEU, and the sizes of the texts."""
     a, b = texts.systems
     scores = evaluate({"A": a.lines, "B": b.lines}, [texts.reference.lines], [texts.bleu, make_metric("chrf")])
-    table = Table("Totals", ["", "A", "B", "B - A", "p"])
+    table = Comparison("Totals", ["", "A", "B", "B - A", "p"])
     for of_a, of_b in zip(*scores.values(), strict=True):
         table.records.append(
             {

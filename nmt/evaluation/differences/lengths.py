@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts
-from nmt.evaluation.differences.tables import Table, bucket_of, buckets
+from nmt.evaluation.differences.tables import Comparison, bucket_of, buckets
 from nmt.evaluation.metrics import score
 
 LENGTHS = buckets(0, 1, 11, 21, 31, 41, 51, 61)
@@ -15,12 +15,12 @@ RATIOS = ("< 0.8", "0.8–0.95", "0.95–1.05", "1.05–1.2", "> 1.2")
 """Tokens of the hypothesis per token of the reference; both ends of the middle range belong to it."""
 
 
-def bleu_by_length(texts: ParallelTexts) -> Table:
+def bleu_by_length(texts: ParallelTexts) -> Comparison:
     """BLEU of both systems by the number of reference tokens; without the buckets that have no lines.
 
     Records: ``bucket``, ``lines``, ``bleu``.
     """
-    table = Table("BLEU by length of the reference", ["tokens", "lines", "A", "B", "B - A"])
+    table = Comparison("BLEU by length of the reference", ["tokens", "lines", "A", "B", "B - A"])
     indices = [bucket_of(len(tokens), LENGTHS) for tokens in texts.reference.tokens]
     for number, bucket in enumerate(LENGTHS):
         chosen = [line for line, index in enumerate(indices) if index == number]
@@ -34,13 +34,13 @@ def bleu_by_length(texts: ParallelTexts) -> Table:
     return table
 
 
-def length_ratios(texts: ParallelTexts) -> Table:
+def length_ratios(texts: ParallelTexts) -> Comparison:
     """How many lines of each system are short or long, beside the reference.
 
     Records: ``ratio`` (one of :data:`RATIOS`), ``lines``, ``shares`` of all lines from 0 to 1.
     """
     title = "Length of the translation beside the reference"
-    table = Table(title, ["ratio", "A", "B", "lines of A", "lines of B"], shares={1: [], 2: []})
+    table = Comparison(title, ["ratio", "A", "B", "lines of A", "lines of B"], shares={1: [], 2: []})
     expected = texts.reference.tokens
     counts = [Counter(map(_ratio, system.tokens, expected)) for system in texts.systems]
     for ratio in RATIOS:

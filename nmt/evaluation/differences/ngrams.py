@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text, Tokens
-from nmt.evaluation.differences.tables import Table
+from nmt.evaluation.differences.tables import Comparison
 
 MAX_ORDER = 4
 TOP = 10
@@ -18,7 +18,7 @@ Counts = tuple[int, int, int]
 how often the references have it."""
 
 
-def ngram_gains(texts: ParallelTexts, top: int = TOP) -> dict[str, Table]:
+def ngram_gains(texts: ParallelTexts, top: int = TOP) -> dict[str, Comparison]:
     """The n-grams of 1 to 4 tokens whose counts differ most: a table for ``a`` and one for ``b``.
 
     They are ordered by the difference over its standard deviation if both systems were equally good:
@@ -31,7 +31,7 @@ def ngram_gains(texts: ParallelTexts, top: int = TOP) -> dict[str, Table]:
     rest = _without_parts(found)
     tables = {}
     for system, name in enumerate("AB"):
-        tables[name.lower()] = table = Table(
+        tables[name.lower()] = table = Comparison(
             f"N-grams that {name} gets right more often", ["n-gram", "A", "B", "in references"]
         )
         for tokens in _best(rest, system)[:top]:

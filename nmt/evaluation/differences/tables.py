@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmt.table import Table
+
 
 @dataclass
-class Table:
-    """A comparison of systems A and B, as text for people and as numbers for programs."""
+class Comparison(Table):
+    """A table about systems A and B, with its figures as numbers for programs and for drawing."""
 
-    title: str
-    header: list[str]
-    note: str = ""
-    rows: list[list[str]] = field(default_factory=list)
-    """Cells; all columns but the first hold numbers."""
     records: list[dict[str, Any]] = field(default_factory=list)
     """Numbers by their names; pairs are of A and B."""
     gains: list[float] = field(default_factory=list)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text, tokens_of
-from nmt.evaluation.differences.tables import Table, bucket_of, buckets
+from nmt.evaluation.differences.tables import Comparison, bucket_of, buckets
 
 FREQUENCIES = buckets(0, 1, 2, 6, 21, 101, 1_001)
 """How often a word occurs in the counted text."""
@@ -33,7 +33,7 @@ def reference_frequencies(texts: ParallelTexts) -> Counter[str]:
 
 def words_by_frequency(
     texts: ParallelTexts, frequencies: Mapping[str, int], *, counted_in: str = "the references"
-) -> Table:
+) -> Comparison:
     """Precision, recall and F1 of words, by how often they occur; without the buckets that have no reference words.
 
     Records: ``bucket``, ``reference_words``, and ``systems``, each with ``right`` (words that the reference of the same
@@ -42,10 +42,10 @@ def words_by_frequency(
     Args:
         counted_in: what the frequencies were counted in, for the note.
     """
-    table = Table(
+    table = Comparison(
         "Words by frequency",
         ["frequency", "words", "A", "B", "B - A", "A precision / recall", "B precision / recall"],
-        f"Frequency: how often a word occurs in {counted_in}. A and B: F1 of the words, in percent.",
+        note=f"Frequency: how often a word occurs in {counted_in}. A and B: F1 of the words, in percent.",
     )
     indices = {word: bucket_of(frequencies.get(word, 0), FREQUENCIES) for word in words_of(texts)}
     expected, *written = (_sizes(text, indices) for text in (texts.reference, *texts.systems))

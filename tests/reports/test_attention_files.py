@@ -5,14 +5,14 @@ import json
 
 import numpy as np
 
-from nmt.reports.attention_json import attention_json
+from nmt.reports.attention_files import json_lines
 
 
 def test_the_maps_come_back(make_maps):
     maps = make_maps('▁<b> "a" \u2028 ▁日本', "▁é \\n")
-    text = attention_json(maps)
-    assert "\n" not in text and "日本" in text
-    content = json.loads(text)
+    text = json_lines([maps, make_maps()])
+    assert text.count("\n") == 2 and "日本" in text
+    content = json.loads(text.split("\n")[0])
     assert content.keys() == {field.name for field in dataclasses.fields(maps)}
     for name in ("encoder", "decoder", "memory"):
         expected, found = getattr(maps, name), np.array(content[name])
@@ -27,4 +27,4 @@ def test_the_maps_come_back(make_maps):
 
 def test_what_no_encoding_can_write_is_escaped(make_maps):
     maps = dataclasses.replace(make_maps(), source="a\ud800")
-    assert json.loads(attention_json(maps).encode())["source"] == "a\ud800"
+    assert json.loads(json_lines([maps]).encode())["source"] == "a\ud800"

@@ -1,0 +1,95 @@
+"""Pages for a browser, one file each: templates from ``templates/``, styles and scripts from ``assets/``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+import nmt
+from nmt.files import replacing
+from nmt.ownership import Kind, check_replaceable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_ASSETS = resources.files("nmt.reports") / "assets"
+# Every page names its writer within this many bytes.
+_BEGINNING = 1_000
+
+
+@dataclass(frozen=True)
+class Page:
+    """A kind of page, recognised by its writer."""
+
+    writer: str
+    """The command that writes it: ``nmt report``."""
+    template: str
+    option: str = "--out"
+    """The option for the path, for messages."""
+
+    @property
+    def kind(self) -> Kind:
+        """What a page may replace: an earlier page of the same writer."""
+        mark = f'<meta name="generator" content="{self.writer} '.encode()
+
+        def is_ours(path: Path) -> bool:
+            with path.open("rb") as stream:
+                return mark in stream.read(_BEGINNING)
+
+        return Kind(f"a page of {self.writer}", is_ours)
+
+    def check(self, path: Path) -> None:
+        """Check that the page can be written, before any work for it.
+
+        Raises:
+            OutputError: something else exists at ``path``.
+        """
+        check_replaceable(path, self.kind, option=self.option)
+
+    def html(self, title: str, **values: Any) -> str:
+        """The page as text.
+
+        Args:
+            values: what the template shows. All text is escaped.
+        """
+        template = environment().get_template(self.template)
+        return template.render(title=title, writer=self.writer, version=nmt.__version__, **values)
+
+    def write(self, path: Path, content: str) -> None:
+        """Write a page that :meth:`html` made, atomically.
+
+        Raises:
+            OutputError: something else exists at ``path``.
+            WriteError: the file cannot be written.
+        """
+        self.check(path)
+        with replacing(path) as stream:
+            stream.write(content.encode("utf-8", errors="replace"))
+
+
+@cache
+def environment() -> Environment:
+    """The templates. All text in them is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("nmt.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["asset"] = _asset
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment
+
+
+def _asset(name: str) -> Markup:
+    """A style or a script, which is not escaped."""
+    return Markup((_ASSETS / name).read_text("utf-8"))
