@@ -199,7 +199,8 @@ def _replacing(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
         temporaries = [stack.enter_context(each.filling()) for each in folders]
         yield temporaries
         for each, temporary in zip(folders, temporaries, strict=True):
-            _finish(temporary, each.folder)
+            with _naming_folder(each.named, each.folder):  # A system error without a name is about this folder.
+                _finish(temporary, each.folder)
             check_replaceable(each.named, each.kind)  # Check again: hours may have passed.
         _swap_all(folders, temporaries)
 
@@ -295,7 +296,8 @@ def _swap_all(folders: Sequence[LockedFolder], temporaries: Sequence[Path]) -> N
     swapped: list[tuple[LockedFolder, Path]] = []
     try:
         for each, temporary in zip(folders, temporaries, strict=True):
-            swap_folders(each.folder, temporary, each.outgoing)
+            with _naming_folder(each.named, each.folder):
+                swap_folders(each.folder, temporary, each.outgoing)
             swapped.append((each, temporary))
     except BaseException:
         for each, temporary in swapped:

@@ -341,3 +341,17 @@ def test_the_finished_part_is_named_where_another_file_cannot_be_written(tmp_pat
         raise refused
     assert caught.value.path == refused.path
     assert caught.value.kept == f"The finished part is kept in {tmp_path / 'out.partial'}."
+
+
+def test_of_several_folders_the_one_that_cannot_be_flushed_is_named(tmp_path, monkeypatch):
+    flush = files.flush_folder
+
+    def flush_or_fail(folder: Path) -> None:
+        if folder.name.startswith(".a.nmt."):
+            raise OSError(errno.EIO, "input/output error")
+        flush(folder)
+
+    monkeypatch.setattr(files, "flush_folder", flush_or_fail)
+    with pytest.raises(WriteError, match="a: cannot be written"):
+        fill_all([tmp_path / "a", tmp_path / "b"], "after")
+    assert list(tmp_path.iterdir()) == []
