@@ -1,5 +1,6 @@
 """How the time of a function grows with its input, for tests that no text makes it quadratic."""
 
+import gc
 import time
 from collections.abc import Callable
 
@@ -30,9 +31,15 @@ def _ratio(work: Callable[[str], object], short: str, long: str) -> float:
 
 def _seconds(work: Callable[[str], object], text: str, tries: int) -> float:
     best = float("inf")
-    for _ in range(tries):
-        # Of this thread alone: other processes would make long work seem longer than short work.
-        begin = time.thread_time()
-        work(text)
-        best = min(best, time.thread_time() - begin)
+    # Only long work would make enough objects for a collection of all that the process holds.
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(tries):
+            # Of this thread alone: other processes would make long work seem longer than short work.
+            begin = time.thread_time()
+            work(text)
+            best = min(best, time.thread_time() - begin)
+    finally:
+        gc.enable()
     return best
