@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.data.data_folder import DataFolder
+from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
 from nmt.data.derived import check_derived_replaceable, keep_given_vocabulary
 from nmt.data.encoded_text import differing_files, examine_text, is_same_text
 from nmt.data.language_sampling import DEFAULT_TEMPERATURE, check_temperature
@@ -16,7 +16,8 @@ from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import write_shards_together
 from nmt.data.shards import ENCODED_SPLITS, SIDES, ShardIndex, Side, are_current, read_index
 from nmt.data.training_lines import language_samples, lines_to_train_on, source_normalizer, training_lines
-from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, train_vocabulary
+from nmt.data.vocab import ModelType, TrainedVocabulary, default_size, train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import DataSetText, VocabularySettings, is_same_training, recorded_training
 from nmt.errors import DataError, VocabularyError
 from nmt.files import restoring
@@ -37,7 +38,7 @@ class BuiltVocabulary:
     """A data set's vocabulary and shards."""
 
     data: Path
-    vocab: Vocabulary
+    vocab: VocabularyPair
     index: ShardIndex
     changed: bool
     """False if everything was up to date."""
@@ -129,7 +130,7 @@ def build_joint_vocabulary(
     trained = recorded = origin = None
     sampled: dict[str, int] = {}
     if existing is not None:
-        vocab = Vocabulary.load(existing)
+        vocab = VocabularyPair.load(existing)
         origin = existing_origin(vocab.fingerprint)
         for text in texts:
             check_derived_replaceable(text.data, vocab=vocab)
@@ -147,7 +148,7 @@ def build_joint_vocabulary(
             for text in texts:
                 check_unused(text.data)
             trained = _train(texts, settings, sampling_temperature)
-            vocab = trained.vocab
+            vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, sampling_temperature) if len(texts) > 1 else {}
         else:
             vocab = trained_before
@@ -172,7 +173,7 @@ def _texts(data: Sequence[Path]) -> list[DataSetText]:
 
 def _encode_all(
     texts: Sequence[DataSetText],
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     recorded: dict[str, Any] | None,
     origin: dict[str, Any] | None,
     rule: NormalizationRule,
@@ -200,7 +201,7 @@ def _encode_all(
 
     folders = [DataFolder(text.data) for text in pending]
     try:
-        with restoring(*(path for folder in folders for path in (folder.vocab, folder.pieces))):
+        with restoring(*(path for folder in folders for path in folder.vocabulary)):
             indices = write_shards_together(
                 {text.data: text.files for text in pending},
                 vocab,
@@ -213,7 +214,8 @@ def _encode_all(
             )
     except BaseException:
         for before in kept.values():  # ``restoring`` has put the vocabularies back under their own names.
-            before.unlink(missing_ok=True)
+            for path in vocabulary_files(before):
+                path.unlink(missing_ok=True)
         raise
     written = {text.data: index for text, index in zip(pending, indices, strict=True)}
     return [
@@ -229,14 +231,14 @@ def _encode_all(
     ]
 
 
-def _has_vocabulary(data: Path, vocab: Vocabulary) -> bool:
+def _has_vocabulary(data: Path, vocab: VocabularyPair) -> bool:
     path = DataFolder(data).vocab
-    return path.is_file() and path.read_bytes() == vocab.model_bytes
+    return path.is_file() and vocabulary_fingerprint(path) == vocab.fingerprint
 
 
 def _is_up_to_date(
     text: DataSetText,
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     recorded: dict[str, Any] | None,
     origin: dict[str, Any] | None,
     rule: NormalizationRule,
@@ -248,7 +250,7 @@ def _is_up_to_date(
     return is_same_training(index.vocabulary, recorded) and (origin is None or index.vocabulary_origin is not None)
 
 
-def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
+def _rule_of_data_set(folder: Path, vocab: VocabularyPair) -> NormalizationRule:
     """The source rule of the data set in a folder; identity if it was not encoded with this vocabulary."""
     try:
         index = read_index(folder)
@@ -274,11 +276,11 @@ def _edited(text: DataSetText) -> tuple[str, ...]:
     return tuple(differing_files(index.text or {}, text.files))
 
 
-def _trained_before(texts: Sequence[DataSetText], recorded: Mapping[str, Any]) -> Vocabulary | None:
+def _trained_before(texts: Sequence[DataSetText], recorded: Mapping[str, Any]) -> VocabularyPair | None:
     """The vocabulary of one of the data sets if it was trained on the current text with these settings; else None."""
     for text in texts:
         try:
-            index, vocab = read_index(text.data), Vocabulary.load(DataFolder(text.data).vocab)
+            index, vocab = read_index(text.data), VocabularyPair.load(DataFolder(text.data).vocab)
         except (DataError, VocabularyError):
             continue
         is_same = is_same_training(index.vocabulary, recorded) and index.data_fingerprint == text.manifest.fingerprint
@@ -311,7 +313,7 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and rule != "identity")]
     source_rule = source_normalizer(rule)
     steps: dict[Side, Callable[[str], str]] = {
-        "source": lambda line: vocab.normalize(source_rule(line)),
+        "source": lambda line: vocab.source.normalize(source_rule(line)),
         "target": vocab.target.normalize,
     }
     found = {side: count_changes(training_lines(text, side, "identity", _COUNTED_LINES), steps[side]) for side in sides}
@@ -320,7 +322,7 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
 
 def size_warnings(built: Sequence[BuiltVocabulary]) -> list[str]:
     """A warning if the data sets' new vocabulary is too large for their text."""
-    size = built[0].vocab.size
+    size = built[0].vocab.source.size
     found = sum(each.index.splits["train"].sides[side].pieces for each in built for side in SIDES)
     if built[0].index.vocabulary is None or found >= _FEWEST_PER_PIECE * size:
         return []

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 from nmt.config.documents import parse_json
-from nmt.data.data_folder import DataFolder
+from nmt.data.data_folder import DataFolder, list_of, vocabulary_files, vocabulary_fingerprint
 from nmt.data.shards import INDEX_NAME, SHARDS
-from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab import SPECIAL_PIECES
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import VocabularyError
 from nmt.files import free_name
 from nmt.ownership import Kind, check_replaceable, remove_own
 
 
 def _is_our_list(path: Path) -> bool:
-    """Whether :meth:`Vocabulary.save` wrote a list of pieces."""
+    """Whether :meth:`VocabularyPair.save` wrote a list of pieces."""
     beginning = "".join(f"{piece}\n" for piece in SPECIAL_PIECES).encode()
     with path.open("rb") as stream:
         if stream.read(len(beginning)) == beginning:
             return True
     # A vocabulary that was not trained here may have other names for its special pieces.
-    return _lists_pieces_of(path, DataFolder(path.parent).vocab)
+    return _lists_pieces_of(path, path.with_suffix(".model"))
 
 
 def _lists_pieces_of(path: Path, model: Path) -> bool:
     try:
-        vocab = Vocabulary.load(model)
+        vocab = VocabularyPair.load(model).source
     except VocabularyError:
         return False
     return path.read_bytes() == "".join(f"{piece}\n" for piece in vocab.pieces(range(vocab.size))).encode()
@@ -35,17 +35,26 @@ def _lists_pieces_of(path: Path, model: Path) -> bool:
 
 def _is_our_model(path: Path) -> bool:
     """Whether this program wrote a model: the list of pieces or the shards beside it were made with it."""
-    listed = DataFolder(path.parent).pieces
+    listed = list_of(path)
     if listed.is_file() and _lists_pieces_of(listed, path):
         return True
-    return _index_of_model(path) is not None
+    return _index_of_model(DataFolder(path.parent).vocab) is not None
+
+
+def _is_our_pieces_json(path: Path) -> bool:
+    """Whether a file is the list of pieces of a usable vocabulary."""
+    try:
+        VocabularyPair.load(path.with_name(path.name.replace(".pieces.json", ".model")))
+    except VocabularyError:
+        return False
+    return True
 
 
 def _index_of_model(path: Path) -> dict[str, Any] | None:
     """The index of the shards that were encoded with the model beside them; None if there are none."""
     index = _index(path.parent)
     try:
-        fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
+        fingerprint = vocabulary_fingerprint(path)
     except OSError:
         return None
     return index if index is not None and index.get("vocab_fingerprint") == fingerprint else None
@@ -63,14 +72,15 @@ def _index(data: Path) -> dict[str, Any] | None:
 def _derived(data: Path) -> dict[Path, Kind]:
     """The files and folders that ``nmt build-vocab`` writes."""
     folder = DataFolder(data)
-    return {
-        folder.vocab: Kind("a vocabulary", _is_our_model),
-        folder.pieces: Kind("a list of pieces", _is_our_list),
-        folder.shards: SHARDS,
+    kinds = {
+        ".model": Kind("a vocabulary", _is_our_model),
+        ".json": Kind("a list of pieces", _is_our_pieces_json),
+        ".txt": Kind("a list of pieces", _is_our_list),
     }
+    return {path: kinds[path.suffix] for path in folder.vocabulary} | {folder.shards: SHARDS}
 
 
-def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) -> None:
+def check_derived_replaceable(data: Path, *, vocab: VocabularyPair | None = None) -> None:
     """Check that this program wrote the vocabulary and the shards that are to be replaced in a data set's folder.
 
     Args:
@@ -79,10 +89,10 @@ def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) ->
     Raises:
         OutputError: a file or folder is the user's own.
     """
-    for path, kind in _derived(data).items():
-        is_model = path == DataFolder(data).vocab
-        is_same = vocab is not None and is_model and path.is_file() and path.read_bytes() == vocab.model_bytes
-        if not is_same:
+    same = {} if vocab is None else vocab.contents(DataFolder(data).vocab)
+    # In reverse: if a file beside the model is the user's, the error names that file, not the model that it belongs to.
+    for path, kind in reversed(_derived(data).items()):
+        if not (path in same and path.is_file() and path.read_bytes() == same[path]):
             check_replaceable(path, kind, option=None)
 
 
@@ -120,7 +130,8 @@ def keep_given_vocabulary(data: Path) -> Path | None:
     if index is None or index.get("vocabulary", "") is not None:
         return None
     kept = free_name(path.with_name(f"{path.name}.before"))
-    path.rename(kept)
+    for file in filter(Path.is_file, vocabulary_files(path)):
+        file.rename(free_name(file.with_name(file.name + kept.name.removeprefix(path.name))))
     return kept
 
 

@@ -21,7 +21,7 @@ from nmt.data.arrays import Rows
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_encoded
 from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 
 _POLL_SECONDS = 0.2
@@ -31,7 +31,7 @@ _VOCAB_NAME = "vocab.model"
 
 
 def write_sampled_shards(
-    data: Path, folder: Path, vocab: Vocabulary, *, dropout: float, seed: int, epoch: int
+    data: Path, folder: Path, vocab: VocabularyPair, *, dropout: float, seed: int, epoch: int
 ) -> ShardIndex:
     """Encode both sides of a data set's training text with random segmentations, as shards in ``folder``.
 
@@ -40,7 +40,7 @@ def write_sampled_shards(
     have another number in each epoch. The folder gets its name only once it is complete.
 
     Args:
-        dropout: as in :meth:`Vocabulary.encode_sampled`.
+        dropout: as in :meth:`nmt.data.vocab.Vocabulary.encode_sampled`.
 
     Raises:
         DataError: the data set has no shards yet, or cannot be read.
@@ -64,7 +64,7 @@ def write_sampled_shards(
     )
 
 
-def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epoch: int) -> str:
+def _settings_text(data: Path, vocab: VocabularyPair, dropout: float, seed: int, epoch: int) -> str:
     """The inputs of sampled shards, as JSON. Existing shards are used only if their inputs are the same."""
     index = read_index(data)
     settings = {
@@ -90,7 +90,7 @@ class SampledEpochs:
         self,
         data: Path,
         folder: Path,
-        vocab: Vocabulary,
+        vocab: VocabularyPair,
         *,
         dropout: float,
         seed: int,
@@ -249,7 +249,7 @@ def _run_child(data: str, folder: str, vocab: str, dropout: str, seed: str, epoc
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         write_sampled_shards(
-            Path(data), Path(folder), Vocabulary.load(Path(vocab)),
+            Path(data), Path(folder), VocabularyPair.load(Path(vocab)),
             dropout=float(dropout), seed=int(seed), epoch=int(epoch),
         )  # fmt: skip
     except NmtError as error:

@@ -29,6 +29,7 @@ from nmt.data.shards import (
     token_dtype,
 )
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.files import replacing_folder, replacing_folders
 from nmt.text import NormalizationRule, normalizer, read_parallel
 from nmt.writing import open_to_write, write_file
@@ -46,7 +47,7 @@ _MAX_SENTENCES = 20
 
 def write_shards_together(
     data: Mapping[Path, Mapping[str, TextFile]],
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     *,
     max_length: int,
     threads: int | None,
@@ -90,7 +91,7 @@ def write_shards_together(
                 vocabulary_origin=vocabulary_origin,
                 counted=("train",),
                 text=text,
-                threads=threads or vocab.threads,
+                threads=threads or vocab.source.threads,
                 chunk_pairs=_SMALL_CHUNK_PAIRS,
             )
             for temporary, (folder, text) in zip(temporaries, data.items(), strict=True)
@@ -104,7 +105,7 @@ def write_shards_together(
 def write_encoded(
     data: Path,
     folder: Path,
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     encode: Encode,
     splits: Sequence[str],
     *,
@@ -140,7 +141,7 @@ def write_encoded(
 def _encode_into(
     folder: Path,
     data: Path,
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     encode: Encode,
     splits: Sequence[str],
     *,

@@ -25,7 +25,7 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile, examine_text, is_same_text
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_checks import Damage, check_content, check_lengths, check_sample, check_tokens, file_names, mapped
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError
 from nmt.ownership import Kind
 from nmt.text import NormalizationRule
@@ -303,7 +303,7 @@ def _other_version(content: bytes) -> str | None:
 
 def are_current(
     data: Path,
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     max_length: int,
     source_normalization: NormalizationRule = "identity",
     *,

@@ -9,12 +9,13 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_shards_together
 from nmt.data.shards import ENCODED_SPLITS, ShardIndex
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.text import NormalizationRule
 
 
 def write_shards(
     data: Path,
-    vocab: Vocabulary,
+    vocab: Vocabulary | VocabularyPair,
     *,
     max_length: int = 256,
     threads: int | None = None,
@@ -23,7 +24,7 @@ def write_shards(
     """Encode train and valid of a data set."""
     [index] = write_shards_together(
         {data: examine_text(data, read_manifest(data), ENCODED_SPLITS)},
-        vocab,
+        vocab if isinstance(vocab, VocabularyPair) else VocabularyPair.shared(vocab),
         max_length=max_length,
         threads=threads,
         source_normalization=source_normalization,

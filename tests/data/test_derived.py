@@ -34,7 +34,7 @@ def test_a_model_that_the_user_copied_over_ours_is_not_replaced(data):
 def test_the_pieces_or_the_shards_tell_that_a_model_is_ours(data, lost):
     shutil.rmtree(data / lost) if lost == "shards" else (data / lost).unlink()
     assert "vocab.model" in own_derived(data)
-    assert build_vocabulary(data, size=30, threads=1).vocab.size == 30
+    assert build_vocabulary(data, size=30, threads=1).vocab.source.size == 30
 
 
 def test_a_vocabulary_that_was_given_is_kept_where_another_replaces_it(data):
@@ -45,5 +45,5 @@ def test_a_vocabulary_that_was_given_is_kept_where_another_replaces_it(data):
     built = build_vocabulary(data, size=40, threads=1)
     assert built.kept == data / "vocab.model.before"
     assert built.kept.read_bytes() == USERS.model_bytes
-    assert (data / "vocab.model").read_bytes() == built.vocab.model_bytes
+    assert (data / "vocab.model").read_bytes() == built.vocab.source.model_bytes
     assert build_vocabulary(data, size=30, threads=1).kept is None  # the one before was trained here

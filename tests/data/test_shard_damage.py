@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nmt.data.build import build_vocabulary
 from nmt.data.shards import SHARDS, ParallelShards, read_index
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from tests.data.one_data_set import write_shards
 
@@ -177,7 +177,7 @@ def test_a_checksum_for_every_file_is_written(data):
     index = read_index(data)
     assert index.checksums is not None
     assert sorted([*index.checksums, "index.json"]) == sorted(path.name for path in (data / "shards").iterdir())
-    assert index.vocab_size == Vocabulary.load(data / "vocab.model").size
+    assert index.vocab_size == VocabularyPair.load(data / "vocab.model").source.size
 
 
 def test_a_folder_of_the_users_is_no_shards(tmp_path):
@@ -215,4 +215,4 @@ def test_writing_is_refused_where_a_user_keeps_files(data):
     (data / "shards" / "notes.txt").write_text("mine")
     (data / "shards" / "index.json").write_bytes(b"")
     with pytest.raises(NmtError, match=r"also holds notes\.txt"):
-        write_shards(data, Vocabulary.load(data / "vocab.model"), threads=1)
+        write_shards(data, VocabularyPair.load(data / "vocab.model"), threads=1)

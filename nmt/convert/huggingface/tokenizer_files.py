@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sentencepiece import SentencePieceProcessor
-
 from nmt.convert.given import Given
 from nmt.convert.json_files import read_json
-from nmt.data.model_file import read_pieces
+from nmt.convert.segmenters import model_pieces
 from nmt.data.vocab import SPECIAL_PIECES
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -126,8 +124,7 @@ class _Segmenter:
                 f"{' and '.join(SEGMENTERS.values())}."
             ) from None
         try:
-            SentencePieceProcessor(model_proto=model).id_to_piece(0)
-            read_pieces(model)
-        except (RuntimeError, ValueError, IndexError):
+            model_pieces(model)
+        except (RuntimeError, ValueError):
             raise VocabularyError(f"{path}: is not a SentencePiece model. Copy the model again.") from None
         return cls(path, model)
