@@ -1,12 +1,12 @@
-"""The file of a SentencePiece model, a message of Protocol Buffers, with other pieces.
+"""The file of a SentencePiece model, a message of Protocol Buffers, with pieces that are not used.
 
 SentencePiece has no call for that, and its own module for these messages works only with one recent runtime of Protocol
-Buffers. Of a field that a message holds twice, the last one counts, so fields are only ever added here.
+Buffers. Of a field that a message holds twice, the last one counts: a piece is changed by one more field at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 _PIECE, _SELF_TEST = 1, 4  # ModelProto.pieces, .self_test_data
 _TEXT, _KIND = 1, 3  # ModelProto.SentencePiece.piece, .type
@@ -32,11 +32,6 @@ def with_used_pieces(model: bytes, is_used: Callable[[str], bool]) -> bytes:
         if number != _SELF_TEST:
             changed += whole
     return bytes(changed) if is_changed else model
-
-
-def with_more_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
-    """The model with more pieces behind its own."""
-    return model + b"".join(_length_field(_PIECE, _length_field(_TEXT, piece.encode())) for piece in pieces)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:

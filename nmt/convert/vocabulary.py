@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from sentencepiece import SentencePieceTrainer
 
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary
-from nmt.convert.sentencepiece_file import with_more_pieces
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 
 _SPACE = "▁"
-_WORD = "a"
-"""The word that a new SentencePiece model is trained on: it needs one."""
+_ANY = "a"
+"""A word for a SentencePiece model, which needs one."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,9 @@ def _our_side(vocabulary: ForeignVocabulary, model: ForeignModel) -> ImportedVoc
     names = piece_names(vocabulary, model.start)
     others = piece_order(vocabulary, model.start).theirs[len(SPECIAL_PIECES) :]
     pieces = [names[vocabulary.pieces[theirs]] for theirs in others if theirs is not None]
-    return ImportedVocabulary(
-        _word_model(pieces) if vocabulary.segmenter is None else vocabulary.segmenter,
-        [*SPECIAL_PIECES, *pieces],
-        is_segmented=vocabulary.segmenter is None,
-        name=str(model.folder),
-    )
+    is_segmented = vocabulary.segmenter is None
+    segmenter = vocabulary.segmenter or _word_model([piece.removeprefix(_SPACE) for piece in pieces])
+    return ImportedVocabulary(segmenter, [*SPECIAL_PIECES, *pieces], is_segmented=is_segmented, name=str(model.folder))
 
 
 def _free(text: str, taken: Sequence[str]) -> str:
@@ -93,19 +89,21 @@ def their_piece(text: str) -> str:
     return text[:-1] if text[:-1] in SPECIAL_PIECES else text
 
 
-def _word_model(pieces: Sequence[str]) -> bytes:
-    """A SentencePiece model that splits text at spaces into these pieces."""
+def _word_model(words: Sequence[str]) -> bytes:
+    """A SentencePiece model that splits text at spaces into these words."""
     out = io.BytesIO()
     SentencePieceTrainer.train(
-        sentence_iterator=iter([_WORD]),
+        sentence_iterator=iter([*words, _ANY]),
         model_writer=out,
         model_type="word",
-        vocab_size=len(SPECIAL_PIECES) + 1,
+        vocab_size=len(SPECIAL_PIECES) + len(words) + 1,
+        hard_vocab_limit=False,
         pad_id=Vocabulary.PAD,
         unk_id=Vocabulary.UNK,
         bos_id=Vocabulary.BOS,
         eos_id=Vocabulary.EOS,
+        character_coverage=1.0,
         normalization_rule_name="identity",
         minloglevel=2,
     )
-    return with_more_pieces(out.getvalue(), (piece for piece in pieces if piece != _SPACE + _WORD))
+    return out.getvalue()

@@ -34,20 +34,12 @@ def _lists_pieces_of(path: Path, model: Path) -> bool:
 
 
 def _is_our_model(path: Path) -> bool:
-    """Whether this program wrote a model: the list of pieces or the shards beside it were made with it."""
-    listed = list_of(path)
-    if listed.is_file() and _lists_pieces_of(listed, path):
+    """Whether this program wrote a model or its ``.pieces.json``: its list or the shards were made with it."""
+    model = path.with_name(path.name.replace(".pieces.json", ".model"))
+    listed = list_of(model)
+    if listed.is_file() and _lists_pieces_of(listed, model):
         return True
     return _index_of_model(DataFolder(path.parent).vocab) is not None
-
-
-def _is_our_pieces_json(path: Path) -> bool:
-    """Whether a file is the list of pieces of a usable vocabulary."""
-    try:
-        VocabularyPair.load(path.with_name(path.name.replace(".pieces.json", ".model")))
-    except VocabularyError:
-        return False
-    return True
 
 
 def _index_of_model(path: Path) -> dict[str, Any] | None:
@@ -74,7 +66,7 @@ def _derived(data: Path) -> dict[Path, Kind]:
     folder = DataFolder(data)
     kinds = {
         ".model": Kind("a vocabulary", _is_our_model),
-        ".json": Kind("a list of pieces", _is_our_pieces_json),
+        ".json": Kind("a list of pieces", _is_our_model),
         ".txt": Kind("a list of pieces", _is_our_list),
     }
     return {path: kinds[path.suffix] for path in folder.vocabulary} | {folder.shards: SHARDS}

@@ -9,7 +9,6 @@ separated by spaces.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -55,6 +54,8 @@ class ImportedVocabulary(Vocabulary):
                 "the model again."
             )
         self.is_segmented = is_segmented
+        content = {"segmented": is_segmented, "pieces": list(pieces)}
+        self.pieces_json = (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
         processor, self._made, self._pieces = self._processor, self._pieces, list(pieces)
         marks = {
             piece: mark
@@ -71,6 +72,8 @@ class ImportedVocabulary(Vocabulary):
         self._ids = np.full(len(self._made) + len(self._others), self.UNK, np.int32)
         """The id of each mark."""
         self._ids[self._marks[_FIRST:]] = np.arange(_FIRST, len(pieces))
+        self._id_of_mark: list[int] = self._ids.tolist()
+        self._id_of_piece = {piece: index for index, piece in enumerate(pieces)}
         self.language_tags = tuple(filter(LANGUAGE_TAG.fullmatch, self._others))
 
     @staticmethod
@@ -89,34 +92,16 @@ class ImportedVocabulary(Vocabulary):
             raise VocabularyError(f"{name}: its list of pieces is damaged. Import the model again.")
         return ImportedVocabulary(model_bytes, pieces, is_segmented=is_segmented is True, name=name)
 
-    @property
-    def pieces_json(self) -> bytes:
-        """As :attr:`Vocabulary.pieces_json`."""
-        content = {"segmented": self.is_segmented, "pieces": self._pieces}
-        return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
-
     def _check_special_ids(self, name: str) -> None:
         """The SentencePiece model may have any: the list gives the ids."""
-
-    def encode(self, lines: Sequence[str], *, threads: int | None = None) -> list[list[int]]:
-        """As :meth:`Vocabulary.encode`."""
-        return self._ids_of(self._segment(lines, threads or self.threads))
 
     def encode_rows(self, lines: Sequence[str]) -> Rows:
         """As :meth:`Vocabulary.encode_rows`."""
         marks = Rows.of(self._segment(lines, threads=1))
         return Rows(self._ids[marks.values], marks.lengths)
 
-    def encode_sampled(
-        self, lines: Sequence[str], *, dropout: float, seed: int | Sequence[int], threads: int = 1
-    ) -> list[list[int]]:
-        """As :meth:`Vocabulary.encode_sampled`."""
-        return self._ids_of(super().encode_sampled(lines, dropout=dropout, seed=seed, threads=threads))
-
-    def _ids_of(self, marks: list[list[int]]) -> list[list[int]]:
-        ids = self._ids[np.fromiter(itertools.chain.from_iterable(marks), np.int32)].tolist()
-        ends = itertools.accumulate(map(len, marks), initial=0)
-        return [ids[start:end] for start, end in itertools.pairwise(ends)]
+    def _ids_of(self, segmented: list[list[int]]) -> list[list[int]]:
+        return [[self._id_of_mark[mark] for mark in marks] for marks in segmented]
 
     def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
         """The marks of each line."""
@@ -162,7 +147,7 @@ class ImportedVocabulary(Vocabulary):
         """The text of marks of which some are unknown to SentencePiece, as it would decode them."""
         text = bytearray()
         for mark in marks:
-            piece = self._pieces[self._ids[mark]]
+            piece = self._pieces[self._id_of_mark[mark]]
             if mark == self._unknown_mark:
                 text += self._processor.decode([mark]).encode()
             elif mark < len(self._made) and self._processor.is_byte(mark):
@@ -194,10 +179,6 @@ class ImportedVocabulary(Vocabulary):
     def ids(self, pieces: Iterable[str]) -> list[int]:
         """As :meth:`Vocabulary.ids`."""
         return [self._id_of_piece.get(piece, self.UNK) for piece in pieces]
-
-    @functools.cached_property
-    def _id_of_piece(self) -> dict[str, int]:
-        return {piece: index for index, piece in enumerate(self._pieces)}
 
     @functools.cached_property
     def _words(self) -> dict[str, int]:

@@ -44,6 +44,8 @@ class Vocabulary:
     PAD, UNK, BOS, EOS = special_ids.PAD, special_ids.UNK, special_ids.BOS, special_ids.EOS
     is_segmented = False
     """Whether text comes as pieces separated by spaces: only in imported vocabularies."""
+    pieces_json: bytes | None = None
+    """The list of pieces beside the model, which gives pieces their ids: only in imported vocabularies."""
     language_tags: tuple[str, ...] = ()
     """The pieces by which a source line names its target language (``>>deu<<``): only in imported vocabularies."""
 
@@ -77,18 +79,13 @@ class Vocabulary:
         """Number of pieces, the four special ones included."""
         return len(self._pieces)
 
-    @property
-    def pieces_json(self) -> bytes | None:
-        """The content of the list of pieces beside the model, by which pieces get their ids; None if there is none."""
-        return None
-
     def encode(self, lines: Sequence[str], *, threads: int | None = None) -> list[list[int]]:
         """The ids of each line's pieces, without bos and eos.
 
         Args:
             threads: number of threads; :attr:`threads` if None.
         """
-        return self._segment(lines, threads or self.threads)
+        return self._ids_of(self._segment(lines, threads or self.threads))
 
     def encode_rows(self, lines: Sequence[str]) -> Rows:
         """The same ids as :meth:`encode` gives, as int32 in one array, computed by one thread.
@@ -118,7 +115,13 @@ class Vocabulary:
         if not 0 <= dropout <= 1:
             raise VocabularyError(f"the dropout of the segmentation is {dropout:g}: give a number from 0 to 1.")
         encoded = self._segment(lines, threads)
-        return self._sampler.sample(encoded, dropout, np.random.default_rng(seed)) if dropout else encoded
+        if dropout:
+            encoded = self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+        return self._ids_of(encoded)
+
+    def _ids_of(self, segmented: list[list[int]]) -> list[list[int]]:
+        """Our ids of SentencePiece's, which are the same."""
+        return segmented
 
     def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
         """The pieces that SentencePiece makes of each line, by its own ids."""

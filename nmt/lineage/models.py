@@ -27,12 +27,12 @@ from nmt.checkpoint.lineage import (
 )
 from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, bundle_to_use, validation_score
 from nmt.checkpoint.scores import Score
-from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
+from nmt.data.data_folder import DataFolder, vocabulary_fingerprint
 from nmt.data.manifest import Manifest, SourceRecord, read_manifest, without_samples
 from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import CheckpointError, DataError
 from nmt.lineage.facts import Fact, count_of, counts_of
-from nmt.lineage.link import Link, State, entries_of, mapping_of, state_of
+from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.text import STDIN
 
 _UNKNOWN = "unknown: made by an earlier version, or by another program"
@@ -179,7 +179,9 @@ def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None, manifest: Ma
         return []
     sha256, settings = str(vocabulary.get("sha256")), mapping_of(vocabulary.get("trained_with"))
     path = DataFolder(folder).vocab if folder else None
-    state, change = _state_of_vocabulary(path, sha256) if path else ("not here", "")
+    state, change = state_of({path: sha256}) if path else ("not here", "")
+    if path and path.is_file() and vocabulary_fingerprint(path) == sha256:  # of several files, if it was imported
+        state, change = "unchanged", ""
     origin, joint = mapping_of(vocabulary.get(ORIGIN)), joint_entries(settings)
     longest = vocabulary.get("max_length")
     facts: dict[str, str | Fact] = {
@@ -192,14 +194,6 @@ def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None, manifest: Ma
     ]
     made_from = tuple(data_link(entry) for entry in ([origin] if origin else others))
     return [Link("vocabulary", str(path or "vocab.model"), facts, state, change, made_from)]
-
-
-def _state_of_vocabulary(path: Path, sha256: str) -> tuple[State, str]:
-    if not any(file.is_file() for file in vocabulary_files(path)[1:]):
-        return state_of({path: sha256})
-    if vocabulary_fingerprint(path) == sha256:
-        return "unchanged", ""
-    return "changed", f"the files of the vocabulary {path} have another fingerprint than {sha256}, which is recorded"
 
 
 def _how_trained(

@@ -6,7 +6,8 @@ import pytest
 from nmt.bench.encode_worker import DATA, MODEL, _with_files
 from nmt.bench.encoding_speed import bench_encode
 from nmt.bench.generated_pairs import generate_pairs
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.text import read_lines
 from tests.training.conftest import make_data_set
 
@@ -48,7 +49,7 @@ def test_the_loop_with_files_holds_every_id(tmp_path, pieces, dtype):
     (data / "train.de").write_text("piece7\n" * 3)
     small = train_vocabulary(["a b c d e f piece 0123456789"] * 9, size=30, model_type="unigram").vocab
     (tmp_path / MODEL).write_bytes(with_pieces(small.model_bytes, pieces))
-    vocab = Vocabulary.load(tmp_path / MODEL)
+    vocab = VocabularyPair.load(tmp_path / MODEL).source
     count = _with_files(tmp_path, 1)()
     assert count() == 6
     last, seventh = vocab.ids([f"\u2581piece{pieces - 1}", "\u2581piece7"])

@@ -17,7 +17,7 @@ from nmt.convert.formats import find_format
 from nmt.convert.given import Given
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.importing import import_model
-from nmt.convert.sentencepiece_file import with_more_pieces
+from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -306,7 +306,7 @@ def test_generation_settings_of_their_own_are_not_mixed_with_those_of_config(fol
 
 def test_sentencepiece_models_that_are_given_count_for_more_than_those_of_the_folder(folder, tmp_path):
     own = {side: (folder / f"{side}.spm").read_bytes() for side in ("source", "target")}
-    (tmp_path / "mine.spm").write_bytes(with_more_pieces(own["source"], ["one more"]))
+    (tmp_path / "mine.spm").write_bytes(with_used_pieces(own["source"], lambda piece: len(piece) == 1))
     mine = (tmp_path / "mine.spm").read_bytes()
     for side, expected in (("source", (mine, own["target"])), ("target", (own["source"], mine))):
         model = read_huggingface(folder, Given(**{f"{side}_spm": tmp_path / "mine.spm"}))

@@ -6,7 +6,7 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from nmt.convert.segmenters import model_pieces
-from nmt.convert.sentencepiece_file import with_more_pieces, with_used_pieces
+from nmt.convert.sentencepiece_file import with_used_pieces
 
 LINES = ["ba do ki", "ki ki do", "do bado kiba", "doki ba"] * 5
 
@@ -45,12 +45,6 @@ def test_pieces_are_turned_on_again(model):
     on = SentencePieceProcessor(model_proto=with_used_pieces(off, lambda piece: True))
     assert on.encode(LINES) == SentencePieceProcessor(model_proto=model).encode(LINES)
     assert with_used_pieces(model, lambda piece: True) is model
-
-
-def test_more_pieces_follow():
-    model = with_more_pieces(trained("word", vocab_size=5), ["▁boat", "▁" + "long" * 99])
-    assert model_pieces(model)[-2:] == ["▁boat", "▁" + "long" * 99]
-    assert SentencePieceProcessor(model_proto=model).encode("boat boat", out_type=str) == ["▁boat", "▁boat"]
 
 
 @pytest.mark.parametrize("damaged", [b"\x0a\xff", b"\x07", b"\xff" * 12, b"\xc2\x0c\x7f"])
