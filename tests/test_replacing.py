@@ -25,7 +25,7 @@ from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
 from nmt.convert.importing import import_model
 from nmt.data.manifest import read_manifest
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
 from nmt.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
@@ -132,7 +132,7 @@ def _save_again(path: Path) -> None:
 
 
 def _write_shards(path: Path) -> None:
-    write_shards(path, Vocabulary.load(Path("sets/data/vocab.model")), threads=1)
+    write_shards(path, VocabularyPair.load(Path("sets/data/vocab.model")), threads=1)
 
 
 COMMANDS = {

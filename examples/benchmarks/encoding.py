@@ -16,6 +16,7 @@ from nmt.bench.generated_pairs import generate_pairs
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.cores import usable_cores
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.processor import processor_name
 from nmt.text import read_parallel
 from nmt.writing import scratch_folder
@@ -48,7 +49,8 @@ def bench_encode(
     with scratch_folder() as folder:
         data = generate_pairs(folder / DATA, pairs)
         text = itertools.islice(read_parallel(data / "train.xx", data / "train.yy"), _TRAINED_PAIRS)
-        train_vocabulary(itertools.chain.from_iterable(text), size=size).vocab.save(folder / MODEL)
+        vocab = train_vocabulary(itertools.chain.from_iterable(text), size=size).vocab
+        VocabularyPair.shared(vocab).save(folder / MODEL)
         names = ("nmt", "sentencepiece", "sentencepiece with files")
         with contestants({name: [_WORKER, name, str(folder), str(threads)] for name in names}) as entrants:
             measured = measure_in_turn(entrants, rounds, report)

@@ -22,7 +22,7 @@ from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.data.manifest import read_manifest
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
@@ -132,7 +132,7 @@ def bench_translate(
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
         "machine": {"processor": processor_name(), "device": device, "threads": threads},
         "model": bundle.config.model.model_dump(mode="json"),
-        "vocab_size": bundle.vocab.size,
+        "vocab_size": bundle.vocab.source.size,
         "weights": "random" if has_random_weights else str(model),
         "rounds": rounds,
         "sentences": len(sources),
@@ -149,7 +149,7 @@ def bench_translate(
     }
 
 
-def save_random_bundle(folder: Path, config: Config, vocab: Vocabulary) -> None:
+def save_random_bundle(folder: Path, config: Config, vocab: VocabularyPair) -> None:
     """Write a bundle of an untrained model. If output lengths are forced, it is as fast as a trained one.
 
     Raises:
@@ -157,7 +157,7 @@ def save_random_bundle(folder: Path, config: Config, vocab: Vocabulary) -> None:
     """
     check_tied_embeddings(config, vocab)
     torch.manual_seed(config.training.seed)
-    model = Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size)
+    model = Transformer(config.model, vocab.target.size, source_vocab_size=vocab.source.size)
     save_bundle(folder, model.state_dict(), config, vocab)
 
 
@@ -170,7 +170,7 @@ def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]
     manifest = read_manifest(data)
     names = [f"{split}.{manifest.source_lang}" for split in ("test", "valid")]
     path = data / next((name for name in names if name in manifest.files), names[0])
-    settings, vocab = bundle.config.data, bundle.vocab
+    settings, vocab = bundle.config.data, bundle.vocab.source
     normalize = normalizer(
         nfc=settings.nfc,
         punctuation=settings.punctuation,

@@ -23,7 +23,7 @@ from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import Config, dump_config, read_config
 from nmt.config.documents import parse_json
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
 from nmt.hashing import sha256_of
@@ -42,7 +42,7 @@ class Bundle:
 
     folder: Path
     config: Config
-    vocab: Vocabulary
+    vocab: VocabularyPair
     weights: dict[str, Tensor]
     """Memory-mapped: pages are read on first access. Copy what must outlive the file."""
 
@@ -65,7 +65,7 @@ class Bundle:
             model = Transformer(
                 self.config.model,
                 self.vocab.target.size,
-                source_vocab_size=self.vocab.size,
+                source_vocab_size=self.vocab.source.size,
             )
         try:
             model.load_state_dict(self.weights, assign=True)
@@ -104,7 +104,7 @@ def save_bundle(
     folder: Path,
     weights: Mapping[str, Tensor],
     config: Config,
-    vocab: Vocabulary,
+    vocab: VocabularyPair,
     *,
     training: TrainingState | None = None,
     notes: Mapping[str, Any] | None = None,
@@ -126,7 +126,8 @@ def save_bundle(
         files = BundleFolder(temporary)
         _save_tensors(_contiguous(weights, torch.float32), files.weights)
         write_file(files.config, dump_config(config).encode())
-        write_file(files.vocab, vocab.model_bytes)
+        for path, content in vocab.contents(files.vocab).items():
+            write_file(path, content)
         if training is not None:
             _save_tensors(_contiguous(training.tensors), files.training_tensors)
             _write_json(files.training_state, training.values)
@@ -158,8 +159,8 @@ def load_bundle(folder: Path, verification: Verification | None = None) -> Bundl
         verification.finish(folder)
     files = BundleFolder(folder)
     config = read_config(files.config)
-    vocab = Vocabulary.load(files.vocab)
-    check_fit(files.weights, config.model, vocab.target.size, vocab.size)
+    vocab = VocabularyPair.load(files.vocab)
+    check_fit(files.weights, config.model, vocab.target.size, vocab.source.size)
     return Bundle(folder, config, vocab, _load_tensors(files.weights))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config.documents import parse_json
+from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError
 from nmt.hashing import sha256_of
 from nmt.inside import Inside
@@ -33,7 +34,7 @@ class BundleFolder:
     config = Inside("config.yaml")
     """The settings, every default resolved."""
     vocab = Inside("vocab.model")
-    """The vocabulary, a SentencePiece model."""
+    """The vocabulary, a SentencePiece model; other files of it may lie beside it, as in a data set."""
     checksums = Inside("checksums.json")
     """The sha256 of every other file."""
     notes = Inside("notes.json")
@@ -49,6 +50,17 @@ class BundleFolder:
     def required(self) -> tuple[Path, Path, Path]:
         """The files without which the model cannot be loaded."""
         return self.weights, self.config, self.vocab
+
+    @property
+    def pipeline(self) -> tuple[Path, ...]:
+        """The settings and the files of the vocabulary: all that our pipeline needs besides the weights."""
+        first, *others = vocabulary_files(self.vocab)
+        return self.config, first, *(file for file in others if file.is_file())
+
+    @property
+    def model(self) -> tuple[Path, ...]:
+        """The files that translations depend on."""
+        return self.weights, *self.pipeline
 
 
 def is_bundle(folder: Path) -> bool:
@@ -143,7 +155,7 @@ def model_checksums(folder: Path) -> dict[str, str]:
     if not is_bundle(folder) and files.certificate.is_file():
         return dict(parse_json(files.certificate.read_bytes())["parity"]["files"])
     recorded = recorded_checksums(folder)
-    return {path.name: recorded.get(path.name) or sha256_of(path) for path in files.required}
+    return {path.name: recorded.get(path.name) or sha256_of(path) for path in files.model}
 
 
 def _is_file_name(name: str) -> bool:

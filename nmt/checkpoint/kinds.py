@@ -7,6 +7,7 @@ from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config.documents import parse_json
+from nmt.data.data_folder import vocabulary_files
 from nmt.ownership import Kind
 
 
@@ -37,7 +38,12 @@ def read_json(path: Path, *, first_line: bool = False) -> Any:
 
 
 _FILES = BundleFolder(Path())  # only the names are used
-_OF_BUNDLE = tuple(path.name for path in (*_FILES.required, _FILES.checksums, _FILES.notes, _FILES.certificate))
+_OF_BUNDLE = tuple(
+    path.name
+    for path in (
+        *_FILES.required, *vocabulary_files(_FILES.vocab), _FILES.checksums, _FILES.notes, _FILES.certificate,
+    )
+)  # fmt: skip
 _OF_CHECKPOINT = (*_OF_BUNDLE, _FILES.training_state.name, _FILES.training_tensors.name)
 
 BUNDLE = Kind("a bundle", _is_plain_bundle, is_folder=True, holds=_OF_BUNDLE)

@@ -146,7 +146,7 @@ def _report_data_set(built: BuiltVocabulary, max_length: int) -> None:
     from nmt.data.shards import SIDES
 
     manifest = read_manifest(built.data)
-    notice(f"vocabulary: {DataFolder(built.data).vocab}, {built.vocab.size:,} pieces")
+    notice(f"vocabulary: {DataFolder(built.data).vocab}, {built.vocab.source.size:,} pieces")
     for name, split in built.index.splits.items():
         for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
             statistics = split.sides[side]

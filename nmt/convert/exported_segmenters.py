@@ -16,10 +16,10 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Language, Pieces
 from nmt.convert.exported_files import file_check, read_bytes, read_json
-from nmt.convert.vocabulary import plain_segmenter
-from nmt.data.foreign_pieces import LANGUAGE_TAG
-from nmt.data.model_file import read_pieces
+from nmt.data.imported_vocab import LANGUAGE_TAG
+from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.writing import write_file
 
@@ -30,8 +30,8 @@ _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
 
 def has_plain_ids(vocab: Vocabulary) -> bool:
-    """Whether the ids of the plain SentencePiece model are those of the translation model."""
-    return [piece.text for piece in read_pieces(plain_segmenter(vocab))] == vocab.pieces(range(vocab.size))
+    """Whether the ids of the SentencePiece model are those of the translation model."""
+    return vocab.pieces_json is None
 
 
 def pieces_of(vocab: Vocabulary) -> list[str]:
@@ -39,14 +39,14 @@ def pieces_of(vocab: Vocabulary) -> list[str]:
     return vocab.pieces(range(vocab.size))
 
 
-def write_segmenters(vocab: Vocabulary, folder: Path) -> None:
+def write_segmenters(vocab: VocabularyPair, folder: Path) -> None:
     """Write the SentencePiece models of both sides.
 
     Raises:
         WriteError: a file could not be written.
     """
-    write_file(folder / SOURCE_MODEL, plain_segmenter(vocab))
-    write_file(folder / TARGET_MODEL, plain_segmenter(vocab.target))
+    write_file(folder / SOURCE_MODEL, vocab.source.model_bytes)
+    write_file(folder / TARGET_MODEL, vocab.target.model_bytes)
 
 
 class Segmenters:
@@ -127,8 +127,8 @@ def read_pieces_list(path: Path) -> list[str]:
     return pieces
 
 
-def model_pieces(path: Path) -> list[str]:
-    """The pieces of a SentencePiece model, by id.
+def spm_pieces(path: Path) -> list[str]:
+    """The pieces of a SentencePiece model, by its ids.
 
     Raises:
         CheckpointError: the file is missing or damaged.
@@ -141,8 +141,8 @@ def model_pieces(path: Path) -> list[str]:
 def check_vocabulary(found: tuple[list[str], list[str]], bundle: Bundle) -> Check:
     """Compare the source and target pieces of an exported folder with those of its bundle."""
     differing, total = [], 0
-    for side, pieces, vocab in zip(("source", "target"), found, (bundle.vocab, bundle.vocab.target), strict=True):
-        wanted = pieces_of(vocab)
+    for side, pieces in zip(SIDES, found, strict=True):
+        wanted = pieces_of(bundle.vocab.of(side))
         total += len(wanted)
         if len(pieces) != len(wanted):
             differing.append(f"{len(pieces):,} {side} pieces")
@@ -153,6 +153,6 @@ def check_vocabulary(found: tuple[list[str], list[str]], bundle: Bundle) -> Chec
 def check_segmenters(folder: Path, bundle: Bundle) -> Check:
     """Compare the SentencePiece models of an exported folder with those of its bundle."""
     vocab = bundle.vocab
-    wanted = {SOURCE_MODEL: plain_segmenter(vocab), TARGET_MODEL: plain_segmenter(vocab.target)}
+    wanted = {SOURCE_MODEL: vocab.source.model_bytes, TARGET_MODEL: vocab.target.model_bytes}
     differing = [name for name, model in wanted.items() if read_bytes(folder / name) != model]
     return file_check("segmenters", differing, "both SentencePiece models are the bundle's")

@@ -28,7 +28,7 @@ from nmt.convert.own_bundles import OWN, behind_link, is_own
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.hashing import sha256_of
 from nmt.ownership import check_replaceable
@@ -121,14 +121,14 @@ class _Certifying:
         write_file(BundleFolder(bundle).certificate, self.certificate.as_json())
 
 
-def _config(model: ForeignModel, path: Path, vocab: Vocabulary) -> Config:
+def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
     data = DataConfig(
         name=model_name(path),
         source_lang=model.source_lang,
         target_lang=model.target_lang,
         vocab_fingerprint=vocab.fingerprint,
-        vocab_size=vocab.size,
-        target_vocab_size=None if vocab.target is vocab else vocab.target.size,
+        vocab_size=vocab.source.size,
+        target_vocab_size=vocab.target_size,
         punctuation=model.punctuation,
     )
     return Config(model=model.config, decoding=model.decoding, data=data)

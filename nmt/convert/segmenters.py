@@ -11,7 +11,6 @@ from sentencepiece import SentencePieceProcessor
 from nmt.convert.foreign import ForeignVocabulary
 from nmt.convert.given import Given
 from nmt.convert.messages import shown
-from nmt.data.model_file import read_pieces
 from nmt.errors import VocabularyError
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
@@ -97,6 +96,17 @@ def _is_text(piece: str) -> bool:
     return not any(0xD800 <= ord(character) < 0xE000 or character in "\0\n" for character in piece)
 
 
+def model_pieces(model: bytes) -> list[str]:
+    """The pieces of a SentencePiece model, by its ids.
+
+    Raises:
+        RuntimeError, ValueError: the bytes are not a SentencePiece model.
+    """
+    processor = SentencePieceProcessor(model_proto=model)
+    pieces: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+    return pieces
+
+
 def read_segmenter(path: Path) -> bytes:
     """A SentencePiece model.
 
@@ -107,8 +117,7 @@ def read_segmenter(path: Path) -> bytes:
         if path.stat().st_size > _LARGEST_MODEL:
             raise ValueError
         content = path.read_bytes()
-        SentencePieceProcessor(model_proto=content)
-        read_pieces(content)
+        model_pieces(content)
     except OSError as error:
         raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
     except (RuntimeError, ValueError):

@@ -38,7 +38,7 @@ def to_marian(bundle: Bundle) -> Any:
     Raises:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
-    ours, vocab_size = bundle.config.model, bundle.vocab.size
+    ours, vocab_size = bundle.config.model, bundle.vocab.source.size
     config = marian_config(ours, vocab_size, name=str(bundle.folder), forced_eos_token_id=Vocabulary.EOS)
     import transformers
 

@@ -1,11 +1,10 @@
-"""A vocabulary of another toolkit in our form: one SentencePiece model per side, whose pieces stand in our order.
+"""A vocabulary of another toolkit in our form: for each side its SentencePiece model, and its pieces in our order.
 
 Our ids are pad, unk, bos and eos, then the toolkit's other pieces in its order.
 """
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +12,13 @@ from dataclasses import dataclass
 from sentencepiece import SentencePieceTrainer
 
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary
-from nmt.data.model_file import (
-    Piece,
-    PieceKind,
-    for_segmented_text,
-    read_pieces,
-    with_known_pieces,
-    with_pieces,
-    with_target_model,
-    without_our_fields,
-)
+from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
-from nmt.errors import VocabularyError
+from nmt.data.vocab_pair import VocabularyPair
 
 _SPACE = "▁"
+_ANY = "a"
+"""A word for a SentencePiece model, which needs one."""
 
 
 @dataclass(frozen=True)
@@ -66,44 +58,25 @@ def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, s
     return names | {piece: ours for piece, ours in special if piece is not None}
 
 
-def our_vocabulary(model: ForeignModel) -> Vocabulary:
-    """The vocabulary of a bundle: that of source text, with that of target text within if they differ.
+def our_vocabulary(model: ForeignModel) -> VocabularyPair:
+    """The vocabulary of a bundle: the toolkit's pieces in our order, and its SentencePiece models as they are.
 
     Raises:
         VocabularyError: a SentencePiece model is damaged.
     """
-    try:
-        source, target = (_model_file(side, model.start) for side in (model.source, model.target))
-    except ValueError as error:
-        raise VocabularyError(f"{model.folder}: a SentencePiece model is damaged: {error}.") from None
-    return Vocabulary(source if source == target else with_target_model(source, target), name=str(model.folder))
+    source = _our_side(model.source, model)
+    target = _our_side(model.target, model)
+    is_one = (source.model_bytes, source.pieces_json) == (target.model_bytes, target.pieces_json)
+    return VocabularyPair(source, source if is_one else target)
 
 
-def _model_file(vocabulary: ForeignVocabulary, start: str | None) -> bytes:
-    order = piece_order(vocabulary, start)
-    names = piece_names(vocabulary, start)
-    others = order.theirs[len(SPECIAL_PIECES) :]
-    texts = [names[vocabulary.pieces[theirs]] for theirs in others if theirs is not None]
-    if vocabulary.segmenter is None:
-        return for_segmented_text(with_pieces(_words(), [*_special(), *map(Piece, texts)]))
-    segmenter = {piece.text: piece for piece in read_pieces(vocabulary.segmenter) if _makes(piece)}
-    pieces = [
-        *_special(),
-        *(segmenter.pop(text, Piece(text, kind=PieceKind.CONTROL)) for text in texts),
-    ]
-    known = len(pieces)
-    model = with_pieces(vocabulary.segmenter, [*pieces, *segmenter.values()])
-    return with_known_pieces(model, known) if segmenter else model
-
-
-def _special() -> list[Piece]:
-    kinds = (PieceKind.CONTROL, PieceKind.UNKNOWN, PieceKind.CONTROL, PieceKind.CONTROL)
-    return [Piece(text, kind=kind) for text, kind in zip(SPECIAL_PIECES, kinds, strict=True)]
-
-
-def _makes(piece: Piece) -> bool:
-    """Whether SentencePiece may make a piece from text."""
-    return piece.kind not in (PieceKind.UNKNOWN, PieceKind.CONTROL)
+def _our_side(vocabulary: ForeignVocabulary, model: ForeignModel) -> ImportedVocabulary:
+    names = piece_names(vocabulary, model.start)
+    others = piece_order(vocabulary, model.start).theirs[len(SPECIAL_PIECES) :]
+    pieces = [names[vocabulary.pieces[theirs]] for theirs in others if theirs is not None]
+    is_segmented = vocabulary.segmenter is None
+    segmenter = vocabulary.segmenter or _word_model([piece.removeprefix(_SPACE) for piece in pieces])
+    return ImportedVocabulary(segmenter, [*SPECIAL_PIECES, *pieces], is_segmented=is_segmented, name=str(model.folder))
 
 
 def _free(text: str, taken: Sequence[str]) -> str:
@@ -111,33 +84,25 @@ def _free(text: str, taken: Sequence[str]) -> str:
     return f"{text}'" if text in taken else text
 
 
-def plain_segmenter(vocab: Vocabulary) -> bytes:
-    """The SentencePiece model of one side's text, without the pieces that it never makes: it writes those as they are.
-
-    Its ids are not those of the translation model.
-    """
-    special, others = (pieces := read_pieces(vocab.model_bytes))[: len(SPECIAL_PIECES)], pieces[len(SPECIAL_PIECES) :]
-    return with_pieces(without_our_fields(vocab.model_bytes), [*special, *filter(_makes, others)])
-
-
 def their_piece(text: str) -> str:
     """The toolkit's name of a piece of ours."""
     return text[:-1] if text[:-1] in SPECIAL_PIECES else text
 
 
-@functools.cache
-def _words() -> bytes:
-    """A SentencePiece model that splits text at spaces; its pieces are to be replaced."""
+def _word_model(words: Sequence[str]) -> bytes:
+    """A SentencePiece model that splits text at spaces into these words."""
     out = io.BytesIO()
     SentencePieceTrainer.train(
-        sentence_iterator=iter(["a b"]),
+        sentence_iterator=iter([*words, _ANY]),
         model_writer=out,
         model_type="word",
-        vocab_size=len(SPECIAL_PIECES) + 2,
+        vocab_size=len(SPECIAL_PIECES) + len(words) + 1,
+        hard_vocab_limit=False,
         pad_id=Vocabulary.PAD,
         unk_id=Vocabulary.UNK,
         bos_id=Vocabulary.BOS,
         eos_id=Vocabulary.EOS,
+        character_coverage=1.0,
         normalization_rule_name="identity",
         minloglevel=2,
     )

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.data.data_folder import DataFolder
+from nmt.data.data_folder import DataFolder, vocabulary_files
 from nmt.data.encoded_text import examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import Encoding, replacing_shards
 from nmt.data.shards import ENCODED_SPLITS, SHARDS, SIDES, ShardIndex, Side, is_current, known_index
 from nmt.data.training_lines import language_samples, lines_to_train_on, source_normalizer, training_lines
-from nmt.data.vocab import TrainedVocabulary, Vocabulary, default_size, train_vocabulary
+from nmt.data.vocab import TrainedVocabulary, default_size, train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import (
     DataSetText,
     VocabularyRecord,
@@ -23,7 +24,6 @@ from nmt.data.vocab_record import (
     keep_given_vocabulary,
     known_record,
     save_vocabulary,
-    vocabulary_files,
     vocabulary_kinds,
 )
 from nmt.errors import DataError, VocabularyError
@@ -46,7 +46,7 @@ class BuiltVocabulary:
     """A data set's vocabulary and shards."""
 
     data: Path
-    vocab: Vocabulary
+    vocab: VocabularyPair
     record: VocabularyRecord
     index: ShardIndex
     changed: bool
@@ -98,26 +98,27 @@ def build_vocabulary(
     trained = None
     sampled: dict[str, int] = {}
     if existing is not None:
-        vocab = Vocabulary.load(existing)
+        vocab = VocabularyPair.load(existing)
         record = VocabularyRecord.of_given(existing_origin(vocab.fingerprint))
         rule = settings.source_normalization or _rule_of_data_set(existing.parent, vocab)
-        _check_replaceable(texts, vocabulary_files(vocab))
+        _check_replaceable(texts, vocab)
     else:
         rule = settings.source_normalization or "identity"
         settings = replace(settings, size=settings.size or _chosen_size(texts), source_normalization=rule)
         record = VocabularyRecord.of_training(settings, texts)
-        _check_replaceable(texts, {})
+        _check_replaceable(texts, None)
         before = next((text.data for text in texts if text.has_vocabulary(record)), None)
         if before is not None:
-            vocab = Vocabulary.load(DataFolder(before).vocab)
+            vocab = VocabularyPair.load(DataFolder(before).vocab)
         else:
             for text in texts:
                 check_unused(text.data)
             trained = _train(texts, settings, rule)
-            vocab = trained.vocab
+            vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in vocabulary_files(vocab).items()}
-    encoding = Encoding(vocab, max_length, rule, threads or vocab.threads)
+    files = vocab.files(Path("vocab.model"))
+    checksums = {path.name: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+    encoding = Encoding(vocab, max_length, rule, threads or vocab.source.threads)
     built = _encode_all(texts, replace(record, files=checksums), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
@@ -143,18 +144,19 @@ def _texts(data: Sequence[Path]) -> list[DataSetText]:
     return sorted(texts, key=lambda text: (text.manifest.name, text.manifest.fingerprint))
 
 
-def _check_replaceable(texts: Sequence[DataSetText], files: Mapping[str, bytes]) -> None:
+def _check_replaceable(texts: Sequence[DataSetText], vocab: VocabularyPair | None) -> None:
     """Check that this program wrote the vocabularies and the shards that are to be replaced.
 
     Args:
-        files: contents that may stand in the place of a vocabulary, by name.
+        vocab: the vocabulary to be written, if it is known: files with its contents may be replaced.
 
     Raises:
         OutputError: a file or folder is the user's own.
     """
     for text in texts:
+        same = {} if vocab is None else vocab.files(DataFolder(text.data).vocab)
         for path, kind in vocabulary_kinds(text.data).items():
-            if not (path.is_file() and path.read_bytes() == files.get(path.name)):
+            if not (path.is_file() and path.read_bytes() == same.get(path)):
                 check_replaceable(path, kind, option=None)
         check_replaceable(DataFolder(text.data).shards, SHARDS, option=None)
 
@@ -184,7 +186,8 @@ def _encode_all(
                     save_vocabulary(text.data, encoding.vocab, record)
     except BaseException:
         for before in filter(None, kept.values()):  # ``restoring`` has restored the vocabularies.
-            before.unlink(missing_ok=True)
+            for path in vocabulary_files(before):
+                path.unlink(missing_ok=True)
         raise
     written = {text.data: index for text, index in zip(pending, indices, strict=True)}
     built = []
@@ -211,7 +214,7 @@ def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encodi
     return text.has_vocabulary(record) and text.index is not None and is_current(text.data, text.index, inputs)
 
 
-def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
+def _rule_of_data_set(folder: Path, vocab: VocabularyPair) -> NormalizationRule:
     """The source rule of the data set in a folder; identity if it was not encoded with this vocabulary."""
     index = known_index(folder)
     return index.source_normalization if index and index.vocab_fingerprint == vocab.fingerprint else "identity"
@@ -247,7 +250,7 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and rule != "identity")]
     source_rule = source_normalizer(rule)
     steps: dict[Side, Callable[[str], str]] = {
-        "source": lambda line: vocab.normalize(source_rule(line)),
+        "source": lambda line: vocab.source.normalize(source_rule(line)),
         "target": vocab.target.normalize,
     }
     found = {side: count_changes(training_lines(text, side, "identity", _COUNTED_LINES), steps[side]) for side in sides}
@@ -256,7 +259,7 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
 
 def size_warnings(built: Sequence[BuiltVocabulary]) -> list[str]:
     """A warning if the data sets' new vocabulary is too large for their text."""
-    size = built[0].vocab.size
+    size = built[0].vocab.source.size
     found = sum(each.index.splits["train"].sides[side].pieces for each in built for side in SIDES)
     if built[0].record.is_given or found >= _FEWEST_PER_PIECE * size:
         return []

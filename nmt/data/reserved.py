@@ -9,9 +9,7 @@ which are then replaced by the bytes of the reserved character.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-
-from sentencepiece import SentencePieceProcessor
+from collections.abc import Iterable, Mapping, Sequence
 
 RESERVED = "\u2581\0"
 _LAST_PRIVATE = 0x10FFFD
@@ -20,9 +18,9 @@ _LAST_PRIVATE = 0x10FFFD
 class ReservedCharacters:
     """Encodes reserved characters with the byte pieces of one SentencePiece model."""
 
-    def __init__(self, processor: SentencePieceProcessor, pieces: Sequence[str]) -> None:
-        self.byte_ids = {int(piece[3:5], 16): index for index, piece in enumerate(pieces) if processor.is_byte(index)}
-        """The id of each byte's piece; empty if the vocabulary has none."""
+    def __init__(self, byte_ids: Mapping[int, int], pieces: Iterable[str]) -> None:
+        """``byte_ids``: the id of each byte's piece; empty if the model has none."""
+        self._byte_ids = byte_ids
         self._known = set(itertools.chain.from_iterable(pieces))
 
     def hide(self, line: str) -> tuple[str, dict[str, str]]:
@@ -30,7 +28,7 @@ class ReservedCharacters:
 
         Without byte pieces a NUL becomes a space, and U+2581 stays: SentencePiece reads it as a space.
         """
-        if len(self.byte_ids) < 256:
+        if len(self._byte_ids) < 256:
             return line.replace("\0", " "), {}
         candidates = (chr(code) for code in range(_LAST_PRIVATE, 0, -1))
         free = (character for character in candidates if character not in self._known and character not in line)
@@ -47,7 +45,7 @@ class ReservedCharacters:
         return restored
 
     def _bytes_of(self, character: str) -> list[int]:
-        return [self.byte_ids[byte] for byte in character.encode()]
+        return [self._byte_ids[byte] for byte in character.encode()]
 
 
 def _replaced(ids: list[int], old: list[int], new: list[int]) -> list[int]:

@@ -20,7 +20,7 @@ from nmt.data.encoded_text import TextFile
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import Encoding
 from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, read_folder_index, read_index
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from nmt.files import replacing_folder
 
@@ -31,7 +31,7 @@ _VOCAB_NAME = "vocab.model"
 
 
 def write_sampled_shards(
-    data: Path, folder: Path, vocab: Vocabulary, *, dropout: float, seed: int, epoch: int
+    data: Path, folder: Path, vocab: VocabularyPair, *, dropout: float, seed: int, epoch: int
 ) -> ShardIndex:
     """Encode both sides of a data set's training text with random segmentations, as shards in ``folder``.
 
@@ -40,7 +40,7 @@ def write_sampled_shards(
     have another number in each epoch. The folder gets its name only once it is complete.
 
     Args:
-        dropout: as in :meth:`Vocabulary.encode_sampled`.
+        dropout: as in :meth:`nmt.data.vocab.Vocabulary.encode_sampled`.
 
     Raises:
         DataError: the data set has no shards yet, or cannot be read.
@@ -50,7 +50,7 @@ def write_sampled_shards(
         return encoding.write(data, text, temporary)
 
 
-def _encoding(data: Path, vocab: Vocabulary, sampling: Sampling) -> tuple[Encoding, Mapping[str, TextFile]]:
+def _encoding(data: Path, vocab: VocabularyPair, sampling: Sampling) -> tuple[Encoding, Mapping[str, TextFile]]:
     """How the training text of a data set is encoded at random, and its files as the data set's own shards record them.
 
     Raises:
@@ -72,7 +72,7 @@ class SampledEpochs:
         self,
         data: Path,
         folder: Path,
-        vocab: Vocabulary,
+        vocab: VocabularyPair,
         *,
         dropout: float,
         seed: int,
@@ -232,7 +232,7 @@ def _run_child(data: str, folder: str, vocab: str, dropout: str, seed: str, epoc
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         write_sampled_shards(
-            Path(data), Path(folder), Vocabulary.load(Path(vocab)),
+            Path(data), Path(folder), VocabularyPair.load(Path(vocab)),
             dropout=float(dropout), seed=int(seed), epoch=int(epoch),
         )  # fmt: skip
     except NmtError as error:

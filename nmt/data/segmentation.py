@@ -8,7 +8,7 @@ repeated. Here all randomness comes from the caller's generator, and many words 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,18 @@ class SegmentationSampler:
     piece with a character that is not itself a piece) is one symbol, and is never merged.
     """
 
-    def __init__(self, processor: SentencePieceProcessor, known: int | None = None) -> None:
+    def __init__(
+        self, processor: SentencePieceProcessor, known: Set[int] | None = None, others: Sequence[str] = ()
+    ) -> None:
         """Prepare to draw.
 
         Args:
-            known: how many pieces, from the first, may be drawn; all if None. Others are split into characters that may
-                be drawn, and stay as they are where a character may not.
+            known: the ids of the pieces that may be drawn; all if None. Others are split into characters that may be
+                drawn, and stay as they are where a character may not.
+            others: pieces that the model does not have, and that stay as they are. Their ids follow the model's.
         """
         size = processor.get_piece_size()
-        known = size if known is None else known
+        known = frozenset(range(size)) if known is None else known
         pieces: list[str] = processor.id_to_piece(list(range(size)))
         segmenting = {
             piece: index
@@ -55,24 +58,24 @@ class SegmentationSampler:
                 or processor.is_byte(index)
             )
         }
-        normal = {piece: index for piece, index in segmenting.items() if index < known}
+        normal = {piece: index for piece, index in segmenting.items() if index in known}
         symbols = [
             [normal[character] for character in piece]
             if piece in segmenting and all(character in normal for character in piece)
             else [index]
-            for index, piece in enumerate(pieces)
+            for index, piece in enumerate([*pieces, *others])
         ]
         self._symbols = np.array(list(itertools.chain.from_iterable(symbols)), dtype=np.int32)
         self._symbol_counts = np.array([len(ids) for ids in symbols], dtype=np.int64)
         self._symbol_starts = starts_of(self._symbol_counts)
         # No piece crosses the border of a word. If pieces may span spaces, the whole line is one word.
         spanning = any(_SPACE in piece.lstrip(_SPACE) for piece in normal)
-        self._begins_word = np.array([piece.startswith(_SPACE) and not spanning for piece in pieces])
-        scores = np.array([processor.get_score(index) for index in range(size)])
+        self._begins_word = np.array([piece.startswith(_SPACE) and not spanning for piece in [*pieces, *others]])
+        scores = np.array([*(processor.get_score(index) for index in range(size)), *(0.0 for _ in others)])
         # SentencePiece does not expose the type of its model. In a BPE model, a score is the negated rank of the merge;
         # in a unigram model, it is a log-probability.
         is_bpe = all(float(scores[index]).is_integer() for index in normal.values())
-        spelt = {index: ids for index, ids in enumerate(symbols) if index < known or ids == [index]}
+        spelt = {index: ids for index, ids in enumerate(symbols) if index in known or ids == [index]}
         self._model: _Merges | _Lattice = _Merges(normal, scores) if is_bpe else _Lattice(spelt, scores)
 
     def sample(self, encoded: Sequence[Sequence[int]], amount: float, random: np.random.Generator) -> list[list[int]]:

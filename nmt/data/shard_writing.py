@@ -32,6 +32,7 @@ from nmt.data.shards import (
     token_dtype,
 )
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.files import replacing_folders
 from nmt.hashing import sha256_of
 from nmt.text import NormalizationRule, normalizer, read_parallel
@@ -50,7 +51,7 @@ _SAMPLED_CHUNK_PAIRS = 50_000
 class Encoding:
     """How the text of data sets is encoded: train and valid, or train alone with random segmentations."""
 
-    vocab: Vocabulary
+    vocab: VocabularyPair
     max_length: int = 256
     """Pairs with a side of more pieces are left out and counted. In valid, this affects only the loss: BLEU is measured
     on its text, which is never filtered."""

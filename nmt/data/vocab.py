@@ -1,16 +1,14 @@
-"""The vocabulary: training and loading SentencePiece models, encoding and decoding."""
+"""The vocabulary of one side: training a SentencePiece model, encoding and decoding."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,12 +17,9 @@ from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, Sente
 from nmt import special_ids
 from nmt.cores import usable_cores
 from nmt.data.arrays import Rows
-from nmt.data.foreign_pieces import ForeignPieces
-from nmt.data.model_file import known_pieces, reads_segmented_text, target_model
 from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
-from nmt.files import replacing
 from nmt.text import NormalizationRule
 
 ModelType = Literal["bpe", "unigram"]
@@ -44,12 +39,15 @@ _AS_SPACES = str.maketrans(dict.fromkeys(f"{RESERVED}\u2585", " "))
 
 
 class Vocabulary:
-    """A SentencePiece model. Ids 0 to 3 are padding, unknown, begin and end of sentence.
-
-    A file may hold two models: one for source text, and within it one for target text (:attr:`target`).
-    """
+    """A SentencePiece model. Ids 0 to 3 are padding, unknown, begin and end of sentence."""
 
     PAD, UNK, BOS, EOS = special_ids.PAD, special_ids.UNK, special_ids.BOS, special_ids.EOS
+    is_segmented = False
+    """Whether text comes as pieces separated by spaces: only in imported vocabularies."""
+    pieces_json: bytes | None = None
+    """The list of pieces beside the model, which gives pieces their ids: only in imported vocabularies."""
+    language_tags: tuple[str, ...] = ()
+    """The pieces by which a source line names its target language (``>>deu<<``): only in imported vocabularies."""
 
     def __init__(self, model_bytes: bytes, *, name: str = "vocabulary") -> None:
         """Read a serialised SentencePiece model.
@@ -61,14 +59,13 @@ class Vocabulary:
         self.threads = usable_cores()
         """The default number of threads for encoding and decoding."""
         try:
-            within = target_model(model_bytes)
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
-            self._size = min(self._processor.get_piece_size(), known_pieces(model_bytes) or 1 << 32)
-            self._pieces: list[str] = self._processor.id_to_piece(list(range(self._size)))
-            self.is_segmented = reads_segmented_text(model_bytes)
-            """Whether text comes as pieces separated by spaces."""
+            self._pieces: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
         except (RuntimeError, ValueError):  # ValueError: the error message or the pieces are not UTF-8.
             raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
+        self._check_special_ids(name)
+
+    def _check_special_ids(self, name: str) -> None:
         processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if ids != (self.PAD, self.UNK, self.BOS, self.EOS):
@@ -76,52 +73,11 @@ class Vocabulary:
                 f"{name}: has the ids {ids} for pad, unk, bos and eos, but 0, 1, 2, 3 are needed. Leave --vocab out, "
                 "so that `nmt build-vocab` trains one, or train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
-        self.target = self if within is None else Vocabulary(within, name=f"{name}, target")
-        """The vocabulary of target text; mostly the same as that of source text."""
-
-    @classmethod
-    def load(cls, path: Path) -> Vocabulary:
-        """Read a SentencePiece model from a file.
-
-        Raises:
-            VocabularyError: the file cannot be read, or is not a usable model.
-        """
-        try:
-            return cls(path.read_bytes(), name=str(path))
-        except OSError as error:
-            raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
-
-    def save(self, path: Path) -> None:
-        """Write the model, and beside it ``vocab.txt`` with one piece per line, in the order of the ids."""
-        # The list is written first: it shows that the model was written by this program.
-        with replacing(path.with_suffix(".txt")) as stream:
-            stream.writelines(piece.encode() + b"\n" for piece in self.pieces(range(self.size)))
-        with replacing(path) as stream:
-            stream.write(self.model_bytes)
 
     @property
     def size(self) -> int:
         """Number of pieces, the four special ones included."""
-        return self._size
-
-    def of(self, side: Literal["source", "target"]) -> Vocabulary:
-        """The vocabulary of one side."""
-        return self if side == "source" else self.target
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether source and target have the same pieces, by id."""
-        return self._pieces == self.target._pieces
-
-    @property
-    def larger_size(self) -> int:
-        """Number of pieces of the larger side."""
-        return max(self.size, self.target.size)
-
-    @property
-    def fingerprint(self) -> str:
-        """sha256 of the model's bytes."""
-        return hashlib.sha256(self.model_bytes).hexdigest()
+        return len(self._pieces)
 
     def encode(self, lines: Sequence[str], *, threads: int | None = None) -> list[list[int]]:
         """The ids of each line's pieces, without bos and eos.
@@ -129,52 +85,18 @@ class Vocabulary:
         Args:
             threads: number of threads; :attr:`threads` if None.
         """
-        encoded = self._segment(lines, threads or self.threads)
-        return [self._foreign.known(ids) for ids in encoded] if self._foreign else encoded
-
-    def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
-        """The ids of each line's pieces; those from :attr:`size` on are of pieces that the translation model lacks."""
-        if self.is_segmented:
-            return [[self._words.get(word, self.UNK) for word in line.split(self._separator) if word] for line in lines]
-        tags, untagged = self._split_tags(lines)
-        prepared, stand_ins = self._hidden(untagged)
-        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
-        if self._foreign:  # before stand-ins are replaced, which changes the number of pieces
-            encoded = [self._foreign.find(line, ids) for line, ids in zip(prepared, encoded, strict=True)]
-        for index, of_line in stand_ins.items():
-            encoded[index] = self._reserved.restore(encoded[index], of_line)
-        if self.language_tags:
-            encoded = [self._foreign.tag_ids(tag) + ids for tag, ids in zip(tags, encoded, strict=True)]
-        return encoded
+        return self._ids_of(self._segment(lines, threads or self.threads))
 
     def encode_rows(self, lines: Sequence[str]) -> Rows:
         """The same ids as :meth:`encode` gives, as int32 in one array, computed by one thread.
 
         SentencePiece lets other threads of Python run meanwhile, so several threads encode several times as fast.
         """
-        if self._foreign or self.is_segmented:
-            return Rows.of(self.encode(lines, threads=1))
         prepared, stand_ins = self._hidden(lines)
         encoded = self._processor.encode(prepared, num_threads=1, return_type="numpy")
         for index, of_line in stand_ins.items():
             encoded[index] = np.array(self._reserved.restore(encoded[index].tolist(), of_line), np.int32)
         return Rows.of(encoded)
-
-    def _split_tags(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The language tag that each line begins with (or no text), and the lines without it."""
-        if not self.language_tags:
-            return [""] * len(lines), list(lines)
-        split = [self.split_tag(line) for line in lines]
-        return [tag for tag, _ in split], [line for _, line in split]
-
-    def _hidden(self, lines: Sequence[str]) -> tuple[list[str], dict[int, dict[str, str]]]:
-        """The lines with stand-ins for reserved characters, and the stand-ins of each line that has any."""
-        prepared, stand_ins = list(lines), {}
-        text = "".join(prepared)  # Searched first: as a rule, there are none.
-        for index, line in enumerate(prepared) if any(character in text for character in RESERVED) else ():
-            if any(character in line for character in RESERVED):
-                prepared[index], stand_ins[index] = self._reserved.hide(line)
-        return prepared, stand_ins
 
     def encode_sampled(
         self, lines: Sequence[str], *, dropout: float, seed: int | Sequence[int], threads: int = 1
@@ -192,10 +114,31 @@ class Vocabulary:
         """
         if not 0 <= dropout <= 1:
             raise VocabularyError(f"the dropout of the segmentation is {dropout:g}: give a number from 0 to 1.")
-        if dropout == 0:
-            return self.encode(lines, threads=threads)
-        sampled = self._sampler.sample(self._segment(lines, threads), dropout, np.random.default_rng(seed))
-        return [self._foreign.known(ids) for ids in sampled] if self._foreign else sampled
+        encoded = self._segment(lines, threads)
+        if dropout:
+            encoded = self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+        return self._ids_of(encoded)
+
+    def _ids_of(self, segmented: list[list[int]]) -> list[list[int]]:
+        """Our ids of SentencePiece's, which are the same."""
+        return segmented
+
+    def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
+        """The pieces that SentencePiece makes of each line, by its own ids."""
+        prepared, stand_ins = self._hidden(lines)
+        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        for index, of_line in stand_ins.items():
+            encoded[index] = self._reserved.restore(encoded[index], of_line)
+        return encoded
+
+    def _hidden(self, lines: Sequence[str]) -> tuple[list[str], dict[int, dict[str, str]]]:
+        """The lines with stand-ins for reserved characters, and the stand-ins of each line that has any."""
+        prepared, stand_ins = list(lines), {}
+        text = "".join(prepared)  # Searched first: as a rule, there are none.
+        for index, line in enumerate(prepared) if any(character in text for character in RESERVED) else ():
+            if any(character in line for character in RESERVED):
+                prepared[index], stand_ins[index] = self._reserved.hide(line)
+        return prepared, stand_ins
 
     def normalize(self, line: str) -> str:
         """A line after the model's own normaliser; spaces are left as they are."""
@@ -213,37 +156,22 @@ class Vocabulary:
     @property
     def byte_ids(self) -> frozenset[int]:
         """The ids of the pieces that stand for single bytes; empty without byte fallback."""
-        return frozenset(self._reserved.byte_ids.values())
-
-    @property
-    def language_tags(self) -> tuple[str, ...]:
-        """The pieces by which a source line names its target language (``>>deu<<``); empty for most models."""
-        return self._foreign.tags
+        return frozenset(self._byte_pieces.values())
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The language tag that a source line begins with (or no text), and the rest of the line."""
-        return self._foreign.split_tag(line)
+        return "", line
 
     @functools.cached_property
-    def _words(self) -> dict[str, int]:
-        """The ids of the pieces that text names, where it comes as pieces separated by spaces."""
-        return {self._pieces[index].removeprefix("▁"): index for index in range(self.EOS + 1, self._size)}
-
-    @functools.cached_property
-    def _separator(self) -> str | None:
-        """What separates pieces in segmented text: spaces if a piece holds other white space, else any white space.
-
-        fairseq and Sockeye split text at any white space. JoeyNMT splits words at spaces, so a word may hold another.
-        """
-        return " " if any(map(str.isspace, "".join(self._words))) else None
-
-    @functools.cached_property
-    def _foreign(self) -> ForeignPieces:
-        return ForeignPieces(self._processor, self._pieces, self.UNK)
+    def _byte_pieces(self) -> dict[int, int]:
+        """SentencePiece's id of the piece of each byte."""
+        return {
+            int(piece[3:5], 16): index for index, piece in enumerate(self._pieces) if self._processor.is_byte(index)
+        }
 
     @functools.cached_property
     def _reserved(self) -> ReservedCharacters:
-        return ReservedCharacters(self._processor, self._pieces)
+        return ReservedCharacters(self._byte_pieces, self._pieces)
 
     @functools.cached_property
     def _normalizer(self) -> SentencePieceNormalizer:
@@ -256,17 +184,13 @@ class Vocabulary:
 
     @functools.cached_property
     def _sampler(self) -> SegmentationSampler:
-        return SegmentationSampler(self._processor, self._size)
+        return SegmentationSampler(self._processor)
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, as one line: a line end among its bytes becomes a space."""
         if not sentences:
             return []
         decoded: list[str] = self._processor.decode([list(ids) for ids in sentences], num_threads=self.threads)
-        if self._foreign:
-            for place, ids in enumerate(sentences):
-                if self._foreign.occur_in(ids):
-                    decoded[place] = self._foreign.decode(ids)
         return [text.replace("\n", " ") for text in decoded]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -276,7 +200,7 @@ class Vocabulary:
     def ids(self, pieces: Iterable[str]) -> list[int]:
         """The ids of pieces; that of unk for strings that are not pieces."""
         ids: list[int] = self._processor.piece_to_id(list(pieces))
-        return self._foreign.known(ids)
+        return ids
 
 
 @dataclass(frozen=True)

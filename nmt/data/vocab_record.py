@@ -10,12 +10,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from nmt.data.data_folder import DataFolder
+from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
 from nmt.data.encoded_text import TextFile
 from nmt.data.made import Made, digest_of, read_record
 from nmt.data.manifest import Manifest, without_samples
 from nmt.data.shards import SIDES, ShardIndex, Side, build_command
-from nmt.data.vocab import ModelType, Vocabulary
+from nmt.data.vocab import ModelType
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError
 from nmt.files import free_name, linked_copy, replacing
 from nmt.ownership import Kind
@@ -86,9 +87,10 @@ class DataSetText:
 
     def has_vocabulary(self, wanted: VocabularyRecord) -> bool:
         """Whether its vocabulary was made as another record says, and is the one of that record if it names files."""
-        record = self.record
+        record, present = self.record, filter(Path.is_file, DataFolder(self.data).vocabulary)
         return (
             record is not None
+            and all(path.name in record.files for path in present)  # others may be left of an earlier vocabulary
             and record.made.is_current(self.data, wanted.made.inputs)
             and wanted.files in ({}, record.files)
             and (wanted.origin is None or record.origin is not None)
@@ -213,12 +215,6 @@ def known_record(data: Path) -> VocabularyRecord | None:
         return None
 
 
-def vocabulary_files(vocab: Vocabulary) -> dict[str, bytes]:
-    """The files of a vocabulary in a data set's folder: their contents by name."""
-    pieces = "".join(f"{piece}\n" for piece in vocab.pieces(range(vocab.size)))
-    return {"vocab.txt": pieces.encode(), "vocab.model": vocab.model_bytes}
-
-
 def vocabulary_kinds(data: Path) -> dict[Path, Kind]:
     """The files of a data set's vocabulary, each with its kind: our own are listed in the record."""
     folder, record = DataFolder(data), known_record(data)
@@ -227,39 +223,44 @@ def vocabulary_kinds(data: Path) -> dict[Path, Kind]:
     def is_ours(path: Path) -> bool:
         return digest_of(path) in ours
 
-    return {
-        folder.vocab: Kind("a vocabulary", is_ours),
-        folder.pieces: Kind("a list of pieces", is_ours),
-        folder.vocab_record: Kind("the record of a vocabulary", lambda path: record is not None),
+    kinds = {
+        path: Kind("a vocabulary" if path.suffix == ".model" else "a list of pieces", is_ours)
+        for path in folder.vocabulary
     }
+    return kinds | {folder.vocab_record: Kind("the record of a vocabulary", lambda path: record is not None)}
 
 
-def keep_given_vocabulary(data: Path, vocab: Vocabulary) -> Path | None:
+def keep_given_vocabulary(data: Path, vocab: VocabularyPair) -> Path | None:
     """Keep a data set's vocabulary as ``vocab.model.before`` if it was given and is about to be replaced by another.
 
     Returns:
-        The new path; None if there is no such vocabulary.
+        The new path of the model; None if there is no such vocabulary.
     """
     model, record = DataFolder(data).vocab, known_record(data)
-    if record is None or not record.is_given or digest_of(model) in (None, vocab.fingerprint):
+    if (
+        record is None
+        or not record.is_given
+        or not model.is_file()
+        or vocabulary_fingerprint(model) == vocab.fingerprint
+    ):
         return None
     kept = free_name(model.with_name(f"{model.name}.before"))
-    linked_copy(model, kept)
+    for file, before in zip(vocabulary_files(model), vocabulary_files(kept), strict=True):
+        if file.is_file():
+            linked_copy(file, before)
     return kept
 
 
-def save_vocabulary(data: Path, vocab: Vocabulary, record: VocabularyRecord) -> None:
+def save_vocabulary(data: Path, vocab: VocabularyPair, record: VocabularyRecord) -> None:
     """Replace a data set's vocabulary and its record.
 
     Raises:
         WriteError: the system refused to write.
     """
-    files = vocabulary_files(vocab)
-    replaced = [digest for name in files if (digest := digest_of(data / name)) is not None]
+    folder = DataFolder(data)
+    replaced = [digest for path in folder.vocabulary if (digest := digest_of(path)) is not None]
     # The record is written first, so that a file of ours is listed at every moment.
-    with replacing(DataFolder(data).vocab_record) as stream:
+    with replacing(folder.vocab_record) as stream:
         values = asdict(replace(record, replaced=replaced))
         stream.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
-    for name, content in files.items():
-        with replacing(data / name) as stream:
-            stream.write(content)
+    vocab.save(folder.vocab)

@@ -46,7 +46,7 @@ def imported_link(folder: Path) -> Link:
     if not parity:
         return link
     recorded = mapping_of(parity.get("bundle"))
-    state, change = state_of({path: str(recorded.get(path.name, "none")) for path in BundleFolder(folder).required})
+    state, change = state_of({path: str(recorded.get(path.name, "none")) for path in BundleFolder(folder).model})
     if state == "unchanged":
         return replace(link, facts={**link.facts, **_facts(parity)})
     facts = {**link.facts, "compared": f"{BundleFolder(folder).certificate} is not the certificate of these files"}

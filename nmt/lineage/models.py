@@ -27,7 +27,7 @@ from nmt.checkpoint.lineage import (
 )
 from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, bundle_to_use, validation_score
 from nmt.checkpoint.scores import Score
-from nmt.data.data_folder import DataFolder
+from nmt.data.data_folder import DataFolder, vocabulary_fingerprint
 from nmt.data.manifest import Manifest, SourceRecord, read_manifest, without_samples
 from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import CheckpointError, DataError
@@ -180,6 +180,8 @@ def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None, manifest: Ma
     sha256, settings = str(vocabulary.get("sha256")), mapping_of(vocabulary.get("trained_with"))
     path = DataFolder(folder).vocab if folder else None
     state, change = state_of({path: sha256}) if path else ("not here", "")
+    if path and path.is_file() and vocabulary_fingerprint(path) == sha256:  # of several files, if it was imported
+        state, change = "unchanged", ""
     origin, joint = mapping_of(vocabulary.get(ORIGIN)), joint_entries(settings)
     longest = vocabulary.get("max_length")
     facts: dict[str, str | Fact] = {

@@ -15,7 +15,7 @@ from nmt.checkpoint.bundle import TrainingState, save_bundle
 from nmt.checkpoint.lineage import LINEAGE, UPDATE
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.writing import WriteError
 
 
@@ -58,7 +58,7 @@ def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | N
 class CheckpointWriter:
     """Writes the checkpoints of a run, one after the other, in a thread."""
 
-    def __init__(self, run: Path, config: Config, vocab: Vocabulary, lineage: Mapping[str, Any]) -> None:
+    def __init__(self, run: Path, config: Config, vocab: VocabularyPair, lineage: Mapping[str, Any]) -> None:
         self._run = run
         self._notes: dict[str, Any] = {LINEAGE: lineage}
         self._config = config

@@ -16,7 +16,7 @@ from nmt.config import Config
 from nmt.data.batching import collate, micro_batches
 from nmt.data.data_folder import DataFolder
 from nmt.data.shards import ParallelShards
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import Hardware
 from nmt.errors import DataError
 from nmt.evaluation.metrics import make_metric, score
@@ -71,7 +71,7 @@ class Validator:
         self,
         data: Path,
         config: Config,
-        vocab: Vocabulary,
+        vocab: VocabularyPair,
         hardware: Hardware,
         ranks: Ranks = NO_OTHERS,
         *,

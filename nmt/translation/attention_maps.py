@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError, DataError
 from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
@@ -81,7 +82,7 @@ def attention_maps(
     longest = config.max_positions - 1
     maps, count = [], 0
     for number, source in enumerate(sources):
-        source_ids = [*vocab.encode([normalize(source)])[0], vocab.EOS]
+        source_ids = [*vocab.source.encode([normalize(source)])[0], Vocabulary.EOS]
         if len(source_ids) == 1:
             raise DataError(f"sentence {number + 1} is empty: there is nothing to attend to.")
         _check_length(len(source_ids) - 1, longest, f"sentence {number + 1}")
@@ -100,12 +101,12 @@ def attention_maps(
                 f"sentence {number + 1}: all sentences up to this one have {count:,} attention weights, but at most "
                 f"{MAX_WEIGHTS:,} can be shown. Give fewer or shorter sentences."
             )
-        encoder, decoder, memory = _weights(ensemble, source_ids, [vocab.BOS, *target_ids])
+        encoder, decoder, memory = _weights(ensemble, source_ids, [Vocabulary.BOS, *target_ids])
         maps.append(
             AttentionMaps(
-                source_pieces=tuple(vocab.pieces(source_ids)),
-                input_pieces=tuple(vocab.target.pieces([vocab.BOS, *target_ids])),
-                output_pieces=tuple(vocab.target.pieces([*target_ids, vocab.EOS])),
+                source_pieces=tuple(vocab.source.pieces(source_ids)),
+                input_pieces=tuple(vocab.target.pieces([Vocabulary.BOS, *target_ids])),
+                output_pieces=tuple(vocab.target.pieces([*target_ids, Vocabulary.EOS])),
                 encoder=encoder,
                 decoder=decoder,
                 memory=memory,

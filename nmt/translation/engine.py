@@ -10,6 +10,7 @@ from typing import Protocol
 
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.option_fields import EngineName, Precision
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
@@ -44,8 +45,8 @@ class Engine(Protocol):
         ...
 
     @property
-    def vocab(self) -> Vocabulary:
-        """The vocabulary that all models share."""
+    def vocab(self) -> VocabularyPair:
+        """The vocabularies of source and target, which all models share."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder, Verification
 from nmt.config import Config, read_config
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import BASE_PRODUCT, Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.transformer import Transformer
@@ -28,7 +28,7 @@ class Ensemble:
     """One or more models with the same vocabulary: the :class:`~nmt.translation.engine.Engine` of torch."""
 
     models: tuple[Transformer, ...]
-    vocab: Vocabulary
+    vocab: VocabularyPair
     config: Config
     """The settings of the first model."""
     hardware: Hardware
@@ -102,7 +102,7 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Ver
     first = bundles[0]
     for bundle in bundles[1:]:
         _check_compatible(first, bundle)
-    first.vocab.threads = first.vocab.target.threads = hardware.threads
+    first.vocab.set_threads(hardware.threads)
     models = tuple(
         bundle.build_model(hardware.device, hardware.weights_dtype, products=hardware.products_dtype)
         for bundle in bundles

@@ -64,7 +64,7 @@ class TargetScorer:
 
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
         vocab, alignment = self._engine.vocab, self._options.alignment
-        sources = vocab.encode([self._normalize(source) for source, _ in pairs])
+        sources = vocab.source.encode([self._normalize(source) for source, _ in pairs])
         targets = vocab.target.encode([target for _, target in pairs])
         scores = self._engine.score(sources, targets, self._options, alignment=alignment)
         return [
@@ -76,7 +76,7 @@ class TargetScorer:
                 piece_log_probabilities=hypothesis.piece_log_probabilities,
                 alignment=hypothesis.alignment,
                 source=line,
-                source_pieces=tuple(vocab.pieces(source)) if alignment else None,
+                source_pieces=tuple(vocab.source.pieces(source)) if alignment else None,
             )
             for (line, text), source, hypothesis in zip(pairs, sources, scores, strict=True)
         ]

@@ -90,15 +90,15 @@ class Translator:
             data.lines,
             self.max_source_length,
             self._lengths,
-            self._vocab.split_tag,
+            self._vocab.source.split_tag,
         )
-        self.language_tags = self._vocab.language_tags
+        self.language_tags = self._vocab.source.language_tags
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
         self._searcher = engine.searcher(self._first_search, workers)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
-            self._vocab,
+            self._vocab.source,
             self._languages,
             self._first_search,
             self._searcher,
@@ -184,7 +184,7 @@ class Translator:
         return Translation(
             line,
             joined_segments(segments, self._languages.target),
-            source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
+            source_pieces=tuple(self._vocab.source.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
             is_cut=any(segment.is_cut for segment in segments),
             guard=joined_findings(segments),
@@ -193,7 +193,7 @@ class Translator:
     def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:
         """Divide each line into one or more segments. A line with a prefix stays whole if possible."""
         segments_by_line = []
-        for line, pieces, prefix in zip(lines, self._vocab.encode(lines), prefixes, strict=True):
+        for line, pieces, prefix in zip(lines, self._vocab.source.encode(lines), prefixes, strict=True):
             if not line.strip():
                 segments_by_line.append([Segment(line, [])])
                 continue
@@ -202,14 +202,14 @@ class Translator:
         return segments_by_line
 
     def _encoded(self, parts: Sequence[Part]) -> list[Segment]:
-        encoded = self._vocab.encode([part.text for part in parts])
+        encoded = self._vocab.source.encode([part.text for part in parts])
         return [
             Segment(part.text, pieces, part.before, is_cut=part.is_cut)
             for part, pieces in zip(parts, encoded, strict=True)
         ]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
-        return [len(pieces) for pieces in self._vocab.encode(texts)]
+        return [len(pieces) for pieces in self._vocab.source.encode(texts)]
 
     def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
         """Take unknown characters out of all segments, except for lines whose translation has a prefix."""
@@ -218,7 +218,7 @@ class Translator:
                 continue
             for segment in segments:
                 if taken := self._unknown.take_out(segment.text, segment.pieces):
-                    [pieces] = self._vocab.encode([taken.source])
+                    [pieces] = self._vocab.source.encode([taken.source])
                     segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
 
     def _put_back_unknown(self, segments: list[Segment]) -> None:

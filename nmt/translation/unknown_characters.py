@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from nmt.config.sections import LineStatistics
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
 from nmt.translation.long_lines import belong_together
 from nmt.translation.results import TranslatedText, one_line
@@ -294,7 +295,7 @@ def _inserted(text: str, run: Run, place: _Place) -> str:
 class UnknownCharacters:
     """Takes out and puts back the characters that a model does not know."""
 
-    def __init__(self, vocab: Vocabulary, lines: LineStatistics | None, copy: bool | None) -> None:
+    def __init__(self, vocab: VocabularyPair, lines: LineStatistics | None, copy: bool | None) -> None:
         """Choose which characters count as unknown.
 
         Args:
@@ -305,7 +306,7 @@ class UnknownCharacters:
         Raises:
             ConfigError: ``copy`` is True, and the model reads segmented text.
         """
-        if vocab.is_segmented and copy is True:
+        if vocab.source.is_segmented and copy is True:
             raise ConfigError(
                 "copy_unknown: this model reads pieces separated by spaces, so characters cannot be copied. Leave it "
                 "out."
@@ -314,8 +315,8 @@ class UnknownCharacters:
         seen = lines.source.byte_pieces if lines is not None else None
         knows_bytes = copy is None and seen is not None and seen > _MIN_BYTE_SHARE
         self._ids: frozenset[int] = frozenset()
-        if copy is not False and not vocab.is_segmented:
-            self._ids = frozenset([vocab.UNK]) | (frozenset() if knows_bytes else vocab.byte_ids)
+        if copy is not False and not vocab.source.is_segmented:
+            self._ids = frozenset([Vocabulary.UNK]) | (frozenset() if knows_bytes else vocab.source.byte_ids)
 
     def take_out(self, text: str, ids: Sequence[int]) -> Taken | None:
         """Take the unknown characters out of a text, if it has any.
@@ -325,7 +326,7 @@ class UnknownCharacters:
         """
         if self._ids.isdisjoint(ids):
             return None
-        tag, rest = self._vocab.split_tag(text)
+        tag, rest = self._vocab.source.split_tag(text)
         taken = take_out(rest.lstrip() if tag else rest, self._are_unknown)
         return replace(taken, tag=tag) if taken is not None else None
 
@@ -337,14 +338,14 @@ class UnknownCharacters:
             candidate: the translation, with its alignment if there are inner runs.
         """
         before = 1 if taken.tag else 0  # the piece of the tag, to which no run belongs
-        source_ends = _ends(self._vocab, source_ids[before:])
+        source_ends = _ends(self._vocab.source, source_ids[before:])
         target_ends = _ends(self._vocab.target, self._vocab.target.ids(candidate.pieces))
         alignment = [None if i is None or i < before else i - before for i in candidate.alignment or ()]
         text = put_back(taken, candidate.text, source_ends, target_ends, alignment)
         return replace(candidate, text=one_line(text))
 
     def _are_unknown(self, texts: Sequence[str]) -> list[bool]:
-        return [not self._ids.isdisjoint(ids) for ids in self._vocab.encode(texts)]
+        return [not self._ids.isdisjoint(ids) for ids in self._vocab.source.encode(texts)]
 
 
 def _ends(vocab: Vocabulary, ids: Sequence[int]) -> list[int]:

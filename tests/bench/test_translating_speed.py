@@ -120,8 +120,8 @@ def test_sources_are_the_test_set_as_pieces_with_eos(model, data):
     bundle = load_bundle(model)
     pieces = source_pieces(bundle, data, 5)
     lines = (data / "test.en").read_text().splitlines()[:5]
-    assert bundle.vocab.decode([ids[:-1] for ids in pieces]) == lines
-    assert all(ids[-1] == bundle.vocab.EOS for ids in pieces)
+    assert bundle.vocab.source.decode([ids[:-1] for ids in pieces]) == lines
+    assert all(ids[-1] == bundle.vocab.source.EOS for ids in pieces)
 
 
 def test_sources_are_normalised_as_translate_normalises_them(model, data, tmp_path):

@@ -19,12 +19,14 @@ from nmt.checkpoint.bundle_files import Verification, verify
 from nmt.checkpoint.run_folder import RunFolder, update_links
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
 from nmt.writing import WriteError
 from tests import on_padded
 
 VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=40).vocab
+PAIR = VocabularyPair.shared(VOCAB)
 CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2))
 
 
@@ -40,14 +42,14 @@ def state(update: int, scores: dict[int, float]) -> TrainingState:
 
 
 def save(folder: Path, seed: int = 0, **options) -> Path:
-    save_bundle(folder, weights(seed), CONFIG, VOCAB, **options)
+    save_bundle(folder, weights(seed), CONFIG, PAIR, **options)
     return folder
 
 
 def test_a_bundle_comes_back(tmp_path):
     loaded = load_bundle(save(tmp_path / "bundle"))
     assert loaded.config == CONFIG
-    assert loaded.vocab.fingerprint == VOCAB.fingerprint
+    assert loaded.vocab.fingerprint == PAIR.fingerprint
     assert all(torch.equal(tensor, loaded.weights[name]) for name, tensor in weights().items())
     model = loaded.build_model()
     assert torch.equal(model.embedding.weight, weights()["embedding.weight"])
@@ -62,7 +64,7 @@ def save_unlike_new(folder: Path, changes: dict[str, object]) -> Transformer:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape))
-    save_bundle(folder, model.state_dict(), config, VOCAB)
+    save_bundle(folder, model.state_dict(), config, PAIR)
     return model
 
 
@@ -252,7 +254,7 @@ def test_an_average_is_validated_before_it_is_written_and_notes_the_figures(tmp_
 def test_checkpoints_that_differ_in_dropout_are_averaged_with_the_settings_of_the_last(tmp_path):
     changed = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"dropout": 0.375})})
     folders = [save(tmp_path / "1"), tmp_path / "2"]
-    save_bundle(folders[1], weights(1), changed, VOCAB)
+    save_bundle(folders[1], weights(1), changed, PAIR)
     average(folders, tmp_path / "average")
     assert load_bundle(tmp_path / "average").config == changed
 
@@ -268,11 +270,13 @@ def test_a_checkpoint_is_no_run(tmp_path):
 def test_other_models_and_vocabularies_are_not_averaged(tmp_path):
     one = save(tmp_path / "one")
     wider = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"d_ff": 16})})
-    save_bundle(tmp_path / "wider", weights(config=wider), wider, VOCAB)
+    save_bundle(tmp_path / "wider", weights(config=wider), wider, PAIR)
     with pytest.raises(CheckpointError, match=r"model\.d_ff"):
         average([one, tmp_path / "wider"], tmp_path / "out")
     other = train_vocabulary(["ganz andere Wörter hier"] * 5, size=VOCAB.size - 10).vocab
-    save_bundle(tmp_path / "other", Transformer(CONFIG.model, other.size).state_dict(), CONFIG, other)
+    save_bundle(
+        tmp_path / "other", Transformer(CONFIG.model, other.size).state_dict(), CONFIG, VocabularyPair.shared(other)
+    )
     with pytest.raises(CheckpointError, match="another vocabulary"):
         average([one, tmp_path / "other"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -285,7 +289,7 @@ def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_pat
     one = save(tmp_path / "one")
     normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
     other = tmp_path / "other"
-    save_bundle(other, weights(), normalising, VOCAB)
+    save_bundle(other, weights(), normalising, PAIR)
     assert load_bundle(other).config.data.source_normalization == "nfkc"
     with pytest.raises(CheckpointError, match=r"data\.source_normalization"):
         average([one, other], tmp_path / "out")
@@ -325,7 +329,7 @@ def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
     expected = json.loads((folder / "notes.json").read_text("utf-8"))["translations"]
     hardware = choose_hardware("cpu", "fp32", 1)
     ensemble = load_ensemble([folder], hardware)
-    assert ensemble.vocab.threads == 1
+    assert ensemble.vocab.source.threads == 1
     translator = Translator(ensemble, translate_options(ensemble.config.decoding))
     assert {t.source: t.text for t in translator.translate(expected)} == expected
 

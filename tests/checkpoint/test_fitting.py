@@ -12,10 +12,12 @@ from safetensors.torch import load_file, save_file
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
 
 VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=40).vocab
+PAIR = VocabularyPair.shared(VOCAB)
 OTHER = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=24).vocab
 SIZES = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 8, "d_ff": 12, "heads": 2}
 VARIANTS = [
@@ -32,7 +34,7 @@ VARIANTS = [
 
 def bundle(folder: Path, **sizes) -> Path:
     config = Config(model=ModelConfig(**(SIZES | sizes)))
-    save_bundle(folder, Transformer(config.model, VOCAB.size).state_dict(), config, VOCAB)
+    save_bundle(folder, Transformer(config.model, VOCAB.size).state_dict(), config, PAIR)
     (folder / "checksums.json").unlink()  # as whoever changes a bundle would
     return folder
 
@@ -97,7 +99,7 @@ def bundle_without_guard(tmp_path: Path) -> Path:
     config = Config(model=ModelConfig(**SIZES))
     with torch.device("meta"):
         shapes = {name: tensor.shape for name, tensor in Transformer(config.model, VOCAB.size).state_dict().items()}
-    save_bundle(tmp_path / "bundle", {name: torch.zeros(shape) for name, shape in shapes.items()}, config, VOCAB)
+    save_bundle(tmp_path / "bundle", {name: torch.zeros(shape) for name, shape in shapes.items()}, config, PAIR)
     (tmp_path / "bundle" / "checksums.json").unlink()
     return tmp_path / "bundle"
 

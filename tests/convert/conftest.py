@@ -18,8 +18,9 @@ from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
 from nmt.convert.certificate.record import Certificate, Check, certificate_from
 from nmt.convert.targets import Target
-from nmt.data.model_file import Piece, PieceKind, read_pieces, with_known_pieces, with_pieces, with_target_model
+from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
@@ -49,18 +50,18 @@ def _examine_here(job: examining.ImportJob | examining.ExportJob) -> Certificate
 
 @pytest.fixture(scope="session")
 def vocab(tmp_path_factory) -> Vocabulary:
-    return Vocabulary.load(make_data_set(tmp_path_factory.mktemp("data") / "words") / "vocab.model")
+    return VocabularyPair.load(make_data_set(tmp_path_factory.mktemp("data") / "words") / "vocab.model").source
 
 
 @pytest.fixture(scope="session")
-def foreign_vocab(vocab) -> Vocabulary:
+def foreign_vocab(vocab) -> VocabularyPair:
     """Two vocabularies as an import makes them: with pieces that no text makes, and pieces that the model lacks."""
-    *pieces, last = read_pieces(vocab.model_bytes)
-    others = [Piece(text, kind=PieceKind.CONTROL) for text in (">>deu<<", ">>fra<<", "▁Ж", "ы")]
-    source = with_pieces(vocab.model_bytes, [*pieces[:4], *others, *pieces[4:], last])
-    target = with_pieces(vocab.model_bytes, [*pieces[:4], *reversed(pieces[4:]), *others[2:], last])
-    source, target = with_known_pieces(source, len(pieces) + 4), with_known_pieces(target, len(pieces) + 2)
-    return Vocabulary(with_target_model(source, target))
+    pieces = vocab.pieces(range(vocab.size - 1))
+    others = [">>deu<<", ">>fra<<", "▁Ж", "ы"]
+    return VocabularyPair(
+        ImportedVocabulary(vocab.model_bytes, [*pieces[:4], *others, *pieces[4:]]),
+        ImportedVocabulary(vocab.model_bytes, [*pieces[:4], *reversed(pieces[4:]), *others[2:]]),
+    )
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +71,9 @@ def make_bundle(vocab, foreign_vocab, tmp_path_factory):
     @functools.cache
     def make(*, is_foreign: bool = False, **settings) -> Bundle:
         config = Config(model=ModelConfig(**(SIZES | {"dropout": 0.0} | settings)))
-        vocab_of_model = foreign_vocab if is_foreign else vocab
+        vocab_of_model = foreign_vocab if is_foreign else VocabularyPair.shared(vocab)
         torch.manual_seed(3)
-        model = Transformer(config.model, vocab_of_model.target.size, source_vocab_size=vocab_of_model.size)
+        model = Transformer(config.model, vocab_of_model.target.size, source_vocab_size=vocab_of_model.source.size)
         with torch.no_grad():  # biases and norms that are told from none
             for parameter in model.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))

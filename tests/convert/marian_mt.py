@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from sentencepiece import SentencePieceTrainer
 
-from nmt.data.model_file import read_pieces
+from nmt.convert.segmenters import model_pieces
 
 SOURCE_LINES = [
     "the boat leaves at noon",
@@ -43,7 +43,7 @@ def write_tokenizer(folder: Path, *, separate: bool = False, tags: tuple[str, ..
     models = segmenter(SOURCE_LINES, size), segmenter(TARGET_LINES, size)
     for name, model in zip(("source.spm", "target.spm"), models, strict=True):
         (folder / name).write_bytes(model)
-    normal = [[piece.text for piece in read_pieces(model)[3:]] for model in models]
+    normal = [model_pieces(model)[3:] for model in models]
     vocabularies = {"vocab.json": sorted({*normal[0], *normal[1]})}
     if separate:
         smaller = min(map(len, normal))  # pad, the last piece, has one id for both

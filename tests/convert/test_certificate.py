@@ -1,5 +1,6 @@
 """The certificate of an import: it passes for a good bundle, and fails for a bundle that differs in any one thing."""
 
+import json
 import shutil
 
 import pytest
@@ -12,7 +13,7 @@ from nmt.convert.certificate.examining import ImportJob, certify_import
 from nmt.convert.formats import FORMATS, find_format
 from nmt.convert.given import NOTHING_GIVEN
 from nmt.convert.importing import import_model
-from nmt.data.model_file import read_pieces, with_pieces
+from nmt.data.data_folder import vocabulary_files
 from tests.convert.conftest import read_certificate
 from tests.convert.peers import WRITERS
 
@@ -71,10 +72,11 @@ def negate_a_row(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def swap_two_pieces(bundle: BundleFolder) -> None:
-    model = bundle.vocab.read_bytes()
-    pieces = read_pieces(model)
+    path = vocabulary_files(bundle.vocab)[1]
+    content = json.loads(path.read_bytes())
+    pieces = content["pieces"]
     pieces[7], pieces[8] = pieces[8], pieces[7]
-    bundle.vocab.write_bytes(with_pieces(model, pieces))
+    path.write_text(json.dumps(content))
 
 
 def drop_the_output_bias(bundle: BundleFolder) -> None:

@@ -14,6 +14,7 @@ from nmt.convert.certificate import checks
 from nmt.convert.certificate.checks import BEAM, TIE
 from nmt.convert.certificate.probes import LINES, Probes, make_probes
 from nmt.convert.certificate.side import Hypothesis
+from nmt.data.vocab_pair import VocabularyPair
 
 PIECES = ("▁a", "▁b", "▁c")
 PROBES = Probes(
@@ -157,7 +158,7 @@ def test_hypotheses_that_were_cut_off_have_no_scores_to_compare():
 
 def test_lines_of_the_user_are_searched_by_a_side_that_searches_few(vocab):
     mine = tuple(f"ba do {number}" for number in range(9))
-    probes = make_probes(vocab, 12, mine)
+    probes = make_probes(VocabularyPair.shared(vocab), 12, mine)
     assert probes.lines == (*mine, *LINES)
     seen = []
 

@@ -19,8 +19,9 @@ from nmt.convert.ctranslate2.usage import ctranslate2_remarks, ctranslate2_usage
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.onnx.usage import onnx_usage
 from nmt.convert.targets import find_target
-from nmt.data.model_file import Piece, PieceKind, read_pieces, with_pieces
-from nmt.data.vocab import Vocabulary
+from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, NmtError
 from tests.convert.conftest import export, failed, names, probes_of, weights_of
 
@@ -78,7 +79,7 @@ def test_the_lines_of_its_readme_translate(quantization, settings, make_bundle, 
     write_ctranslate2(bundle, tmp_path / "model", quantization)
     usage = ctranslate2_usage(bundle, "model").replace("beam_size=4", "beam_size=1")
     lines = ["ba do ki", "lu me", "", "ba " * 30]
-    if bundle.vocab.language_tags:
+    if bundle.vocab.source.language_tags:
         lines = [f">>deu<< {line}" if line else line for line in lines] + ["ba"]
     result = subprocess.run(
         [sys.executable, "-c", usage], input="\n".join(lines), cwd=tmp_path, capture_output=True, text=True, check=True
@@ -95,7 +96,7 @@ def test_the_lines_of_its_readme_translate(quantization, settings, make_bundle, 
 def test_outputs_without_pieces_stay_empty(make_bundle, ctranslate2, tmp_path):
     bundle = make_bundle()
     bias = torch.zeros(len(bundle.weights["embedding.weight"]))
-    bias[bundle.vocab.EOS] = 50
+    bias[bundle.vocab.source.EOS] = 50
     model = bundle.config.model.model_copy(update={"output_bias": True})
     config = bundle.config.model_copy(update={"model": model})
     save_bundle(tmp_path / "ends", bundle.weights | {"embedding.output_bias": bias}, config, bundle.vocab)
@@ -149,8 +150,9 @@ def test_pieces_in_another_order_are_found(make_bundle, ctranslate2, monkeypatch
     assert {"vocabulary", "forced scores"} <= failed(export(TARGET, make_bundle(), tmp_path / "model"))
 
 
-def test_another_segmenter_is_found(make_bundle, foreign_vocab, ctranslate2, monkeypatch, tmp_path):
-    monkeypatch.setattr(ctranslate2_writing, "write_segmenters", lambda vocab, folder: write(foreign_vocab, folder))
+def test_another_segmenter_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
+    other = VocabularyPair.shared(train_vocabulary(["ba do ki lu me no"] * 3, size=20).vocab)
+    monkeypatch.setattr(ctranslate2_writing, "write_segmenters", lambda vocab, folder: write(other, folder))
     write = sys.modules["nmt.convert.exported_segmenters"].write_segmenters
     assert "segmenters" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
 
@@ -210,8 +212,7 @@ def test_the_folder_says_what_the_model_needs(make_bundle, ctranslate2, tmp_path
 @pytest.mark.parametrize("tag", [">>deu<<", ">>zh-Hant<<", ">>deu\nimport os<<", ">>a b<<"])
 @pytest.mark.parametrize("usage", [ctranslate2_usage, onnx_usage])
 def test_a_bundle_puts_no_code_into_the_program_of_the_card(usage, tag, make_bundle, vocab):
-    pieces = read_pieces(vocab.model_bytes)
-    tagged = Vocabulary(with_pieces(vocab.model_bytes, [*pieces, Piece(tag, kind=PieceKind.CONTROL)]))
+    tagged = VocabularyPair.shared(ImportedVocabulary(vocab.model_bytes, [*vocab.pieces(range(vocab.size)), tag]))
     program = usage(replace(make_bundle(), vocab=tagged), 'a"+exit()+"\nexit()')
     assert ("import os" in program, tag in program) == (False, tag.isprintable() and " " not in tag)
     assert not any(line.startswith("exit") for line in program.splitlines())

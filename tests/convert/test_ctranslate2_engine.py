@@ -98,7 +98,7 @@ def test_many_hypotheses_are_ranked_by_their_scores(ours, theirs):
     assert len(candidates) == 5
     scores = [candidate.score for candidate in candidates]
     assert scores == sorted(scores, reverse=True)
-    [source] = ours.vocab.encode(LINES[:1])
+    [source] = ours.vocab.source.encode(LINES[:1])
     ids = [ours.vocab.target.ids(candidate.pieces) for candidate in candidates]
     for candidate, exact in zip(candidates, score_targets(ours.models, [source] * 5, ids, CPU), strict=True):
         assert candidate.log_probability == pytest.approx(exact.log_probability, abs=0.1)
@@ -107,7 +107,7 @@ def test_many_hypotheses_are_ranked_by_their_scores(ours, theirs):
 
 @pytest.mark.parametrize("options", [{"prefixes": ["Der alte Mann"] * len(LINES)}, {"max_extra_length": 0}], ids=str)
 def test_outputs_that_were_forced_or_cut_off_have_exact_scores(options, ours, theirs):
-    segments = [Segment(line, *ours.vocab.encode([line])) for line in LINES if line]
+    segments = [Segment(line, *ours.vocab.source.encode([line])) for line in LINES if line]
     settings = TranslateOptions(beam=4, max_extra_length=options.get("max_extra_length", 50))
     for segment in segments:
         [segment.prefix] = ours.vocab.target.encode(options.get("prefixes", [""])[:1])
@@ -153,7 +153,7 @@ def test_a_short_sentence_has_its_own_limit_among_long_ones(theirs):
     options = {"beam": 4, "max_extra_length": 2, "min_length": 30}
     lines = ["a dog", "The old man sees a red house."]
     assert texts(theirs, lines=lines, **options) == [texts(theirs, lines=[line], **options)[0] for line in lines]
-    [short] = theirs.vocab.encode(lines[:1])
+    [short] = theirs.vocab.source.encode(lines[:1])
     assert len(translated(theirs, lines=lines, **options)[0][0].pieces) == len(short) + 2
 
 

@@ -26,6 +26,7 @@ from nmt.convert.huggingface.target import HUGGINGFACE
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
 from nmt.files import replacing_folder
 from nmt.model.transformer import Transformer
@@ -65,7 +66,7 @@ def random_bundle(byte_vocab, tmp_path_factory):
             for parameter in model.parameters():
                 parameter.add_(0.3 * torch.randn_like(parameter))
         folder = tmp_path_factory.mktemp("random") / "bundle"
-        save_bundle(folder, model.state_dict(), config, byte_vocab)
+        save_bundle(folder, model.state_dict(), config, VocabularyPair.shared(byte_vocab))
         return load_bundle(folder)
 
     return make
@@ -99,7 +100,7 @@ def test_an_export_that_is_imported_again_translates_the_same(settings, random_b
     bundle = random_bundle(**settings)
     model = read_huggingface(written(bundle, tmp_path / "out"))
     vocab = our_vocabulary(model)
-    assert vocab.pieces(range(vocab.size)) == bundle.vocab.pieces(range(bundle.vocab.size))
+    assert vocab.source.pieces(range(vocab.source.size)) == bundle.vocab.source.pieces(range(bundle.vocab.source.size))
     save_bundle(tmp_path / "again", our_weights(model), Config(model=model.config), vocab)
     before, after = OurSide(bundle.folder), OurSide(tmp_path / "again")
     sources = before.segment(SOURCE_LINES, "source")

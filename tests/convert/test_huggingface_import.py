@@ -17,11 +17,13 @@ from nmt.convert.formats import find_format
 from nmt.convert.given import Given
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.importing import import_model
+from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
-from nmt.data.model_file import read_pieces, with_pieces
+from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
 from nmt.model.positions import fixed_positions
 from tests.convert.marian_mt import ORACLE, STORED
@@ -102,7 +104,7 @@ def test_settings_and_languages_are_read():
     assert find_format(STORED).name == "huggingface"
     given = read_huggingface(STORED, Given(source_lang="en", target_lang="de"))
     assert (given.source_lang, given.target_lang) == ("en", "de")
-    assert our_vocabulary(model).language_tags == (">>deu<<",)
+    assert our_vocabulary(model).source.language_tags == (">>deu<<",)
 
 
 def test_a_language_that_names_a_folder_is_none(folder):
@@ -117,10 +119,10 @@ def flipped(weights, config, vocab):
 
 
 def permuted(weights, config, vocab):
-    pieces = read_pieces(vocab.model_bytes)
-    place = next(index for index, piece in enumerate(pieces) if index > 3 and piece.kind == pieces[index + 1].kind == 1)
+    pieces = vocab.source.pieces(range(vocab.source.size))
+    place = next(index for index, piece in enumerate(pieces) if index > 3 and not piece.startswith(">>"))
     pieces[place], pieces[place + 1] = pieces[place + 1], pieces[place]
-    return weights, config, Vocabulary(with_pieces(vocab.model_bytes, pieces))
+    return weights, config, VocabularyPair.shared(ImportedVocabulary(vocab.source.model_bytes, pieces))
 
 
 def other_epsilon(weights, config, vocab):
@@ -304,7 +306,7 @@ def test_generation_settings_of_their_own_are_not_mixed_with_those_of_config(fol
 
 def test_sentencepiece_models_that_are_given_count_for_more_than_those_of_the_folder(folder, tmp_path):
     own = {side: (folder / f"{side}.spm").read_bytes() for side in ("source", "target")}
-    (tmp_path / "mine.spm").write_bytes(with_pieces(own["source"], read_pieces(own["source"])[:-1]))
+    (tmp_path / "mine.spm").write_bytes(with_used_pieces(own["source"], lambda piece: len(piece) == 1))
     mine = (tmp_path / "mine.spm").read_bytes()
     for side, expected in (("source", (mine, own["target"])), ("target", (own["source"], mine))):
         model = read_huggingface(folder, Given(**{f"{side}_spm": tmp_path / "mine.spm"}))
@@ -319,8 +321,8 @@ def test_an_ordinary_piece_with_the_name_of_a_special_one_is_kept_apart(folder, 
     model = read(folder)
     assert model.target.pieces[5] == "<s>'"
     vocab = load_bundle(bundle_of(model, tmp_path / "bundle")).vocab
-    assert vocab.ids(["<s>"]) == [Vocabulary.BOS]
-    assert "<s>'" in vocab.pieces(range(vocab.size))
+    assert vocab.target.ids(["<s>"]) == [Vocabulary.BOS]
+    assert "<s>'" in vocab.target.pieces(range(vocab.target.size))
 
 
 REFUSED = [

@@ -20,6 +20,7 @@ from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.transformer import Transformer
 from tests.convert.conftest import SIZES, repeat
 from tests.convert.marian_mt import SOURCE_LINES, TAGS, TARGET_LINES, write_model
@@ -95,7 +96,7 @@ def byte_bundle(tmp_path_factory):
     model = Transformer(config.model, vocab.size)
     repeat(model)
     folder = tmp_path_factory.mktemp("bytes") / "bundle"
-    save_bundle(folder, model.state_dict(), config, vocab)
+    save_bundle(folder, model.state_dict(), config, VocabularyPair.shared(vocab))
     return folder
 
 
@@ -149,6 +150,6 @@ def test_text_of_any_kind_survives_the_tokenizer(byte_bundle, tmp_path):
     assert isinstance(tokenizer, MarianTokenizer)
     for line in NASTY:
         ids = tokenizer(line)["input_ids"]
-        assert ids == [*bundle.vocab.encode([line])[0], 3]
+        assert ids == [*bundle.vocab.source.encode([line])[0], 3]
         assert tokenizer(text_target=line)["input_ids"] == ids
         assert tokenizer.decode(ids, skip_special_tokens=True) == " ".join(line.split())

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sentencepiece import SentencePieceProcessor
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
@@ -30,7 +31,6 @@ from nmt.convert.settings import language_code, version_of
 from nmt.convert.sockeye.reading import read_sockeye
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
-from nmt.data.model_file import PieceKind, read_pieces
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.peers import (
@@ -172,7 +172,7 @@ def test_pieces_that_pad_a_dictionary_are_kept(tmp_path):
 
 
 def test_several_unknown_words_stay_several_pieces(tmp_path):
-    vocab = our_vocabulary(read_fairseq(write(tmp_path, "fairseq")))
+    vocab = our_vocabulary(read_fairseq(write(tmp_path, "fairseq"))).source
     pieces = [vocab.pieces(ids) for ids in vocab.encode(["the  Q W boat E", "", "x@@ y@@ z"])]
     assert pieces == [["▁the", "<unk>", "<unk>", "▁boat", "<unk>"], [], ["▁x@@", "▁y@@", "▁z"]]
     assert vocab.decode(vocab.encode(["x@@ y@@ z the"])) == ["x@@ y@@ z the"]
@@ -728,7 +728,7 @@ def joeynmt_vocabulary(spm, folder, words, lines):
     origin = write_joeynmt(folder / "theirs", words=words)
     (origin / "spm.model").write_bytes(spm.model_bytes)
     model = read_joeynmt(origin)
-    ours, theirs = our_vocabulary(model), ReferenceSide(model).segment(lines, "source")
+    ours, theirs = our_vocabulary(model).source, ReferenceSide(model).segment(lines, "source")
     found = [ours.pieces(ids) for ids in ours.encode(lines)]
     assert found == theirs
     return found
@@ -760,10 +760,9 @@ def test_pieces_that_joeynmt_lacks_are_split_further(tmp_path, model_type):
 
 def test_a_single_character_that_joeynmt_lacks_is_still_used():
     trained = train_vocabulary(["the boat leaves at noon"] * 3, size=22).vocab
-    restricted = read_pieces(_restricted(trained.model_bytes, ["▁the"]))
-    used = {piece.text for piece in restricted if piece.kind is PieceKind.NORMAL}
-    assert {piece.text for piece in read_pieces(trained.model_bytes) if len(piece.text) == 1} <= used
-    assert {text for text in used if len(text) > 1} <= {"▁the"}
+    restricted = SentencePieceProcessor(model_proto=_restricted(trained.model_bytes, ["▁the"]))
+    unused = {piece for index, piece in enumerate(trained.pieces(range(trained.size))) if restricted.is_unused(index)}
+    assert unused == {piece for piece in trained.pieces(range(4, trained.size)) if len(piece) > 1} - {"▁the"}
 
 
 @pytest.mark.parametrize(("source", "target", "expected"), [(100, 50, 50), (50, 100, 50), (None, 60, 60)])

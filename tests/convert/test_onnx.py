@@ -184,7 +184,7 @@ def test_the_lines_of_its_readme_translate(settings, make_bundle, onnx, tmp_path
     (tmp_path / "model").mkdir()
     write_onnx(bundle, tmp_path / "model")
     lines = ["ba do ki", "lu me", "", "ba " * 30]
-    if bundle.vocab.language_tags:
+    if bundle.vocab.source.language_tags:
         lines = [f">>deu<< {line}" if line else line for line in lines] + ["ba"]
     program = onnx_usage(bundle, "model")
     result = subprocess.run(

@@ -12,8 +12,8 @@ from nmt.convert.certificate.examining import ImportJob, certify_copy
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.own_bundles import OWN
-from nmt.data.model_file import read_pieces, with_pieces
-from nmt.data.vocab import Vocabulary
+from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
@@ -106,8 +106,8 @@ def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
     elif changed == "settings":
         config = config.model_copy(update={"model": config.model.model_copy(update={"norm_epsilon": 1e-3})})
     else:
-        *pieces, last, before = read_pieces(vocab.model_bytes)
-        vocab = Vocabulary(with_pieces(vocab.model_bytes, [*pieces, before, last]))
+        *pieces, last, before = vocab.source.pieces(range(vocab.source.size))
+        vocab = VocabularyPair.shared(ImportedVocabulary(vocab.source.model_bytes, [*pieces, before, last]))
     save_bundle(tmp_path / "copy", weights, config, vocab)
     certificate = certify_copy(ImportJob(tmp_path / "copy", OLD[-1], OWN, NOTHING_GIVEN))
     assert check in {failed.name for failed in certificate.failed}

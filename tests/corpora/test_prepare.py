@@ -16,6 +16,7 @@ from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
 from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.locking import exclusive
 from nmt.writing import WriteError
@@ -252,7 +253,7 @@ def test_vocabulary_and_shards_of_other_text_go(own, tmp_path):
 
 
 def given_model(folder):
-    train_vocabulary(["tre fire fem", "seks syv"], size=24).vocab.save(folder / "given.model")
+    VocabularyPair.shared(train_vocabulary(["tre fire fem", "seks syv"], size=24).vocab).save(folder / "given.model")
     return folder / "given.model"
 
 

@@ -41,6 +41,7 @@ from nmt.data.data_set import DATA_SET
 from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import choose_hardware
 from nmt.errors import DataError, DownloadError
 from nmt.evaluation.metrics import make_metric, score
@@ -134,12 +135,12 @@ def _read_manifest(folder: Path) -> None:
 
 def _read_shards(folder: Path) -> None:
     data = folder / "data" / "words"
-    vocab = Vocabulary.load(data / "vocab.model")
+    vocab = VocabularyPair.load(data / "vocab.model")
     are_current(data, vocab)
     shards = ParallelShards.open(data, "train")
     for number in range(len(shards)):
         for side in shards.pair(number):  # ids beyond the vocabulary are refused where they are used
-            vocab.pieces(side[side < vocab.size].tolist())
+            vocab.source.pieces(side[side < vocab.source.size].tolist())
 
 
 def _rebuild_shards(folder: Path) -> None:
@@ -156,18 +157,19 @@ def _vocabulary(model_type: str = "bpe", *, bytes_too: bool = False) -> Vocabula
 
 
 def _write_vocabulary(folder: Path, *, model_type: str, bytes_too: bool) -> None:
-    _vocabulary(model_type, bytes_too=bytes_too).save(folder / "vocab.model")
+    VocabularyPair.shared(_vocabulary(model_type, bytes_too=bytes_too)).save(folder / "vocab.model")
 
 
 def _read_vocabulary(folder: Path) -> None:
-    vocab = Vocabulary.load(folder / "vocab.model")
+    pair = VocabularyPair.load(folder / "vocab.model")
+    vocab = pair.source
     encoded = vocab.encode([*LINES, "", "ß▁\0👩", " two  spaces "])
     vocab.decode(encoded)
     vocab.encode_sampled(LINES[:2], dropout=0.3, seed=1)
     vocab.normalize(LINES[0])
     assert vocab.byte_ids is not None
     assert all(0 <= piece < vocab.size for line in encoded for piece in line)
-    vocab.save(folder / "copy.model")
+    pair.save(folder / "copy.model")
 
 
 def _weights(config: Config) -> dict[str, torch.Tensor]:
@@ -183,7 +185,7 @@ def _config(**sections: object) -> Config:
 def _write_bundle(folder: Path, *, checksums: bool = False) -> None:
     config = _config(data={"lines": _LINES_OF_DATA, "nfc": True, "source_lang": "en", "target_lang": "de"})
     averaged = {"averaged": ["checkpoints/step-00000001", "checkpoints/step-00000002"]}
-    save_bundle(folder / "bundle", _weights(config), config, _vocabulary(), notes=averaged)
+    save_bundle(folder / "bundle", _weights(config), config, VocabularyPair.shared(_vocabulary()), notes=averaged)
     if not checksums:
         (folder / "bundle" / "checksums.json").unlink()
 
@@ -208,13 +210,13 @@ _RUN_SECTIONS = {
 def _write_run(folder: Path, *, checksums: bool = False) -> None:
     data = folder / "data" / "words"
     make_data_set(data, pairs=20)
-    vocab = Vocabulary.load(data / "vocab.model")
-    about = {"name": "words", "fingerprint": read_manifest(data).fingerprint, "vocab_size": vocab.size}
+    vocab = VocabularyPair.load(data / "vocab.model")
+    about = {"name": "words", "fingerprint": read_manifest(data).fingerprint, "vocab_size": vocab.source.size}
     config = _config(**_RUN_SECTIONS, data=about | {"vocab_fingerprint": vocab.fingerprint})
     run = folder / "runs" / "words"
     for update in (1, 2):
         torch.manual_seed(update)
-        model = Transformer(config.model, vocab.size)
+        model = Transformer(config.model, vocab.source.size)
         moments = {
             f"{kind}.{name}": torch.zeros_like(parameter)
             for name, parameter in model.named_parameters()
@@ -263,7 +265,7 @@ def _resume(folder: Path) -> None:
         run, config, data, hardware, Silent(), Ranks(), accept_changes=False, init_from=None
     )  # fmt: skip
     check_memory(config, hardware, Ranks())
-    learner = make_learner(beginning, config, Vocabulary.load(data[0] / "vocab.model"), Ranks())
+    learner = make_learner(beginning, config, VocabularyPair.load(data[0] / "vocab.model"), Ranks())
     json.dumps(beginning.progress.values())
     beginning.progress.ending(config)
     del learner

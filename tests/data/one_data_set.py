@@ -12,6 +12,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import Encoding, replacing_shards
 from nmt.data.shards import ENCODED_SPLITS, ShardIndex, is_current, known_index
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularySettings
 from nmt.text import NormalizationRule
 
@@ -31,14 +32,14 @@ def build_vocabulary(data: Path, **options: Any) -> BuiltVocabulary:
 
 def write_shards(
     data: Path,
-    vocab: Vocabulary,
+    vocab: Vocabulary | VocabularyPair,
     *,
     max_length: int = 256,
     threads: int = 1,
     source_normalization: NormalizationRule = "identity",
 ) -> ShardIndex:
     """Encode train and valid of a data set."""
-    encoding = Encoding(vocab, max_length, source_normalization, threads)
+    encoding = Encoding(_pair(vocab), max_length, source_normalization, threads)
     text = examine_text(data, read_manifest(data), ENCODED_SPLITS)
     with replacing_shards({data: text}, encoding) as [index]:
         pass
@@ -46,11 +47,18 @@ def write_shards(
 
 
 def are_current(
-    data: Path, vocab: Vocabulary, max_length: int = 256, source_normalization: NormalizationRule = "identity"
+    data: Path,
+    vocab: Vocabulary | VocabularyPair,
+    max_length: int = 256,
+    source_normalization: NormalizationRule = "identity",
 ) -> bool:
     """Whether a data set's shards are undamaged and were made from its text with these settings."""
     index, manifest = known_index(data), read_manifest(data)
-    inputs = Encoding(vocab, max_length, source_normalization).inputs(
+    inputs = Encoding(_pair(vocab), max_length, source_normalization).inputs(
         manifest, examine_text(data, manifest, ENCODED_SPLITS)
     )
     return index is not None and is_current(data, index, inputs)
+
+
+def _pair(vocab: Vocabulary | VocabularyPair) -> VocabularyPair:
+    return vocab if isinstance(vocab, VocabularyPair) else VocabularyPair.shared(vocab)

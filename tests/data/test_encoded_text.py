@@ -10,6 +10,7 @@ from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import ENCODED_SPLITS, read_index
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError
 from tests.data.one_data_set import build_vocabulary
 
@@ -72,7 +73,7 @@ def test_sides_that_are_not_parallel_leave_what_stood(data, tmp_path, split, giv
     with (data / f"{split}.en").open("a") as stream:
         stream.write("one more")  # without a line end, which counts all the same
     other = train_vocabulary(["tre fire fem"], size=32).vocab
-    other.save(tmp_path / "other.model")
+    VocabularyPair.shared(other).save(tmp_path / "other.model")
     settings = {"existing": tmp_path / "other.model"} if given else {"size": 30}
     with pytest.raises(DataError, match=rf"{split}\.en has 5 lines.*{split}\.de has 4.*nmt prepare-data"):
         build_vocabulary(data, threads=1, **settings)

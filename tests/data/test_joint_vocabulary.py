@@ -55,7 +55,8 @@ def build(sets, *, size=200, existing=None, **settings):
     return build_vocabularies(sets, VocabularySettings(size=size, **settings), existing=existing, threads=1)
 
 
-def pieces_of(vocab, language):
+def pieces_of(pair, language):
+    vocab = pair.source
     return sum(set(piece.strip("▁")) <= set(ALPHABETS[language]) for piece in vocab.pieces(range(4, vocab.size)))
 
 
@@ -73,7 +74,7 @@ def test_all_data_sets_are_encoded_with_the_one_vocabulary(sets):
     built = build(sets)
     assert [each.data for each in built] == sets
     models = {(folder / "vocab.model").read_bytes() for folder in sets}
-    assert models == {built[0].vocab.model_bytes}
+    assert models == {built[0].vocab.source.model_bytes}
     assert len(open_mixture([(folder, 1.0) for folder in sets])) == 2_440
     for each in built:
         assert each.index.splits["train"].sides["target"].unknown == 0
@@ -170,7 +171,7 @@ def test_no_more_lines_are_sampled_than_for_one_data_set(sets, monkeypatch):
 def test_the_default_size_is_that_for_the_text_of_all(sets, monkeypatch):
     asked = []
     monkeypatch.setattr(build_module, "default_size", lambda pairs: asked.append(pairs) or 60)
-    assert build(sets, size=None)[0].vocab.size == 60
+    assert build(sets, size=None)[0].vocab.source.size == 60
     assert asked == [sum(pairs for *_, pairs in SIZES.values())]
 
 
@@ -179,16 +180,18 @@ def test_the_size_of_a_recipe_is_that_of_its_data_set_alone(sets, monkeypatch):
     for folder in sets[:2]:
         manifest = read_manifest(folder)
         write_manifest(manifest.model_copy(update={"recipe": {"vocab_size": 60}}), folder)
-    assert build(sets[:1], size=None)[0].vocab.size == 60
-    assert build(sets[:1], size=50)[0].vocab.size == 50
-    assert build(sets[:2], size=None)[0].vocab.size == 70
+    assert build(sets[:1], size=None)[0].vocab.source.size == 60
+    assert build(sets[:1], size=50)[0].vocab.source.size == 50
+    assert build(sets[:2], size=None)[0].vocab.source.size == 70
 
 
 def test_the_source_rule_changes_sources_alone(tmp_path):
     first, second = (write_set(tmp_path / name, "en", target, 50) for name, target in (("a", "de"), ("b", "el")))
     for path in (first / "train.en", second / "train.el"):
         path.write_text("x² y\n" * 50)
-    pieces = set("".join(build([first, second], size=60, source_normalization="nfkc")[0].vocab.pieces(range(60))))
+    pieces = set(
+        "".join(build([first, second], size=60, source_normalization="nfkc")[0].vocab.source.pieces(range(60)))
+    )
     assert "²" in pieces and "2" in pieces
 
 

@@ -14,7 +14,8 @@ import pytest
 from nmt.data import shard_writing
 from nmt.data.sampling import SampledEpochs, write_sampled_shards
 from nmt.data.shards import ParallelShards, Sampling, read_folder_index, read_index
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError
 from tests.data.one_data_set import build_vocabulary
 
@@ -32,8 +33,8 @@ def data(write_data_set, tmp_path) -> Path:
 
 
 @pytest.fixture
-def vocab(data) -> Vocabulary:
-    return Vocabulary.load(data / "vocab.model")
+def vocab(data) -> VocabularyPair:
+    return VocabularyPair.load(data / "vocab.model")
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def texts(shards: ParallelShards, vocab: Vocabulary) -> list[list[str]]:
-    return [vocab.decode([ids.tolist() for ids in shards.pair(index)]) for index in range(len(shards))]
+def texts(shards: ParallelShards, vocab: VocabularyPair) -> list[list[str]]:
+    return [vocab.source.decode([ids.tolist() for ids in shards.pair(index)]) for index in range(len(shards))]
 
 
 def wait_until(is_so, seconds: float = 20) -> None:
@@ -109,7 +110,7 @@ def test_a_seed_and_an_epoch_make_the_same_bytes_in_any_process(data, vocab, sam
         return content(folder)
 
     first = written()
-    vocab.encode_sampled(["house"], dropout=0.5, seed=0)
+    vocab.source.encode_sampled(["house"], dropout=0.5, seed=0)
     assert written() == first
     sampled().open(3)  # which another process makes
     assert content(tmp_path / "run" / "sampled" / "epoch-00003") == first
@@ -161,8 +162,8 @@ def test_the_next_epoch_is_made_ahead_and_earlier_ones_go(sampled, tmp_path):
 
 
 @pytest.fixture
-def other_vocabulary() -> Vocabulary:
-    return train_vocabulary(["ab ho use gro", "usi ng sp lo"] * 9, size=30).vocab
+def other_vocabulary() -> VocabularyPair:
+    return VocabularyPair.shared(train_vocabulary(["ab ho use gro", "usi ng sp lo"] * 9, size=30).vocab)
 
 
 def edit_and_encode(data: Path) -> None:
@@ -241,9 +242,10 @@ def test_a_child_ends_with_its_parent_and_the_next_run_tidies_up(hanging_data, s
 import sys
 from pathlib import Path
 from nmt.data.sampling import SampledEpochs
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 data, folder = map(Path, sys.argv[1:])
-epochs = SampledEpochs(data, folder, Vocabulary.load(data / "vocab.model"), dropout=0.3, seed=1)
+epochs = SampledEpochs(data, folder, VocabularyPair.load(data / "vocab.model"), dropout=0.3, seed=1)
 epochs._begin(0)
 print(epochs._child._process.pid, flush=True)
 epochs.open(0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
 import nmt.data.segmentation
-from nmt.data.model_file import read_pieces, with_known_pieces, with_pieces
+from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.segmentation import SegmentationSampler
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.errors import VocabularyError
@@ -101,9 +101,9 @@ def test_the_work_for_a_long_word_is_linear_in_its_length(vocab):
 
 def lacking(vocab: Vocabulary, missing: set[str]) -> Vocabulary:
     """The vocabulary of a translation model that lacks some pieces of the SentencePiece model."""
-    pieces = read_pieces(vocab.model_bytes)
-    ordered = sorted(pieces, key=lambda piece: piece.text in missing)
-    return Vocabulary(with_known_pieces(with_pieces(vocab.model_bytes, ordered), len(pieces) - len(missing)))
+    return ImportedVocabulary(
+        vocab.model_bytes, [piece for piece in vocab.pieces(range(vocab.size)) if piece not in missing]
+    )
 
 
 @BOTH
@@ -234,12 +234,12 @@ class SpanningModel:
 
 @BOTH
 def test_another_process_draws_the_same(vocab, tmp_path):
-    vocab.save(tmp_path / "vocab.model")
+    (tmp_path / "vocab.model").write_bytes(vocab.model_bytes)
     program = """
 import sys
 from pathlib import Path
 from nmt.data.vocab import Vocabulary
-vocab = Vocabulary.load(Path(sys.argv[1]))
+vocab = Vocabulary(Path(sys.argv[1]).read_bytes())
 vocab.encode_sampled(["banana"], dropout=0.5, seed=9)
 print(vocab.encode_sampled(["bananas sannas"] * 20, dropout=0.5, seed=[1, 2, 3]))
 """

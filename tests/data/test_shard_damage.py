@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.shards import SHARDS, ParallelShards, read_index
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from tests.data.one_data_set import build_vocabulary, write_shards
 
@@ -166,7 +166,7 @@ def test_damage_between_the_samples_is_noticed_where_it_is_used_and_repaired(lar
 def test_a_checksum_for_every_file_is_written(data):
     index = read_index(data)
     assert sorted([*index.checksums, "index.json"]) == sorted(path.name for path in (data / "shards").iterdir())
-    assert index.vocab_size == Vocabulary.load(data / "vocab.model").size
+    assert index.vocab_size == VocabularyPair.load(data / "vocab.model").source.size
 
 
 def test_a_folder_of_the_users_is_no_shards(tmp_path):
@@ -204,4 +204,4 @@ def test_writing_is_refused_where_a_user_keeps_files(data):
     (data / "shards" / "notes.txt").write_text("mine")
     (data / "shards" / "index.json").write_bytes(b"")
     with pytest.raises(NmtError, match=r"also holds notes\.txt"):
-        write_shards(data, Vocabulary.load(data / "vocab.model"), threads=1)
+        write_shards(data, VocabularyPair.load(data / "vocab.model"), threads=1)

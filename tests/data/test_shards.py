@@ -8,9 +8,9 @@ import pytest
 
 from nmt.data.batching import collate
 from nmt.data.build import BuiltVocabulary, normalization_changes, warnings
-from nmt.data.model_file import with_target_model
 from nmt.data.shards import VERSION, ParallelShards, ShardIndex, SplitStatistics, read_index
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularyRecord
 from nmt.errors import DataError
 from tests.data.one_data_set import are_current, build_vocabulary, write_shards
@@ -18,6 +18,7 @@ from tests.data.one_data_set import are_current, build_vocabulary, write_shards
 SOURCE = ["one two", "three", "one two three four five six seven eight", "two"]
 TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
 VOCAB = train_vocabulary(SOURCE + TARGET, size=40).vocab
+PAIR = VocabularyPair.shared(VOCAB)
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp
     built = build_vocabulary(data, size=40, source_normalization="nmt_nfkc")
     assert read_index(data).source_normalization == "nmt_nfkc"
     for split in ("train", "valid"):
-        source, target = (built.vocab.decode([ids.tolist()]) for ids in ParallelShards.open(data, split).pair(0))
+        source, target = (built.vocab.source.decode([ids.tolist()]) for ids in ParallelShards.open(data, split).pair(0))
         assert (source, target) == (["5 m2 A"], ["5 m² Ａ"])
     changes = normalization_changes(built)
     assert list(changes) == ["source"]
@@ -112,7 +113,7 @@ def test_each_side_is_asked_for_its_own_normaliser(data_set, tmp_path):
     )
     for source, target, side in ((normalizing, plain, "source"), (plain, normalizing, "target")):
         path = tmp_path / f"{side}.model"
-        path.write_bytes(with_target_model(source.model_bytes, target.model_bytes))
+        VocabularyPair(source, target).save(path)
         data = data_set(tmp_path / side, source=["½ m²"] * 4, target=["½ m²"] * 4)
         assert list(normalization_changes(build_vocabulary(data, existing=path))) == [side]
 
@@ -126,13 +127,13 @@ def test_bytes_are_counted(data_set, tmp_path):
 
 def test_shards_know_whether_they_are_current(data_set, tmp_path):
     data = data_set(tmp_path / "data")
-    assert not are_current(data, VOCAB, 256)
+    assert not are_current(data, PAIR, 256)
     write_shards(data, VOCAB)
-    assert are_current(data, VOCAB, 256)
-    assert not are_current(data, VOCAB, 100)
-    assert not are_current(data, train_vocabulary(SOURCE, size=30).vocab, 256)
+    assert are_current(data, PAIR, 256)
+    assert not are_current(data, PAIR, 100)
+    assert not are_current(data, VocabularyPair.shared(train_vocabulary(SOURCE, size=30).vocab), 256)
     data_set(data, source=["other", "text", "of", "four"])
-    assert not are_current(data, VOCAB, 256)
+    assert not are_current(data, PAIR, 256)
 
 
 def test_sentences_of_the_pairs_in_the_shards_are_counted(data_set, tmp_path):
@@ -220,14 +221,14 @@ def test_the_source_rule_of_a_data_set_goes_with_its_own_vocabulary_alone(data_s
     build_vocabulary(first, size=40, source_normalization="nmt_nfkc_cf")
     given = first / "vocab.model"
     assert build_vocabulary(second, existing=given).index.source_normalization == "nmt_nfkc_cf"
-    train_vocabulary(SOURCE + TARGET, size=36).vocab.save(given)
+    VocabularyPair.shared(train_vocabulary(SOURCE + TARGET, size=36).vocab).save(given)
     assert build_vocabulary(second, existing=given).index.source_normalization == "identity"
 
 
 def test_an_unfit_vocabulary_warns(data_set, tmp_path):
     assert warnings(build_vocabulary(data_set(tmp_path / "fit"), size=60)) == []
     path = tmp_path / "foreign.model"
-    train_vocabulary(["абв где жз", "где абв"], size=20).vocab.save(path)
+    VocabularyPair.shared(train_vocabulary(["абв где жз", "где абв"], size=20).vocab).save(path)
     found = warnings(build_vocabulary(data_set(tmp_path / "unfit"), existing=path))
     assert any("unknown" in message for message in found)
 
@@ -236,8 +237,8 @@ def with_statistics(data, split, side, **counts):
     """A built vocabulary whose training text has these statistics, in one of its sides."""
     train = SplitStatistics(**({"pairs": 1_000} | split))
     vars(train.sides[side]).update({"words": 500, "pieces": 1_000} | counts)
-    index = ShardIndex(VERSION, VOCAB.fingerprint, "", 77, "identity", {}, None, "uint16", 40, {"train": train}, {})
-    return BuiltVocabulary(data, VOCAB, VocabularyRecord.of_given(None), index, changed=True)
+    index = ShardIndex(VERSION, PAIR.fingerprint, "", 77, "identity", {}, None, "uint16", 40, {"train": train}, {})
+    return BuiltVocabulary(data, PAIR, VocabularyRecord.of_given(None), index, changed=True)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -263,7 +264,7 @@ def test_ids_of_the_larger_side_are_allowed(data_set, tmp_path):
     """In a data set whose sides have vocabularies of two sizes."""
     small = train_vocabulary(SOURCE, size=24).vocab
     for source, target in ((small, VOCAB), (VOCAB, small)):
-        pair = Vocabulary(with_target_model(source.model_bytes, target.model_bytes))
+        pair = VocabularyPair(source, target)
         data = data_set(tmp_path / f"{source.size}")
         index = write_shards(data, pair)
         assert small.size < index.vocab_size == VOCAB.size

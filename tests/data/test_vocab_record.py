@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from nmt.data import vocab_record
+from nmt.data import vocab_pair, vocab_record
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
@@ -71,7 +71,7 @@ def test_a_model_that_the_user_copied_over_ours_is_not_replaced(data):
 def test_a_model_is_ours_without_its_pieces_or_shards(data, lost):
     shutil.rmtree(data / lost) if lost == "shards" else (data / lost).unlink()
     assert "vocab.model" in ours(data)
-    assert build_vocabulary(data, size=30, threads=1).vocab.size == 30
+    assert build_vocabulary(data, size=30, threads=1).vocab.source.size == 30
 
 
 def test_a_vocabulary_is_not_trained_again_where_shards_are_lost(data):
@@ -115,7 +115,8 @@ def test_whenever_a_process_dies_its_files_are_ours(write_data_set, data, tmp_pa
     def die(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(vocab_record, "replacing", dying)
+    for module in (vocab_record, vocab_pair):
+        monkeypatch.setattr(module, "replacing", dying)
     monkeypatch.setattr("nmt.files._swap_all", die)
     monkeypatch.setattr("nmt.data.build.restoring", lambda *paths: nullcontext())
     with pytest.raises(KeyboardInterrupt):
@@ -123,7 +124,7 @@ def test_whenever_a_process_dies_its_files_are_ours(write_data_set, data, tmp_pa
     monkeypatch.undo()
     assert len(done) == written
     assert set(ours(data)) == {path.name for path in vocabulary_kinds(data) if path.exists()}
-    assert build_vocabulary(data, size=30, threads=1).vocab.size == 30
+    assert build_vocabulary(data, size=30, threads=1).vocab.source.size == 30
     assert not build_vocabulary(data, size=30, threads=1).changed
 
 
@@ -135,5 +136,17 @@ def test_a_vocabulary_that_was_given_is_kept_where_another_replaces_it(data):
     built = build_vocabulary(data, size=40, threads=1)
     assert built.kept == data / "vocab.model.before"
     assert built.kept.read_bytes() == USERS.model_bytes
-    assert (data / "vocab.model").read_bytes() == built.vocab.model_bytes
+    assert (data / "vocab.model").read_bytes() == built.vocab.source.model_bytes
     assert build_vocabulary(data, size=30, threads=1).kept is None  # the one before was trained here
+
+
+def test_a_file_that_an_earlier_vocabulary_left_goes(data):
+    """A process died after the record was written, before the earlier files were removed."""
+    fingerprint = read_index(data).vocab_fingerprint
+    stale = data / "vocab.target.model"
+    stale.write_bytes(USERS.model_bytes)
+    path = DataFolder(data).vocab_record
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"replaced": [sha256_of(stale)]}))
+    built = build_vocabulary(data, size=40, threads=1)
+    assert built.changed and built.vocab.fingerprint == fingerprint
+    assert not stale.exists()

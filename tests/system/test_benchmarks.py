@@ -11,7 +11,8 @@ import pytest
 
 from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
@@ -131,7 +132,7 @@ def test_the_loop_with_files_holds_every_id(of_benchmarks, tmp_path, pieces, dty
     (data / "train.de").write_text("piece7\n" * 3)
     small = train_vocabulary(["a b c d e f piece 0123456789"] * 9, size=30, model_type="unigram").vocab
     (tmp_path / worker.MODEL).write_bytes(with_pieces(small.model_bytes, pieces))
-    vocab = Vocabulary.load(tmp_path / worker.MODEL)
+    vocab = VocabularyPair.load(tmp_path / worker.MODEL).source
     count = worker._with_files(tmp_path, 1)()
     assert count() == 6
     last, seventh = vocab.ids([f"\u2581piece{pieces - 1}", "\u2581piece7"])

@@ -23,6 +23,7 @@ import nmt
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.transformer import Transformer
 from nmt.translation.resuming import Begun, OutputFile
 from tests.commands import run_command
@@ -43,7 +44,7 @@ def write_bundle(folder: Path, seed: int = 0, words: list[str] = WORDS) -> Path:
     torch.manual_seed(seed)
     model = Transformer(config.model, vocab.size)
     torch.nn.init.normal_(model.embedding.weight, std=0.7)
-    save_bundle(folder, model.state_dict(), config, vocab)
+    save_bundle(folder, model.state_dict(), config, VocabularyPair.shared(vocab))
     return folder
 
 

@@ -319,7 +319,7 @@ def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reverse
     [validation] = records(tmp_path / "run", "validation")
     config = settled(*changes)
     bundle = load_bundle(RunFolder(tmp_path / "run").checkpoint(10))
-    model = Transformer(config.model, bundle.vocab.size).train()
+    model = Transformer(config.model, bundle.vocab.source.size).train()
     model.load_state_dict(bundle.weights)
     hardware = choose_hardware("cpu", "fp32", 1)
     validator = Validator(reversed_words, config, bundle.vocab, hardware)
@@ -471,11 +471,12 @@ def test_shards_of_another_vocabulary_are_refused(run_training, settled, tmp_pat
     import shutil
 
     from nmt.data.vocab import train_vocabulary
+    from nmt.data.vocab_pair import VocabularyPair
 
     data = tmp_path / "reversed"
     shutil.copytree(reversed_words, data)
     other = train_vocabulary(["other words altogether", "ba do ki lu me no pa ru se ti"], size=30).vocab
-    other.save(data / "vocab.model")
+    VocabularyPair.shared(other).save(data / "vocab.model")
     with pytest.raises(DataError, match="another vocabulary"):
         run_training(tmp_path / "run", data=data)
 

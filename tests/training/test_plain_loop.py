@@ -7,7 +7,7 @@ import torch
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.batching import collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import derived_seed
 from nmt.training.start import beginning
@@ -53,7 +53,7 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
     config = settled(*changes)
     run_training(tmp_path / "run", *changes)
 
-    vocab = Vocabulary.load(reversed_words / "vocab.model")
+    vocab = VocabularyPair.load(reversed_words / "vocab.model")
     # The same kernels, for the same random numbers of dropout.
     model = build_model(config, vocab, beginning.choose_kernels(torch.device("cpu"))).double().train()
     adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import choose_hardware
 from nmt.evaluation.metrics import make_metric, score
 from nmt.model.transformer import Transformer
@@ -32,7 +32,7 @@ def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_
     config = settings.model_copy(
         update={"data": settings.data.model_copy(update={"source_lang": source, "target_lang": target})}
     )
-    validator = Validator(data, config, Vocabulary.load(data / "vocab.model"), choose_hardware("cpu", "fp32", 1))
+    validator = Validator(data, config, VocabularyPair.load(data / "vocab.model"), choose_hardware("cpu", "fp32", 1))
     monkeypatch.setattr(validator, "_loss", lambda *arguments: 1.0)
     monkeypatch.setattr(validator, "_translate", lambda *arguments: translations)
 
@@ -50,7 +50,7 @@ def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_
 
 
 def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reversed_words):
-    config, vocab = settled("validation.bleu_sentences=4"), Vocabulary.load(reversed_words / "vocab.model")
+    config, vocab = settled("validation.bleu_sentences=4"), VocabularyPair.load(reversed_words / "vocab.model")
     hardware = choose_hardware("cpu", "fp32", 1)
     torch.manual_seed(1)
     model = Transformer(config.model, vocab.target.size).eval()

@@ -9,6 +9,7 @@ import torch
 
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.kernels.policy import accelerate
@@ -25,6 +26,7 @@ pytestmark = EVERY_POLICY
 CPU = choose_hardware("cpu", "fp32", 1)
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 VOCAB = train_vocabulary([" ".join(words) for words in itertools.permutations(WORDS, 2)], size=50).vocab
+PAIR = VocabularyPair.shared(VOCAB)
 SIZES = {"encoder_layers": 2, "decoder_layers": 3, "d_model": 16, "d_ff": 16, "heads": 2, "max_positions": 16}
 
 
@@ -35,7 +37,7 @@ def ensemble(count: int = 1, **settings) -> Ensemble:
         torch.manual_seed(seed)
         models.append(accelerate(Transformer(config.model, VOCAB.size), chosen()).eval())
         torch.nn.init.normal_(models[-1].embedding.weight, std=0.7)
-    return Ensemble(tuple(models), VOCAB, config, CPU)
+    return Ensemble(tuple(models), PAIR, config, CPU)
 
 
 def maps_of(models: Ensemble, sources, targets=None):

@@ -11,7 +11,7 @@ from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import TranslateOptions
 from nmt.translation.searcher import TorchSearcher
 from nmt.translation.segment import Segment
-from tests.translation.test_translator import CPU, VOCAB
+from tests.translation.test_translator import CPU, PAIR, VOCAB
 
 SETTINGS = TranslateOptions(beam=4)
 LENGTHS = [9, 7, 5, 3, 2]
@@ -22,7 +22,7 @@ LENGTHS = [9, 7, 5, 3, 2]
 def searcher() -> TorchSearcher:
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=16, heads=2, max_positions=64)
-    ensemble = Ensemble((Transformer(config, VOCAB.size).eval(),), VOCAB, Config(model=config), CPU)
+    ensemble = Ensemble((Transformer(config, VOCAB.size).eval(),), PAIR, Config(model=config), CPU)
     found = ensemble.searcher(SETTINGS)
     found._memory.free = None
     return found

@@ -11,9 +11,9 @@ from nmt.translation.formats import formatted_score
 from nmt.translation.options import translate_options
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
-from tests.translation.test_translator import CONFIG, CPU, VOCAB, model, some_lines
+from tests.translation.test_translator import CONFIG, CPU, PAIR, VOCAB, model, some_lines
 
-ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG, CPU)
+ENSEMBLE = Ensemble((model(),), PAIR, CONFIG, CPU)
 
 
 def test_a_translation_scores_as_it_did_when_it_was_found():

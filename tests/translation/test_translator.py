@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.model_file import with_target_model
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
@@ -35,6 +35,7 @@ pytestmark = EVERY_POLICY
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 VOCAB = train_vocabulary([" ".join(words) for words in itertools.permutations(WORDS, 2)], size=50).vocab
+PAIR = VocabularyPair.shared(VOCAB)
 CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, max_positions=64))
 
 
@@ -51,7 +52,7 @@ CPU = choose_hardware("cpu", "fp32", 1)
 def translator(beam: int = 3, *, config: Config = CONFIG, **options):
     pace = {name: options.pop(name) for name in ("window", "workers") if name in options}
     chosen = translate_options(DecodingConfig(beam=beam, max_extra_length=5), **options)
-    return Translator(Ensemble((model(),), VOCAB, config, CPU), chosen, **pace)
+    return Translator(Ensemble((model(),), PAIR, config, CPU), chosen, **pace)
 
 
 def some_lines(count: int) -> list[str]:
@@ -121,7 +122,7 @@ def test_batch_window_and_workers_change_nothing_in_int8_either(options):
     def translated(**options) -> list[str]:
         decoding = DecodingConfig(beam=3, max_extra_length=5)
         chosen = translate_options(decoding, batch_tokens=options.pop("batch_tokens", None))
-        translator = Translator(Ensemble((rounded,), VOCAB, CONFIG, hardware), chosen, **options)
+        translator = Translator(Ensemble((rounded,), PAIR, CONFIG, hardware), chosen, **options)
         return [t.text for t in translator.translate(some_lines(40))]
 
     assert translated(**options) == translated(workers=1)
@@ -173,7 +174,7 @@ def test_source_text_is_normalised_as_in_training():
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
 
     def texts(config):
-        ensemble = Ensemble((built,), vocab, config, CPU)
+        ensemble = Ensemble((built,), VocabularyPair.shared(vocab), config, CPU)
         made = Translator(ensemble, translate_options(config.decoding)).translate([composed, decomposed])
         return [t.candidates[0] for t in made]
 
@@ -195,7 +196,7 @@ def test_punctuation_is_that_of_the_source_language():
     for source_lang, target_lang, normalised in (("en", "de", 'ba "do," ki'), ("de", "en", 'ba "do", ki')):
         data = {"punctuation": True, "source_lang": source_lang, "target_lang": target_lang}
         config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
-        ensemble = Ensemble((built,), vocab, config, CPU)
+        ensemble = Ensemble((built,), VocabularyPair.shared(vocab), config, CPU)
         [found] = Translator(ensemble, translate_options(config.decoding)).translate(["ba “do”, ki"])
         assert found.source_pieces == tuple(vocab.pieces(vocab.encode([normalised])[0]))
         scorer = TargetScorer(ensemble, translate_options(config.decoding, alignment=True))
@@ -280,9 +281,11 @@ def test_a_prefix_is_segmented_as_target_text():
     """Its pieces have other ids in the source's vocabulary."""
     lines = [" ".join(words) for words in itertools.permutations(["xo", "ti", "wu", "se"])]
     target = train_vocabulary(lines, size=20).vocab
-    vocab = Vocabulary(with_target_model(VOCAB.model_bytes, target.model_bytes), name="both")
+    vocab = VocabularyPair(VOCAB, target)
     config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"tied_embeddings": "decoder"})})
-    built = accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size), chosen()).eval()
+    built = accelerate(
+        Transformer(config.model, vocab.target.size, source_vocab_size=vocab.source.size), chosen()
+    ).eval()
     [found] = Translator(Ensemble((built,), vocab, config, CPU), translate_options(config.decoding)).translate(
         ["ba do"], prefixes=["ti se"]
     )
@@ -293,7 +296,7 @@ def test_an_ensemble_has_the_positions_of_its_smallest_model():
     small = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 32}), VOCAB.size), chosen()).eval()
     for models in ((model(), small), (small, model())):
         assert (
-            Translator(Ensemble(models, VOCAB, CONFIG, CPU), translate_options(CONFIG.decoding)).max_source_length == 31
+            Translator(Ensemble(models, PAIR, CONFIG, CPU), translate_options(CONFIG.decoding)).max_source_length == 31
         )
 
 
@@ -316,7 +319,7 @@ def test_parts_need_positions():
 
 def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
     tiny = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size), chosen()).eval()
-    made = Translator(Ensemble((tiny,), VOCAB, CONFIG, CPU), translate_options(DecodingConfig(beam=1)))
+    made = Translator(Ensemble((tiny,), PAIR, CONFIG, CPU), translate_options(DecodingConfig(beam=1)))
     [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
     assert found.parts == 2
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.model_file import Piece, PieceKind, for_segmented_text, read_pieces, with_pieces
+from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
@@ -161,6 +162,7 @@ def test_every_run_survives_once_and_so_does_the_translation(line, translation, 
 
 
 VOCAB = train_vocabulary(["ein hund und ein mann"] * 9, size=300, byte_fallback=True).vocab
+PAIR = VocabularyPair.shared(VOCAB)
 
 
 def statistics(byte_pieces):
@@ -181,7 +183,7 @@ def statistics(byte_pieces):
     ],
 )
 def test_bytes_that_the_model_has_seen_are_left_to_it(byte_pieces, copy, copies):
-    unknown = UnknownCharacters(VOCAB, statistics(byte_pieces), copy)
+    unknown = UnknownCharacters(PAIR, statistics(byte_pieces), copy)
     [ids] = VOCAB.encode(["ein ☃ hund"])
     assert (unknown.take_out("ein ☃ hund", ids) is not None) == copies
 
@@ -189,14 +191,14 @@ def test_bytes_that_the_model_has_seen_are_left_to_it(byte_pieces, copy, copies)
 @pytest.mark.parametrize("known_bytes", [0.0, 0.005])
 def test_unk_is_copied_whatever_the_model_has_seen(known_bytes):
     vocab = train_vocabulary(["ein hund und ein mann"] * 9, size=30, byte_fallback=False).vocab
-    unknown = UnknownCharacters(vocab, statistics(known_bytes), None)
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), statistics(known_bytes), None)
     [ids] = vocab.encode(["ein ☃ hund"])
     assert unknown.take_out("ein ☃ hund", ids).text == "ein hund"
-    assert UnknownCharacters(vocab, None, False).take_out("ein ☃ hund", ids) is None
+    assert UnknownCharacters(VocabularyPair.shared(vocab), None, False).take_out("ein ☃ hund", ids) is None
 
 
 def test_pieces_are_counted_in_characters_of_the_text():
-    unknown = UnknownCharacters(VOCAB, None, None)
+    unknown = UnknownCharacters(PAIR, None, None)
     line = "ein hund ☃ und ein mann"
     [ids] = VOCAB.encode([line])
     taken = unknown.take_out(line, ids)
@@ -209,8 +211,8 @@ def test_pieces_are_counted_in_characters_of_the_text():
 def tagged(*, has_angle_brackets: bool) -> Vocabulary:
     """A vocabulary with a language tag, and without bytes."""
     text = ["ein hund und ein mann", *(["<a>"] if has_angle_brackets else [])]
-    model = train_vocabulary(text * 9, size=30, byte_fallback=False).vocab.model_bytes
-    return Vocabulary(with_pieces(model, [*read_pieces(model), Piece(">>deu<<", kind=PieceKind.CONTROL)]))
+    vocab = train_vocabulary(text * 9, size=30, byte_fallback=False).vocab
+    return ImportedVocabulary(vocab.model_bytes, [*vocab.pieces(range(vocab.size)), ">>deu<<"])
 
 
 @pytest.mark.parametrize("has_angle_brackets", [False, True])
@@ -225,19 +227,19 @@ def tagged(*, has_angle_brackets: bool) -> Vocabulary:
 )
 def test_a_language_tag_is_not_taken_out(has_angle_brackets, line, source, first, last):
     vocab = tagged(has_angle_brackets=has_angle_brackets)
-    taken = UnknownCharacters(vocab, None, None).take_out(line, vocab.encode([line])[0])
+    taken = UnknownCharacters(VocabularyPair.shared(vocab), None, None).take_out(line, vocab.encode([line])[0])
     assert (taken.source, taken.first, taken.last) == (source, first, last)
 
 
 @pytest.mark.parametrize("line", [">>deu<< ein hund", ">>xxx<< ein hund", ">>xxx<<"])
 def test_a_line_in_which_only_the_tag_may_be_unknown_stays_whole(line):
     vocab = tagged(has_angle_brackets=False)
-    assert UnknownCharacters(vocab, None, None).take_out(line, vocab.encode([line])[0]) is None
+    assert UnknownCharacters(VocabularyPair.shared(vocab), None, None).take_out(line, vocab.encode([line])[0]) is None
 
 
 def test_runs_of_a_line_with_a_tag_follow_the_alignment():
     vocab = tagged(has_angle_brackets=False)
-    unknown = UnknownCharacters(vocab, None, None)
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
     line = ">>deu<< ein hund ☃ und ein mann"
     taken = unknown.take_out(line, vocab.encode([line])[0])
     [source] = vocab.encode([taken.source])
@@ -254,13 +256,16 @@ def test_runs_of_a_line_with_a_tag_follow_the_alignment():
 
 
 def test_segmented_text_is_not_copied():
-    vocab = Vocabulary(for_segmented_text(VOCAB.model_bytes))
+    vocab = ImportedVocabulary(VOCAB.model_bytes, VOCAB.pieces(range(VOCAB.size)), is_segmented=True)
+    pair = VocabularyPair.shared(vocab)
     line = "hund Zanzibar"
     assert vocab.UNK in vocab.encode([line])[0]
     for copy in (None, False):
-        assert UnknownCharacters(vocab, None, copy).take_out(line, vocab.encode([line])[0]) is None
+        assert (
+            UnknownCharacters(VocabularyPair.shared(vocab), None, copy).take_out(line, vocab.encode([line])[0]) is None
+        )
     with pytest.raises(ConfigError, match=r"copy_unknown: .* pieces separated by spaces"):
-        UnknownCharacters(vocab, None, True)
+        UnknownCharacters(pair, None, True)
 
 
 CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=16, heads=2, max_positions=64))
@@ -276,7 +281,7 @@ def model():
     return built
 
 
-ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG, CPU)
+ENSEMBLE = Ensemble((model(),), PAIR, CONFIG, CPU)
 
 
 def translated(lines, *, prefixes=None, sampling=None, **options):

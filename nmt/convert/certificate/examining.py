@@ -167,7 +167,7 @@ def certify_export(job: ExportJob) -> Certificate:
 
 
 def _bundle_files(folder: Path) -> dict[str, str]:
-    return {path.name: sha256_of(path) for path in BundleFolder(folder).required}
+    return {path.name: sha256_of(path) for path in BundleFolder(folder).model}
 
 
 def _probes(ours: OurSide, lines: Sequence[str]) -> Probes:

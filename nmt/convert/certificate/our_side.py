@@ -85,4 +85,4 @@ class OurSide:
         return found
 
     def _ids(self, sources: Sequence[Pieces]) -> list[list[int]]:
-        return [self.bundle.vocab.ids(source) for source in sources]
+        return [self.bundle.vocab.source.ids(source) for source in sources]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 
 LINES = (
     "A plain sentence, with a comma.",
@@ -42,19 +43,19 @@ class Probes:
     """Random pieces: pairs of sources and targets of lengths from 1 to the maximum."""
 
 
-def make_probes(vocab: Vocabulary, longest: int, more_lines: Sequence[str] = ()) -> Probes:
+def make_probes(vocab: VocabularyPair, longest: int, more_lines: Sequence[str] = ()) -> Probes:
     """The probes for a model; the same model always gets the same.
 
     Args:
         longest: maximum pieces of a sentence, without eos.
         more_lines: further lines of text.
     """
-    draw = random.Random(vocab.fingerprint)
+    draw = random.Random(0)
     lengths = [length for length in _LENGTHS if length < longest] + [longest]
-    tags = [f"{tag} {LINES[0]}" for tag in vocab.language_tags[:3]]
+    tags = [f"{tag} {LINES[0]}" for tag in vocab.source.language_tags[:3]]
     return Probes(
         (*more_lines, *tags, *LINES),  # the first ones are searched by every side
-        tuple(_random_pieces(vocab, length, draw) for length in lengths),
+        tuple(_random_pieces(vocab.source, length, draw) for length in lengths),
         tuple(_random_pieces(vocab.target, length, draw) for length in lengths),
     )
 

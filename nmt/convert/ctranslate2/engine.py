@@ -21,6 +21,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import read_config
 from nmt.cores import usable_cores
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.packages import require_package
@@ -116,11 +117,11 @@ class CTranslate2Engine:
         """
         self.device, self.precision = choose(device, precision)
         files = BundleFolder(folder)
-        self.vocab = Vocabulary.load(files.vocab)
+        self.vocab = VocabularyPair.load(files.vocab)
         self.config = read_config(files.config)
         self.positions = self.config.model.max_positions - 1
         self.threads = threads or _usual_threads()
-        self.vocab.threads = self.vocab.target.threads = self.threads
+        self.vocab.set_threads(self.threads)
         self._folder = folder
         self._opening = threading.Lock()
         self._opened: dict[int, Any] = {}
@@ -186,7 +187,8 @@ class CTranslate2Engine:
             for index, pair in enumerate(zip(sources, targets, strict=True))
             if max(map(len, pair)) <= self.positions
         ]
-        pairs = [(self.vocab.pieces(sources[index]), self.vocab.target.pieces(targets[index])) for index in fitting]
+        source, target = self.vocab.source, self.vocab.target
+        pairs = [(source.pieces(sources[index]), target.pieces(targets[index])) for index in fitting]
         if not pairs:
             return scores
         tokens = options.batch_tokens or BATCH_TOKENS
@@ -307,7 +309,7 @@ class CTranslate2Searcher:
         vocab, alpha = self._engine.vocab, settings.length_penalty
         prefixes = [vocab.target.pieces(segment.prefix) for segment in batch]
         results = model.translate_batch(
-            [vocab.pieces(segment.pieces[: self._engine.positions]) for segment in batch],
+            [vocab.source.pieces(segment.pieces[: self._engine.positions]) for segment in batch],
             prefixes if any(prefixes) else None,
             beam_size=settings.beam,
             # With a penalty, the search goes on until the beam is full of finished hypotheses.
@@ -356,7 +358,7 @@ class CTranslate2Searcher:
             if are_needed and (all_inexact or segment.prefix or len(pieces) >= limit)
         ]
         pairs = [
-            (vocab.pieces(batch[index].pieces[: self._engine.positions]), found[index][rank][0][: limits[index]])
+            (vocab.source.pieces(batch[index].pieces[: self._engine.positions]), found[index][rank][0][: limits[index]])
             for index, rank in inexact
         ]
         exact = dict(zip(inexact, map(math.fsum, self._engine.log_probabilities(pairs, model)), strict=True))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.certificate.record import Check
-from nmt.convert.ctranslate2.loading import OWN_FILES
 from nmt.convert.ctranslate2.writing import model_settings
 from nmt.convert.exported_files import file_check, read_bytes, settings_check
 from nmt.convert.exported_segmenters import check_segmenters, check_vocabulary, read_pieces_list
+from nmt.data.data_folder import vocabulary_files
 
-HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *OWN_FILES)
+_FILES = BundleFolder(Path())  # only the names are used
+_PIPELINE = tuple(path.name for path in (_FILES.config, *vocabulary_files(_FILES.vocab)))
+HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *_PIPELINE)
 
 
 def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
@@ -39,5 +42,6 @@ def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> 
 
 def _check_own_files(folder: Path, bundle: Bundle) -> Check:
     """Compare the settings and the vocabulary that our own pipeline reads with those of the bundle."""
-    differing = [name for name in OWN_FILES if read_bytes(folder / name) != read_bytes(bundle.folder / name)]
+    paths = BundleFolder(bundle.folder).pipeline
+    differing = [path.name for path in paths if read_bytes(folder / path.name) != read_bytes(path)]
     return file_check("pipeline", differing, "the files of nmt's own pipeline are the bundle's")

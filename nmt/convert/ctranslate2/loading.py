@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nmt
 from nmt.cache_folder import default_cache
-from nmt.checkpoint.bundle_files import PARITY_NAME, BundleFolder, damaged_file, model_checksums, verify
+from nmt.checkpoint.bundle_files import PARITY_NAME, damaged_file, model_checksums, verify
 from nmt.checkpoint.describing import models_to_use
 from nmt.config.documents import parse_json
 from nmt.convert.certificate.record import Certificate, certificate_from
@@ -20,9 +20,6 @@ from nmt.locking import exclusive
 from nmt.option_fields import Precision
 from nmt.writing import WriteError, writing
 
-_FILES = BundleFolder(Path())  # only the names are used
-OWN_FILES = (_FILES.config.name, _FILES.vocab.name)
-"""The files of a bundle that an exported folder holds too: settings and vocabulary of our pipeline."""
 _STORED: dict[str, Precision] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}
 
 
@@ -121,7 +118,4 @@ def _is_current(folder: Path, checksums: dict[str, str]) -> bool:
 
 def _damage(folder: Path, certificate: Certificate) -> str | None:
     """A message that names the first missing or damaged file; None if the folder is intact."""
-    for name in OWN_FILES:
-        if name not in certificate.files:
-            return f"{folder}: lacks {name}, since an earlier version of nmt exported it."
     return damaged_file(folder, certificate.files, PARITY_NAME)

@@ -53,10 +53,10 @@ def ctranslate2_usage(bundle: Bundle, name: str) -> str:
 
 
 def _segmenting(bundle: Bundle) -> str:
-    if not bundle.vocab.language_tags:
+    if not bundle.vocab.source.language_tags:
         return "    return source.encode(line, out_type=str)"
     return (
-        f'    tag, _, text = line.partition(" ")  # {bundle.vocab.language_tags[0]} and the like\n'
+        f'    tag, _, text = line.partition(" ")  # {bundle.vocab.source.language_tags[0]} and the like\n'
         "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
     )
 

@@ -9,11 +9,12 @@ from typing import Any
 from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
-from nmt.convert.ctranslate2.loading import OWN_FILES
 from nmt.convert.exported_segmenters import pieces_of, write_segmenters
 from nmt.convert.expressible import ATTENTION, check_expressible
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.positions import fixed_positions
 from nmt.packages import require_package
 from nmt.search.given_targets import alignment_layer
@@ -45,8 +46,8 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
     with writing(folder):
         spec.save(str(folder))
     write_segmenters(bundle.vocab, folder)
-    for name in OWN_FILES:
-        write_file(folder / name, (bundle.folder / name).read_bytes())
+    for path in BundleFolder(bundle.folder).pipeline:
+        write_file(folder / path.name, path.read_bytes())
 
 
 def model_settings(model: ModelConfig) -> dict[str, object]:
@@ -98,15 +99,15 @@ def _specification(bundle: Bundle) -> Any:
     if model.norm == "pre":
         _set_norm(spec.encoder.layer_norm, weights, "encoder_norm")
         _set_norm(spec.decoder.layer_norm, weights, "decoder_norm")
-    spec.register_source_vocabulary(pieces_of(vocab))
+    spec.register_source_vocabulary(pieces_of(vocab.source))
     spec.register_target_vocabulary(pieces_of(vocab.target))
     return spec
 
 
-def _set_embeddings(spec: Any, weights: Mapping[str, Tensor], vocab: Vocabulary) -> None:
+def _set_embeddings(spec: Any, weights: Mapping[str, Tensor], vocab: VocabularyPair) -> None:
     """Set the three matrices; our rows beyond the pieces are left out."""
     target = weights["embedding.weight"]
-    spec.encoder.embeddings[0].weight = weights.get("embedding.source_weight", target)[: vocab.size]
+    spec.encoder.embeddings[0].weight = weights.get("embedding.source_weight", target)[: vocab.source.size]
     spec.decoder.embeddings.weight = target[: vocab.target.size]
     spec.decoder.projection.weight = weights.get("embedding.output_weight", target)[: vocab.target.size]
     if "embedding.output_bias" in weights:

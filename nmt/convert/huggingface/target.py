@@ -26,7 +26,7 @@ _FILES = "the exported files"
 
 
 def _sides(folder: Path, bundle: Bundle) -> list[Side]:
-    source, target = (vocab.pieces(range(vocab.size)) for vocab in (bundle.vocab, bundle.vocab.target))
+    source, target = (vocab.pieces(range(vocab.size)) for vocab in (bundle.vocab.source, bundle.vocab.target))
     features_D = feature_order(bundle.config.model).argsort()
     sides: list[Side] = [ReferenceSide(read_huggingface(folder), features_D=features_D.numpy())]
     with suppress(ImportError):
@@ -51,13 +51,13 @@ def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]
     pieces = [
         f"{side} {piece!r}"
         for side, vocab, found in (
-            ("source", bundle.vocab, model.source.pieces),
+            ("source", bundle.vocab.source, model.source.pieces),
             ("target", bundle.vocab.target, model.target.pieces),
         )
         for index, piece in enumerate(vocab.pieces(range(vocab.size)))
         if index >= len(found) or found[index] != piece
     ]
-    same, count = f"{len(expected)} tensors", bundle.vocab.size + bundle.vocab.target.size
+    same, count = f"{len(expected)} tensors", bundle.vocab.source.size + bundle.vocab.target.size
     return [
         exact_check("tensors", differing, f"{same} are the bundle's in {quantization}, number by number", _FILES),
         exact_check("vocabulary", pieces, f"{count:,} source and target pieces have the bundle's ids", _FILES),

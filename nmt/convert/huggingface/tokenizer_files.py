@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sentencepiece import SentencePieceProcessor
-
 from nmt.convert.given import Given
 from nmt.convert.json_files import read_json
-from nmt.data.model_file import read_pieces
+from nmt.convert.segmenters import read_segmenter
 from nmt.data.vocab import SPECIAL_PIECES
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -51,15 +49,12 @@ def read_tokenizer(folder: Path, given: Given) -> TokenizerFiles:
     is_separate = settings.get("separate_vocabs", False) is True
     paths = [folder / VOCAB, folder / TARGET_VOCAB] if is_separate else [folder / VOCAB]
     vocabularies = [_pieces(path, special) for path in paths]
-    segmenters = [
-        _Segmenter.read(named or folder / SEGMENTERS[side])
-        for side, named in (("source", given.source_spm), ("target", given.target_spm))
-    ]
-    found = [*paths, *(segmenter.path for segmenter in segmenters)]
+    models = [given.source_spm or folder / SEGMENTERS["source"], given.target_spm or folder / SEGMENTERS["target"]]
+    found = [*paths, *models]
     return TokenizerFiles(
         vocabularies[0],
         vocabularies[-1],
-        (segmenters[0].model, segmenters[1].model),
+        (_segmenter(models[0]), _segmenter(models[1])),
         special["eos_token"],
         special["pad_token"],
         settings,
@@ -111,23 +106,7 @@ def _is_text(piece: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Segmenter:
-    path: Path
-    model: bytes
-
-    @classmethod
-    def read(cls, path: Path) -> _Segmenter:
-        try:
-            model = path.read_bytes()
-        except OSError as error:
-            raise CheckpointError(
-                f"{path}: cannot be read ({error.strerror}). A MarianTokenizer needs "
-                f"{' and '.join(SEGMENTERS.values())}."
-            ) from None
-        try:
-            SentencePieceProcessor(model_proto=model).id_to_piece(0)
-            read_pieces(model)
-        except (RuntimeError, ValueError, IndexError):
-            raise VocabularyError(f"{path}: is not a SentencePiece model. Copy the model again.") from None
-        return cls(path, model)
+def _segmenter(path: Path) -> bytes:
+    if not path.is_file():
+        raise CheckpointError(f"{path}: is missing. A MarianTokenizer needs {' and '.join(SEGMENTERS.values())}.")
+    return read_segmenter(path)

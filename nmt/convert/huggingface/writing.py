@@ -32,7 +32,6 @@ from nmt.convert.huggingface.reading import CONFIG, GENERATION
 from nmt.convert.huggingface.tensor_files import WEIGHTS
 from nmt.convert.huggingface.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from nmt.convert.huggingface.tokenizer_files import SEGMENTERS, TARGET_VOCAB, VOCAB
-from nmt.convert.vocabulary import plain_segmenter
 from nmt.convert.weights import layer_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
@@ -63,9 +62,9 @@ def write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> None:
     except SafetensorError as error:
         raise WriteError.of_native(error, folder / WEIGHTS) from error
     vocab = bundle.vocab
-    for name, side in zip(SEGMENTERS.values(), (vocab, vocab.target), strict=True):
-        write_file(folder / name, plain_segmenter(side))
-    write_json(folder / VOCAB, _ids(vocab))
+    for name, side in zip(SEGMENTERS.values(), (vocab.source, vocab.target), strict=True):
+        write_file(folder / name, side.model_bytes)
+    write_json(folder / VOCAB, _ids(vocab.source))
     if not vocab.is_shared:
         write_json(folder / TARGET_VOCAB, _ids(vocab.target))
     write_json(folder / CONFIG, _config(bundle, quantization))
@@ -103,7 +102,7 @@ def all_tensors(bundle: Bundle) -> dict[str, Tensor]:
     model = bundle.config.model
     weights = with_features(bundle.weights, feature_order(model))
     target_VD = weights["embedding.weight"][: bundle.vocab.target.size]
-    source_VD = weights.get("embedding.source_weight", weights["embedding.weight"])[: bundle.vocab.size]
+    source_VD = weights.get("embedding.source_weight", weights["embedding.weight"])[: bundle.vocab.source.size]
     output_VD = weights.get("embedding.output_weight", target_VD)[: bundle.vocab.target.size]
     bias_V = weights.get("embedding.output_bias", torch.zeros(len(target_VD)))[: len(target_VD)]
     if model.decoder_start == "zero":
@@ -154,7 +153,7 @@ def _config(bundle: Bundle, quantization: str) -> dict[str, Any]:
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
-        "vocab_size": bundle.vocab.size,
+        "vocab_size": bundle.vocab.source.size,
         "decoder_vocab_size": bundle.vocab.target.size,
         "d_model": model.d_model,
         "encoder_layers": model.encoder_layers,
@@ -189,7 +188,7 @@ def _generation(bundle: Bundle) -> dict[str, Any]:
 
 
 def _tokenizer(bundle: Bundle) -> dict[str, Any]:
-    pad, unk, _, eos = bundle.vocab.pieces((_PAD, _UNK, _BOS, _EOS))
+    pad, unk, _, eos = bundle.vocab.source.pieces((_PAD, _UNK, _BOS, _EOS))
     return {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": bundle.config.data.source_lang or None,

@@ -13,6 +13,7 @@ from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, part_settings, with_part
 from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.settings import (
     check_settings,
     language_code,
@@ -23,7 +24,6 @@ from nmt.convert.settings import (
 )
 from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
-from nmt.data.model_file import PieceKind, read_pieces, with_pieces
 from nmt.errors import CheckpointError, VocabularyError
 
 _CONFIG = "config.yaml"
@@ -161,13 +161,8 @@ def _restricted(segmenter: bytes | None, known: Collection[str]) -> bytes | None
     """
     if segmenter is None:
         return None
-    kept, kinds = frozenset(known), (PieceKind.NORMAL, PieceKind.UNUSED)
-    pieces = read_pieces(segmenter)
-    used = [
-        replace(piece, kind=kinds[len(piece.text) > 1 and piece.text not in kept]) if piece.kind in kinds else piece
-        for piece in pieces
-    ]
-    return segmenter if used == pieces else with_pieces(segmenter, used)
+    kept = frozenset(known)
+    return with_used_pieces(segmenter, lambda piece: len(piece) == 1 or piece in kept)
 
 
 def _layout() -> Layout:

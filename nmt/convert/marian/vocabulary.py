@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 
 from nmt.convert.foreign import ForeignVocabulary
-from nmt.convert.segmenters import read_segmenter
-from nmt.data.model_file import read_pieces
+from nmt.convert.segmenters import model_pieces, read_segmenter
 from nmt.errors import VocabularyError
 
 EOS, UNK = "</s>", "<unk>"
@@ -35,7 +34,7 @@ def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
     try:
         if path.suffix == ".spm":
             segmenter = read_segmenter(path)
-            pieces = [piece.text for piece in read_pieces(segmenter)]
+            pieces = model_pieces(segmenter)
         elif path.suffix in (".yml", ".yaml"):
             pieces = read_yaml_pieces(path.read_bytes().decode(), str(path))
         else:

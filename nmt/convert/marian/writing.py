@@ -25,7 +25,7 @@ from nmt.convert.marian.settings import DECODES_OTHERWISE
 from nmt.convert.marian.software import marian_side
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.target import Target
-from nmt.convert.vocabulary import plain_segmenter, their_piece
+from nmt.convert.vocabulary import their_piece
 from nmt.convert.weights import SILENT, layer_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.writing import write_file
@@ -42,15 +42,15 @@ def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
     """
     model = bundle.config.model
     check_expressible(model, MARIAN_SETTINGS, str(bundle.folder), "Marian")
-    source, target = _their_ids(bundle, bundle.vocab), _their_ids(bundle, bundle.vocab.target)
+    source, target = _their_ids(bundle, bundle.vocab.source), _their_ids(bundle, bundle.vocab.target)
     is_joint = bundle.vocab.is_shared
     names = ("vocab.yml", "vocab.yml") if is_joint else ("source.vocab.yml", "target.vocab.yml")
-    by_name = {names[0]: (bundle.vocab, source), names[1]: (bundle.vocab.target, target)}
+    by_name = {names[0]: (bundle.vocab.source, source), names[1]: (bundle.vocab.target, target)}
     for name, (vocab, ids) in by_name.items():
         pieces = [their_piece(piece) for piece in vocab.pieces(ids)]
         write_file(folder / name, write_yaml_pieces([EOS, UNK, *pieces[2:]]).encode())
-    write_file(folder / "source.spm", plain_segmenter(bundle.vocab))
-    write_file(folder / "target.spm", plain_segmenter(bundle.vocab.target))
+    write_file(folder / "source.spm", bundle.vocab.source.model_bytes)
+    write_file(folder / "target.spm", bundle.vocab.target.model_bytes)
     tensors = _tensors(bundle, source, target)
     settings = _settings(model, len(source), len(target))
     packed = np.frombuffer(yaml.safe_dump(settings).encode() + b"\0", np.int8)
@@ -187,7 +187,7 @@ def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]
 
 def _usage(bundle: Bundle, name: str) -> str:
     encode = "spm_encode --model source.spm"
-    if bundle.vocab.language_tags:  # spm_encode would split the tag
+    if bundle.vocab.source.language_tags:  # spm_encode would split the tag
         encode = f'while read -r tag line; do echo "$tag $(echo "$line" | {encode})"; done'
     return f"""cd {shlex.quote(name)}
 {encode} < input.txt > input.spm

@@ -17,8 +17,8 @@ from nmt.convert.exported_segmenters import (
     TARGET_MODEL,
     check_segmenters,
     check_vocabulary,
-    model_pieces,
     read_pieces_list,
+    spm_pieces,
 )
 from nmt.convert.onnx.graphs import graph_model
 from nmt.convert.onnx.writing import (
@@ -48,7 +48,7 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _pieces(listed: Path, model: Path) -> list[str]:
-    return read_pieces_list(listed) if listed.exists() else model_pieces(model)
+    return read_pieces_list(listed) if listed.exists() else spm_pieces(model)
 
 
 def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:

@@ -118,7 +118,7 @@ def _rows(linear: nn.Linear, rows: slice) -> nn.Linear:
 def graph_model(bundle: Bundle) -> Transformer:
     """A bundle's model with plain kernels, as the graphs take it."""
     with SkipInitialisation():
-        model = Transformer(bundle.config.model, bundle.vocab.target.size, source_vocab_size=bundle.vocab.size)
+        model = Transformer(bundle.config.model, bundle.vocab.target.size, source_vocab_size=bundle.vocab.source.size)
     model.load_state_dict(bundle.weights)
     for layer in model.decoder:
         layer.cross_attention = MemoryAttention(layer.cross_attention, model.config)  # type: ignore[arg-type]

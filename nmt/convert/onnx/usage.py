@@ -87,7 +87,7 @@ def onnx_usage(bundle: Bundle, name: str) -> str:
 
 def _ids_from_list(bundle: Bundle) -> str:
     """Lines that segment text into pieces; those that the list lacks are unknown."""
-    tags = bundle.vocab.language_tags
+    tags = bundle.vocab.source.language_tags
     if not tags:
         return "    ids = [source_ids.get(piece, UNK) for piece in source.encode(line, out_type=str)]"
     return (

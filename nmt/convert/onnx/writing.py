@@ -54,13 +54,13 @@ def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> N
     write_segmenters(bundle.vocab, folder)
     write_json(folder / CONFIG_NAME, model_settings(bundle))
     if writes_lists(bundle):
-        write_json(folder / SOURCE_PIECES_NAME, pieces_of(bundle.vocab))
+        write_json(folder / SOURCE_PIECES_NAME, pieces_of(bundle.vocab.source))
         write_json(folder / TARGET_PIECES_NAME, pieces_of(bundle.vocab.target))
 
 
 def writes_lists(bundle: Bundle) -> bool:
     """Whether lists of pieces say which piece has which id; otherwise the SentencePiece models do."""
-    return not (has_plain_ids(bundle.vocab) and has_plain_ids(bundle.vocab.target))
+    return not (has_plain_ids(bundle.vocab.source) and has_plain_ids(bundle.vocab.target))
 
 
 def graphs_of(model: Transformer) -> dict[str, Graph]:
@@ -83,7 +83,7 @@ def model_settings(bundle: Bundle) -> dict[str, object]:
         "decoder_start_token_id": Vocabulary.BOS,
         "add_source_eos": True,
         "never_emitted_token_ids": [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS],
-        "source_vocab_size": bundle.vocab.size,
+        "source_vocab_size": bundle.vocab.source.size,
         "vocab_size": bundle.vocab.target.size,
         "encoder_layers": model.encoder_layers,
         "decoder_layers": model.decoder_layers,

@@ -22,7 +22,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_index
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
 from nmt.training.input.feed import UPDATES_AHEAD, Epochs
 from nmt.training.ranks.exchange import EXCHANGE_TIMEOUT, Ranks
@@ -37,7 +37,7 @@ class TrainingData:
     """The training data of a run."""
 
     folders: tuple[Path, ...]
-    vocab: Vocabulary
+    vocab: VocabularyPair
     shards: Shards
     weights: tuple[float, ...]
     longest: int
@@ -150,7 +150,7 @@ class TrainingData:
         return epoch_population(shards.sizes, self.weights, seed, epoch)
 
 
-def load_vocabulary(data: Path) -> Vocabulary:
+def load_vocabulary(data: Path) -> VocabularyPair:
     """The vocabulary of a data set.
 
     Raises:
@@ -158,7 +158,7 @@ def load_vocabulary(data: Path) -> Vocabulary:
     """
     if not DataFolder(data).vocab.is_file():
         raise DataError(f"{data}: has no vocabulary yet. Run `nmt build-vocab --data {data}` first.")
-    return Vocabulary.load(DataFolder(data).vocab)
+    return VocabularyPair.load(DataFolder(data).vocab)
 
 
 def _shorten_commands(data: Sequence[Path], length: int) -> str:

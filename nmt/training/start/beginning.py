@@ -15,7 +15,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, belongs_to_weights, differences
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
@@ -136,7 +136,7 @@ def _with_precision_of_run(hardware: Hardware, progress: Progress) -> Hardware:
     return dataclasses.replace(hardware, precision=precision)
 
 
-def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks: Ranks) -> Learner:
+def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ranks: Ranks) -> Learner:
     """The model with its current weights, on its device, with its optimiser; the same on every rank.
 
     Raises:
@@ -162,7 +162,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
     return learner
 
 
-def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transformer:
+def build_model(config: Config, vocab: VocabularyPair, kernels: Kernels) -> Transformer:
     """A new model, whose weights depend only on the seed.
 
     Raises:
@@ -170,10 +170,10 @@ def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transfor
     """
     check_tied_embeddings(config, vocab)
     torch.manual_seed(derived_seed(config.training.seed, -1))
-    return accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size), kernels)
+    return accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.source.size), kernels)
 
 
-def check_tied_embeddings(config: Config, vocab: Vocabulary) -> None:
+def check_tied_embeddings(config: Config, vocab: VocabularyPair) -> None:
     """Check that embeddings are shared by sides with one vocabulary alone.
 
     Raises:
@@ -212,7 +212,7 @@ def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the mod
         )
 
 
-def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence[Path]) -> None:
+def _check_fit(bundle: Bundle, config: Config, vocab: VocabularyPair, data: Sequence[Path]) -> None:
     """Refuse weights of another vocabulary, text normalization or model, even with --accept-changes."""
     folder = bundle.folder
     if bundle.vocab.fingerprint != vocab.fingerprint:

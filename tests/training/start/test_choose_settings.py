@@ -6,7 +6,7 @@ import yaml
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, ModelConfig, dump_config, load_preset, load_yaml, parse_config, setting_layer
 from nmt.data.manifest import read_manifest
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
 from nmt.training.start.choose_settings import choose_settings, settings_of_run
@@ -110,9 +110,9 @@ def test_a_limit_of_time_alone_replaces_the_updates_of_a_resumed_run(reversed_wo
 
 def test_the_settings_of_a_bundle_that_is_tuned_are_named_by_their_file(choose, resolve, tmp_path, reversed_words):
     model = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
-    vocab = Vocabulary.load(reversed_words / "vocab.model")
+    vocab = VocabularyPair.load(reversed_words / "vocab.model")
     bundle = tmp_path / "bundle"
-    save_bundle(bundle, Transformer(model, vocab.size).state_dict(), Config(model=model), vocab)
+    save_bundle(bundle, Transformer(model, vocab.source.size).state_dict(), Config(model=model), vocab)
     choice = choose(init_from=bundle)
     assert choice.description == f"settings: {bundle / 'config.yaml'} (--preset takes others)"
     assert [layer.name for layer in choice.layers] == [str(bundle / "config.yaml")]

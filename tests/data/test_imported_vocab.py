@@ -1,26 +1,22 @@
-"""Pieces that a SentencePiece model never makes: the other language's, and language tags."""
+"""A list of pieces beside a SentencePiece model: pieces that it never makes, that the list lacks, segmented text."""
+
+import io
 
 import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from nmt.data.model_file import (
-    Piece,
-    PieceKind,
-    for_segmented_text,
-    read_pieces,
-    with_known_pieces,
-    with_pieces,
-    with_target_model,
-)
-from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary, train_vocabulary
+from nmt.errors import VocabularyError
 
-PLAIN = train_vocabulary(["ba do ki", "ki ki do", "do bado kiba", "doki ba"] * 5, size=14).vocab
-LARGE = train_vocabulary(["ba do ki", "ki ki do", "do bado kiba", "doki ba"] * 5, size=300, byte_fallback=True).vocab
+LINES = ["ba do ki", "ki ki do", "do bado kiba", "doki ba"]
+PLAIN = train_vocabulary(LINES * 5, size=14).vocab
+LARGE = train_vocabulary(LINES * 5, size=300, byte_fallback=True).vocab
 FOREIGN = [">>deu<<", "▁schön", "ß", ">>fra<<", "ne"]
 
 
-def with_foreign(vocab: Vocabulary) -> Vocabulary:
-    foreign = [Piece(text, kind=PieceKind.CONTROL) for text in FOREIGN]
-    return Vocabulary(with_pieces(vocab.model_bytes, [*read_pieces(vocab.model_bytes), *foreign]))
+def with_foreign(vocab: Vocabulary) -> ImportedVocabulary:
+    return ImportedVocabulary(vocab.model_bytes, [*vocab.pieces(range(vocab.size)), *FOREIGN])
 
 
 VOCAB = with_foreign(PLAIN)
@@ -90,11 +86,11 @@ def test_special_pieces_beside_foreign_ones_are_decoded_as_sentencepiece_does():
     assert VOCAB.decode([[FIRST + 1, 0, 2, 3]]) == ["schön"]
 
 
-def lacking(vocab: Vocabulary, *missing: str) -> Vocabulary:
+def lacking(vocab: Vocabulary, *missing: str) -> ImportedVocabulary:
     """The vocabulary of a translation model that lacks some pieces of the SentencePiece model."""
-    pieces = read_pieces(vocab.model_bytes)
-    ordered = sorted(pieces, key=lambda piece: piece.text in missing)
-    return Vocabulary(with_known_pieces(with_pieces(vocab.model_bytes, ordered), len(pieces) - len(missing)))
+    return ImportedVocabulary(
+        vocab.model_bytes, [piece for piece in vocab.pieces(range(vocab.size)) if piece not in missing]
+    )
 
 
 LACKED = "▁doki"
@@ -110,8 +106,7 @@ def test_reserved_characters_are_spelt_in_bytes_beside_pieces_that_the_model_lac
 
 
 def test_reserved_characters_are_spelt_in_bytes_beside_foreign_pieces():
-    foreign = [Piece(text, kind=PieceKind.CONTROL) for text in FOREIGN]
-    vocab = Vocabulary(with_pieces(LARGE.model_bytes, [*read_pieces(LARGE.model_bytes), *foreign]))
+    vocab = with_foreign(LARGE)
     assert vocab.encode([">>deu<< ba▁ki"]) == [[LARGE.size, *LARGE.encode([" ba▁ki"])[0]]]
 
 
@@ -121,18 +116,10 @@ def test_a_piece_that_the_model_lacks_has_the_id_of_unk():
     assert vocab.ids([LACKED, "▁ba", "nonsense"]) == [1, vocab.pieces(range(vocab.size)).index("▁ba"), 1]
 
 
-def test_each_side_has_its_vocabulary():
-    vocab = Vocabulary(with_target_model(PLAIN.model_bytes, LARGE.model_bytes))
-    assert vocab.of("source") is vocab
-    assert vocab.of("target").size == LARGE.size
-    assert PLAIN.of("target") is PLAIN
-
-
 def segmented(*pieces: str) -> Vocabulary:
     """A vocabulary whose text comes as pieces separated by spaces."""
-    special = read_pieces(PLAIN.model_bytes)[: Vocabulary.EOS + 1]
-    model = with_pieces(PLAIN.model_bytes, [*special, *(Piece(f"▁{piece}") for piece in pieces)])
-    return Vocabulary(for_segmented_text(model))
+    listed = [*SPECIAL_PIECES, *(f"▁{piece}" for piece in pieces)]
+    return ImportedVocabulary(PLAIN.model_bytes, listed, is_segmented=True)
 
 
 def test_segmented_text_is_split_at_any_white_space():
@@ -145,3 +132,53 @@ def test_segmented_text_is_split_at_any_white_space():
 def test_segmented_text_is_split_at_spaces_if_a_piece_holds_other_white_space():
     vocab = segmented("boat", "at", "noon", "at\u00a0noon")
     assert vocab.encode(["boat  at\u00a0noon at\tnoon"]) == [[4, 7, 1]]
+    assert vocab.decode([[4, 7, 1]]) == ["boat at\u00a0noon ⁇ "]
+
+
+def test_ids_are_those_of_the_list():
+    listed = [*SPECIAL_PIECES, *reversed(LARGE.pieces(range(4, LARGE.size)))]
+    vocab = ImportedVocabulary(LARGE.model_bytes, listed)
+    lines = ["ba do", "", "doki ☃ ki", "ba\0▁doki"]
+    expected = [LARGE.pieces(ids) for ids in LARGE.encode(lines)]
+    encoded = vocab.encode(lines)
+    assert [vocab.pieces(ids) for ids in encoded] == expected
+    assert [vocab.ids(pieces) for pieces in expected] == encoded
+    assert vocab.encode_rows(lines).values.tolist() == [index for ids in encoded for index in ids]
+    assert vocab.decode(encoded) == LARGE.decode(LARGE.encode(lines))
+    assert vocab.byte_ids == {vocab.size + 3 - index for index in LARGE.byte_ids}
+    sampled = vocab.encode_sampled(lines, dropout=0.5, seed=1)
+    assert [vocab.pieces(ids) for ids in sampled] == [
+        LARGE.pieces(ids) for ids in LARGE.encode_sampled(lines, dropout=0.5, seed=1)
+    ]
+
+
+def test_special_pieces_of_the_model_may_have_any_ids():
+    out = io.BytesIO()
+    SentencePieceTrainer.train(sentence_iterator=iter(LINES * 5), model_writer=out, vocab_size=14, minloglevel=2)
+    processor = SentencePieceProcessor(model_proto=out.getvalue())
+    made = processor.id_to_piece(list(range(3, 14)))
+    vocab = ImportedVocabulary(out.getvalue(), [*SPECIAL_PIECES, *made])
+    for line in (*LINES, "ba ☃"):
+        [ids] = vocab.encode([line])
+        assert ids == [index + 1 if index else vocab.UNK for index in processor.encode(line)]
+        assert vocab.decode([[vocab.BOS, *ids, vocab.EOS]]) == [processor.decode(processor.encode(line))]
+
+
+@pytest.mark.parametrize("pieces", [[], ["<pad>", "<unk>", "</s>", "<s>"], [*SPECIAL_PIECES, "▁ba", "▁ba"]])
+def test_a_list_without_special_pieces_or_with_double_ones_is_refused(pieces):
+    with pytest.raises(VocabularyError, match="x: the pieces must begin with <pad>, <unk>, <s>, </s>"):
+        ImportedVocabulary(PLAIN.model_bytes, pieces, name="x")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"pieces": [1], "segmented": false}', b'{"pieces": {}}'])
+def test_a_damaged_list_is_an_error(content):
+    with pytest.raises(VocabularyError, match="x: its list of pieces is damaged"):
+        ImportedVocabulary.read(PLAIN.model_bytes, content, name="x")
+
+
+def test_a_list_that_was_written_is_read_again():
+    for vocab in (VOCAB, segmented("boat", "at\u2028noon", "ß\n")):
+        again = ImportedVocabulary.read(vocab.model_bytes, vocab.pieces_json, name="x")
+        assert again.pieces(range(again.size)) == vocab.pieces(range(vocab.size))
+        assert again.is_segmented == vocab.is_segmented
+        assert again.pieces_json == vocab.pieces_json

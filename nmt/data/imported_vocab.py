@@ -1,0 +1,197 @@
+"""The vocabulary of a model of another toolkit: the toolkit's own list of pieces beside its SentencePiece model.
+
+SentencePiece segments the text, and the list gives each piece its id. A piece that is not in the list is unknown. The
+list may hold pieces that SentencePiece never makes of text: those of the other language, and the tags (``>>deu<<``) by
+which a multilingual model is told the target language. Some toolkits read text that is segmented already: pieces
+separated by spaces.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nmt.config.documents import parse_json
+from nmt.data.arrays import Rows
+from nmt.data.segmentation import SegmentationSampler
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import VocabularyError
+
+LANGUAGE_TAG = re.compile(r">>[\w-]+<<")
+"""The piece that names a target language, such as ``>>deu<<``."""
+_ESCAPED = re.compile("[\udc80-\udcff]")
+_SPACE = "▁"
+_FIRST = len(SPECIAL_PIECES)
+
+
+class ImportedVocabulary(Vocabulary):
+    """A list of pieces by id, and the SentencePiece model that segments text.
+
+    Text becomes *marks* first: the ids of SentencePiece's pieces, and behind them those of the pieces that only the
+    list has. Marks then become ids.
+    """
+
+    def __init__(
+        self, model_bytes: bytes, pieces: Sequence[str], *, is_segmented: bool = False, name: str = "vocabulary"
+    ) -> None:
+        """Take a serialised SentencePiece model and the pieces by id.
+
+        Args:
+            is_segmented: whether text comes as pieces separated by spaces.
+
+        Raises:
+            VocabularyError: the bytes are not a SentencePiece model, or the pieces do not begin with the special ones.
+        """
+        super().__init__(model_bytes, name=name)
+        if tuple(pieces[:_FIRST]) != SPECIAL_PIECES or len(set(pieces)) != len(pieces):
+            raise VocabularyError(
+                f"{name}: the pieces must begin with {', '.join(SPECIAL_PIECES)}, and each must be there once. Import "
+                "the model again."
+            )
+        self.is_segmented = is_segmented
+        content = {"segmented": is_segmented, "pieces": list(pieces)}
+        self.pieces_json = (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
+        processor, self._made, self._pieces = self._processor, self._pieces, list(pieces)
+        marks = {
+            piece: mark
+            for mark, piece in enumerate(self._made)
+            if not (processor.is_unknown(mark) or processor.is_control(mark))
+        }
+        self._others = [piece for piece in pieces[_FIRST:] if piece not in marks]
+        """The pieces that SentencePiece never makes."""
+        self._other_marks = {piece: mark for mark, piece in enumerate(self._others, start=len(self._made))}
+        marks |= self._other_marks
+        self._unknown_mark: int = processor.unk_id()
+        self._marks = [-1, self._unknown_mark, -1, -1, *(marks[piece] for piece in pieces[_FIRST:])]
+        """The mark of each id; -1 for special pieces without text."""
+        self._ids = np.full(len(self._made) + len(self._others), self.UNK, np.int32)
+        """The id of each mark."""
+        self._ids[self._marks[_FIRST:]] = np.arange(_FIRST, len(pieces))
+        self._id_of_mark: list[int] = self._ids.tolist()
+        self._id_of_piece = {piece: index for index, piece in enumerate(pieces)}
+        self.language_tags = tuple(filter(LANGUAGE_TAG.fullmatch, self._others))
+
+    @staticmethod
+    def read(model_bytes: bytes, pieces_json: bytes, *, name: str) -> ImportedVocabulary:
+        """Read a vocabulary from the content of its two files.
+
+        Raises:
+            VocabularyError: a file is damaged.
+        """
+        try:
+            content: Any = parse_json(pieces_json)
+            pieces, is_segmented = content["pieces"], content["segmented"]
+        except (ValueError, KeyError, TypeError):
+            pieces, is_segmented = None, None
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            raise VocabularyError(f"{name}: its list of pieces is damaged. Import the model again.")
+        return ImportedVocabulary(model_bytes, pieces, is_segmented=is_segmented is True, name=name)
+
+    def _check_special_ids(self, name: str) -> None:
+        """The SentencePiece model may have any: the list gives the ids."""
+
+    def encode_rows(self, lines: Sequence[str]) -> Rows:
+        """As :meth:`Vocabulary.encode_rows`."""
+        marks = Rows.of(self._segment(lines, threads=1))
+        return Rows(self._ids[marks.values], marks.lengths)
+
+    def _ids_of(self, segmented: list[list[int]]) -> list[list[int]]:
+        return [[self._id_of_mark[mark] for mark in marks] for marks in segmented]
+
+    def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
+        """The marks of each line."""
+        if self.is_segmented:
+            words, unknown = self._words, self._unknown_mark
+            return [[words.get(word, unknown) for word in line.split(self._separator) if word] for line in lines]
+        split = [self.split_tag(line) for line in lines]
+        prepared, stand_ins = self._hidden([line for _, line in split])
+        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        for index, ids in enumerate(encoded):
+            if self._other_marks and self._unknown_mark in ids:  # before stand-ins change the number of pieces
+                encoded[index] = self._with_others(prepared[index], ids)
+        for index, of_line in stand_ins.items():
+            encoded[index] = self._reserved.restore(encoded[index], of_line)
+        for index, (tag, _) in enumerate(split):
+            if tag:
+                encoded[index] = [self._other_marks.get(tag, self._unknown_mark), *encoded[index]]
+        return encoded
+
+    def _with_others(self, line: str, marks: list[int]) -> list[int]:
+        """The marks of a line, where unknown text that is a piece of the list has that piece's mark."""
+        pieces: list[str] = self._processor.encode(line, out_type=str)
+        return [
+            self._other_marks.get(piece, mark) if mark == self._unknown_mark else mark
+            for mark, piece in zip(marks, pieces, strict=True)
+        ]
+
+    def split_tag(self, line: str) -> tuple[str, str]:
+        """As :meth:`Vocabulary.split_tag`. Without tags in the vocabulary there is none in a line."""
+        match = LANGUAGE_TAG.match(line) if self.language_tags else None
+        return ("", line) if match is None else (match[0], line[match.end() :])
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """As :meth:`Vocabulary.decode`."""
+        marks = [[mark for index in ids if (mark := self._marks[index]) >= 0] for ids in sentences]
+        joined = {
+            place: self._joined(row) for place, row in enumerate(marks) if max(row, default=-1) >= len(self._made)
+        }
+        decoded = super().decode([[] if place in joined else row for place, row in enumerate(marks)])
+        return [joined.get(place, text) for place, text in enumerate(decoded)]
+
+    def _joined(self, marks: Sequence[int]) -> str:
+        """The text of marks of which some are unknown to SentencePiece, as it would decode them."""
+        text = bytearray()
+        for mark in marks:
+            piece = self._pieces[self._id_of_mark[mark]]
+            if mark == self._unknown_mark:
+                text += self._processor.decode([mark]).encode()
+            elif mark < len(self._made) and self._processor.is_byte(mark):
+                text.append(int(piece[3:5], 16))
+            else:
+                text += piece.replace(_SPACE, " ").encode()
+        # As SentencePiece decodes: each byte that is no UTF-8 is one U+FFFD.
+        return _ESCAPED.sub("\ufffd", text.decode(errors="surrogateescape")).removeprefix(" ").replace("\n", " ")
+
+    @property
+    def byte_ids(self) -> frozenset[int]:
+        """As :attr:`Vocabulary.byte_ids`."""
+        return frozenset(self._ids[list(self._byte_pieces.values())].tolist())
+
+    @functools.cached_property
+    def _byte_pieces(self) -> dict[int, int]:
+        """The mark of each byte that the list has a piece for."""
+        return {
+            int(piece[3:5], 16): mark
+            for mark, piece in enumerate(self._made)
+            if self._processor.is_byte(mark) and self._ids[mark] != self.UNK
+        }
+
+    @functools.cached_property
+    def _sampler(self) -> SegmentationSampler:
+        listed = np.flatnonzero(self._ids[: len(self._made)] != self.UNK)
+        return SegmentationSampler(self._processor, frozenset(listed.tolist()), self._others)
+
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """As :meth:`Vocabulary.ids`."""
+        return [self._id_of_piece.get(piece, self.UNK) for piece in pieces]
+
+    @functools.cached_property
+    def _words(self) -> dict[str, int]:
+        """The marks of the pieces that segmented text names."""
+        return {
+            piece.removeprefix(_SPACE): mark
+            for piece, mark in zip(self._pieces[_FIRST:], self._marks[_FIRST:], strict=True)
+        }
+
+    @functools.cached_property
+    def _separator(self) -> str | None:
+        """What separates pieces in segmented text: spaces if a piece holds other white space, else any white space.
+
+        fairseq and Sockeye split text at any white space. JoeyNMT splits words at spaces, so a word may hold another.
+        """
+        return " " if any(map(str.isspace, "".join(self._words))) else None
