@@ -23,7 +23,7 @@ import sacrebleu.dataset
 import yaml
 from typer.testing import CliRunner
 
-from nmt.bench import encoding_speed, training_speed, translating_speed
+from nmt.bench import training_speed, translating_speed
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
 from nmt.convert.ctranslate2.files import HOLDS
@@ -106,7 +106,6 @@ COMMANDS = {
     "bench translate": Command(
         "bench translate --data sets/data --preset tiny --rounds 1 --sentences 1", measures=True
     ),
-    "bench encode": Command("bench encode --pairs 100 --size 400 --rounds 1", measures=True),
     "export (Python)": Command(""),
 }
 NEVER_MEASURED = ("flush", "rename")
@@ -129,7 +128,7 @@ def test_the_table_has_every_command_fault_and_place():
     writing = {name for name, _ in commands()}
     assert writing == {name.partition(" (")[0] for name in COMMANDS}
     benchmarks = sum(command.measures for command in COMMANDS.values())
-    assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 684
+    assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 660
     quick = [case for case in TABLE if is_quick(*case)]
     assert len(quick) == len(TABLE) // len(PLACES)
     assert {(c, p) for c, _, p in quick} == {(c, p) for c, _, p in TABLE}
@@ -251,7 +250,7 @@ def clean(new_world, monkeypatch) -> Callable[[str], tuple[list[Operation], dict
             def end(*arguments):
                 raise _MeasuringError
 
-            speeds = {"train": training_speed, "translate": translating_speed, "encode": encoding_speed}
+            speeds = {"train": training_speed, "translate": translating_speed}
             monkeypatch.setattr(speeds[name.removeprefix("bench ")], "contestants", end)
         if name not in _CLEAN:
             world = new_world()
