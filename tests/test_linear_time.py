@@ -122,8 +122,14 @@ def test_the_papers_tokenizer(language, length, unit):
 @pytest.mark.parametrize("unit", [".", "a", "a ", ",", "1-", "&quot;", "'s ", " ", "。", "あ", "\u0301"])
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", slowly("zh"), slowly("char")])
 def test_the_tokenizers_of_bleu(tokenizer, unit):
-    metric = make_metric("bleu", "", tokenize=tokenizer)
-    assert_linear(metric.tokenizer, unit, 3_000, begin="a", end="b")
+    tokenize = make_metric("bleu", "", tokenize=tokenizer).tokenizer
+
+    def work(line):
+        for kept in (tokenize, getattr(tokenize, "_post_tokenizer", tokenize)):
+            type(kept).__call__.cache_clear()  # sacreBLEU remembers what it has tokenised
+        tokenize(line)
+
+    assert_linear(work, unit, 3_000, begin="a", end="b")
 
 
 @pytest.mark.parametrize("unit", ["a", "a ", "猫", ".", "the cat ", "☃", "\u0301"])

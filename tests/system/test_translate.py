@@ -36,15 +36,16 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 def write_bundle(folder: Path, seed: int = 0, words: list[str] = WORDS) -> Path:
     vocab = train_vocabulary([" ".join(pair) for pair in itertools.permutations(words, 2)], size=50).vocab
+    pair = VocabularyPair.shared(vocab)
     config = Config(
         model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, max_positions=64),
-        data=DataConfig(source_lang="en", target_lang="de", vocab_fingerprint=vocab.fingerprint, vocab_size=vocab.size),
+        data=DataConfig(source_lang="en", target_lang="de", vocab_fingerprint=pair.fingerprint, vocab_size=vocab.size),
         decoding=DecodingConfig(beam=2, max_extra_length=5),
     )
     torch.manual_seed(seed)
     model = Transformer(config.model, vocab.size)
     torch.nn.init.normal_(model.embedding.weight, std=0.7)
-    save_bundle(folder, model.state_dict(), config, VocabularyPair.shared(vocab))
+    save_bundle(folder, model.state_dict(), config, pair)
     return folder
 
 
