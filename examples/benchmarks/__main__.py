@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from encoding import bench_encode
 from scaling import UPDATES, numbers_of_gpus, scaling_speeds
-from translating import PEERS, peer_settings, prepare
+from translating import PEERS, installed_peers, peer_settings, prepare
 
 from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
@@ -98,7 +98,7 @@ def translate(
     data = data or newest_data_set()
     hardware = [choose_hardware(device, word, threads) for word in precision or ["auto"]]
     here = hardware[0].device.type
-    peers = [str(peer) for peer in against or ["ctranslate2", "transformers"]]
+    peers = [str(peer) for peer in against or installed_peers()]
     settings = our_settings([str(one) for one in engine or ["torch"]], [one.precision for one in hardware])
     settings += peer_settings(peers, [one.precision for one in hardware], here, hardware[0].threads, beam)
     with scratch_folder() as folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,11 @@ from nmt.writing import writing
 
 PEERS = ("ctranslate2", "onnxruntime", "transformers")
 _PROGRAM = (str(Path(__file__).with_name("translating_peers.py")),)
+
+
+def installed_peers() -> list[str]:
+    """The toolkits that are installed and search with a beam."""
+    return [name for name in PEERS if name != "onnxruntime" and importlib.util.find_spec(name) is not None]
 
 
 def peer_settings(

@@ -166,18 +166,34 @@ def test_one_number_of_ranks_that_fails_leaves_the_others_in(of_benchmarks, monk
     assert f"left out: {failing} ranks: no NVLink" in reported
 
 
+def printed(folder, *words):
+    """The JSON that a command prints on stdout, where nothing else is."""
+    command = [sys.executable, BENCHMARKS, *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert ran.returncode == 0, ran.stderr
+    result = json.loads(ran.stdout)
+    assert result["benchmark"] == words[0]
+    return result
+
+
 @pytest.mark.slow
-def test_the_commands_print_json_on_stdout_and_nothing_else(data, model, tmp_path):
-    for words in (
-        ["train", "--data", data, "--preset", "tiny", "--rounds", 1, "--updates", 1, "--update-tokens", 200],
-        ["translate", "--data", data, "-m", model, "--rounds", 1, "--sentences", 4, "--length", 4],
-        ["scaling", "--data", data, "--device", "cpu", "--ranks", 1, "--ranks", 2, "--preset", "tiny",
-         "--update-tokens", 1_000, "--updates", 2],
-    ):  # fmt: skip
-        ran = subprocess.run(
-            [sys.executable, BENCHMARKS, *map(str, words)], capture_output=True, text=True, cwd=tmp_path, check=True
-        )
-        assert json.loads(ran.stdout)["benchmark"] == words[0]
-    one, two = json.loads(ran.stdout)["speeds"]
+def test_the_command_trains_beside_transformers(data, tmp_path):
+    pytest.importorskip("transformers", reason="the extra `bench` is not installed")
+    options = ["--preset", "tiny", "--rounds", 1, "--updates", 1, "--update-tokens", 200]
+    assert printed(tmp_path, "train", "--data", data, *options)["transformers"]["ratio"] > 0
+
+
+@pytest.mark.slow
+def test_the_command_translates_beside_what_is_installed(of_benchmarks, data, model, tmp_path):
+    options = ["-m", model, "--rounds", 1, "--sentences", 4, "--length", 4, "--threads", 1]
+    result = printed(tmp_path, "translate", "--data", data, *options)
+    toolkits = {name.split()[0] for name in result["contestants"]}
+    assert toolkits == {"nmt", *of_benchmarks("translating").installed_peers()}
+
+
+@pytest.mark.slow
+def test_the_command_measures_several_ranks(data, tmp_path):
+    options = ["--device", "cpu", "--ranks", 1, "--ranks", 2, "--preset", "tiny", "--update-tokens", 1_000]
+    one, two = printed(tmp_path, "scaling", "--data", data, *options, "--updates", 2)["speeds"]
     assert (one["ranks"], one["efficiency"], two["ranks"]) == (1, 1.0, 2)
     assert two["efficiency"] == pytest.approx(two["tokens_per_second"] / one["tokens_per_second"] / 2)
