@@ -185,15 +185,25 @@ def replacing_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[Path
     If the body fails, or one of them cannot be replaced, all stay as they were. A process that dies between the renames
     leaves some of them replaced.
     """
-    for folder in folders:
-        check_replaceable(folder, kind)
-    with ExitStack() as stack:
-        locked = [stack.enter_context(LockedFolder.lock(folder, kind)) for folder in folders]
-        yield stack.enter_context(_replacing(locked))
+    with locked_folders(folders, kind) as locked, replacing_locked(locked) as temporaries:
+        yield temporaries
 
 
 @contextmanager
-def _replacing(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
+def locked_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[LockedFolder]]:
+    """Lock several folders that may be replaced; see :meth:`LockedFolder.lock`.
+
+    Raises:
+        OutputError: an existing file or folder may not be replaced.
+    """
+    for folder in folders:
+        check_replaceable(folder, kind)
+    with ExitStack() as stack:
+        yield [stack.enter_context(LockedFolder.lock(folder, kind)) for folder in folders]
+
+
+@contextmanager
+def replacing_locked(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
     """Fill temporary folders, which replace locked folders at the end of the body, all or none."""
     with ExitStack() as stack:
         temporaries = [stack.enter_context(each.filling()) for each in folders]
@@ -241,7 +251,7 @@ class LockedFolder:
         Raises:
             OutputError: the existing file or folder may not be replaced.
         """
-        with _replacing([self]) as [temporary]:
+        with replacing_locked([self]) as [temporary]:
             yield temporary
 
     @contextmanager

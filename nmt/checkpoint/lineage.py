@@ -15,8 +15,10 @@ from typing import Any
 from nmt.checkpoint.bundle_files import BundleFolder, model_checksums
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.scores import VALIDATION
+from nmt.data.data_folder import DataFolder
+from nmt.data.made import digest_of
 from nmt.data.manifest import read_manifest, without_samples
-from nmt.data.shards import read_index
+from nmt.data.shards import build_command, read_index
 from nmt.data.vocab_record import read_vocabulary_record
 from nmt.errors import DataError
 
@@ -66,6 +68,12 @@ def data_lineage(folder: Path) -> dict[str, Any]:
         DataError: the folder is not an encoded data set.
     """
     index, vocabulary = read_index(folder), read_vocabulary_record(folder)
+    model = DataFolder(folder).vocab
+    if vocabulary.files.get(model.name) != digest_of(model):
+        raise DataError(
+            f"{model}: is not the vocabulary that {DataFolder(folder).vocab_record.name} records. Run "
+            f"{build_command(folder)} again."
+        )
     origin = {} if vocabulary.origin is None else {ORIGIN: vocabulary.origin}
     return {
         "manifest": without_samples(read_manifest(folder)),

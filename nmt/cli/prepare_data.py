@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.addresses import is_address, public_address
 from nmt.cli.completion import built_in_pairs
 from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
@@ -218,7 +219,8 @@ def _pairs(split: str, sources: list[str] | None, targets: list[str] | None) -> 
         )
     for source, target in zip(sources, targets, strict=True):
         if source == target:
-            raise ConfigError(f"{source}: was given as --{split}-source and as its --{split}-target.")
+            shown = public_address(source) if is_address(source) else source
+            raise ConfigError(f"{shown}: was given as --{split}-source and as its --{split}-target.")
     return list(zip(sources, targets, strict=True))
 
 

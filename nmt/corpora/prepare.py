@@ -7,9 +7,10 @@ sees the old data set or the new one, never a mixture.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nmt.checkpoint.run_folder import refuse_while_trained_on
 from nmt.cores import usable_cores
@@ -84,7 +85,10 @@ def prepare(
         sources = Sources(recipe, scratch)
         inputs = data_set_inputs(recipe.record(), sources.take_own())
         standing = known_manifest(out)
-        if not force and standing is not None and standing.made.is_current(out, inputs):
+        fetcher = Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
+        if sources.is_told_by_a_query:  # which no record holds, so the files are compared
+            sources.fetch(fetcher)
+        if not force and standing is not None and _is_current(standing, out, inputs, sources):
             return Prepared(standing, out, changed=False)
         with locked.replacing() as folder:
             check_nothing_is_lost(out, force=force)
@@ -93,9 +97,7 @@ def prepare(
                 each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
                 warnings.warn(doubt, NmtWarning, stacklevel=2)
-            sources.fetch(
-                Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
-            )
+            sources.fetch(fetcher)
             manifest = write_text(
                 sources,
                 folder,
@@ -112,6 +114,11 @@ def prepare(
     for notice in notices:
         tell(notice)
     return Prepared(manifest, out, changed=True)
+
+
+def _is_current(standing: Manifest, out: Path, inputs: Mapping[str, Any], sources: Sources) -> bool:
+    is_same = all(record in standing.sources for record in sources.records)  # of those that were fetched already
+    return is_same and standing.made.is_current(out, inputs)
 
 
 def _refuse_other(out: Path, recipe: Recipe) -> None:

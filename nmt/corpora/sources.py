@@ -58,6 +58,11 @@ class Sources:
         """Every file that the recipe's text is read from."""
         return [*self._fetched, *self.own_records]
 
+    @property
+    def is_told_by_a_query(self) -> bool:
+        """Whether a query alone says which file a download is."""
+        return any(part.remote is not None and part.remote.query_mark != "" for part in self._inputs)
+
     def take_own(self) -> list[SourceRecord]:
         """Compute the checksums of the user's own files.
 
@@ -83,14 +88,14 @@ class Sources:
         return self.own_records
 
     def fetch(self, fetcher: Fetcher) -> None:
-        """Fetch the downloads that are not in the cache.
+        """Fetch the downloads that are not in the cache. Those that were fetched before are left.
 
         Raises:
             DownloadError: names every missing file when offline, else the first file that fails.
         """
         missing: list[str] = []
         for part in self._inputs:
-            if part.remote is None:
+            if part.remote is None or part in self._paths:
                 continue
             try:
                 self._paths[part] = path = fetcher.fetch_input(part)

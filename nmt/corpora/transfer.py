@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import netrc
 import os
 import re
@@ -60,6 +61,13 @@ class RemoteFile:
     def public_url(self) -> str:
         """The address without user information and query."""
         return public_address(self.url)
+
+    @property
+    def query_mark(self) -> str:
+        """A short digest of the query, where that alone says which file it is: no checksum is known. Else empty."""
+        query = urlsplit(self.url).query
+        is_known = self.sha256 is not None or self.md5 is not None
+        return "" if is_known or not query else hashlib.sha256(query.encode()).hexdigest()[:12]
 
 
 class UnavailableError(Exception):

@@ -153,7 +153,7 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
 
 
 def _prefix(text: str) -> dict[str, Any]:
-    return {"kind": "text", "files": str(Path(text).resolve())}
+    return {"kind": "text", "files": str(Path(text).parent.resolve() / Path(text).name)}
 
 
 def _pair_file(file: str, form: Format, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nmt.data.data_folder import DataFolder, vocabulary_files
+from nmt.data.data_set import DATA_SET
 from nmt.data.encoded_text import examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
@@ -27,7 +29,7 @@ from nmt.data.vocab_record import (
     vocabulary_kinds,
 )
 from nmt.errors import DataError, VocabularyError
-from nmt.files import restoring
+from nmt.files import LockedFolder, locked_folders, restoring
 from nmt.ownership import check_replaceable
 from nmt.text import NormalizationRule
 
@@ -99,8 +101,8 @@ def build_vocabulary(
     sampled: dict[str, int] = {}
     if existing is not None:
         vocab = VocabularyPair.load(existing)
-        record = VocabularyRecord.of_given(existing_origin(vocab.fingerprint))
         rule = settings.source_normalization or _rule_of_data_set(existing.parent, vocab)
+        record = VocabularyRecord.of_given(existing_origin(vocab.fingerprint), rule)
         _check_replaceable(texts, vocab)
     else:
         rule = settings.source_normalization or "identity"
@@ -174,8 +176,9 @@ def _encode_all(
     kept: dict[Path, Path | None] = {}
     try:
         with (
+            _locked(pending) as locked,  # first: what is restored is what no other process has replaced since
             restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
-            replacing_shards({text.data: text.files for text in pending}, encoding) as indices,
+            replacing_shards({text.data: text.files for text in pending}, encoding, locked) as indices,
         ):
             for text in pending:
                 check_unused(text.data)  # again, after what may have been hours
@@ -209,6 +212,15 @@ def _encode_all(
     return built
 
 
+@contextmanager
+def _locked(texts: Sequence[DataSetText]) -> Iterator[list[LockedFolder]]:
+    """Lock data sets, so that none is prepared meanwhile, and their shards. Yields the folders of the shards."""
+    with ExitStack() as stack:
+        for text in texts:
+            stack.enter_context(LockedFolder.lock(text.data, DATA_SET))
+        yield stack.enter_context(locked_folders([DataFolder(text.data).shards for text in texts], SHARDS))
+
+
 def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encoding) -> bool:
     inputs = encoding.inputs(text.manifest, text.files)
     return text.has_vocabulary(record) and text.index is not None and is_current(text.data, text.index, inputs)
@@ -216,8 +228,11 @@ def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encodi
 
 def _rule_of_data_set(folder: Path, vocab: VocabularyPair) -> NormalizationRule:
     """The source rule of the data set in a folder; identity if it was not encoded with this vocabulary."""
-    index = known_index(folder)
-    return index.source_normalization if index and index.vocab_fingerprint == vocab.fingerprint else "identity"
+    index, record = known_index(folder), known_record(folder)
+    if index is not None and index.vocab_fingerprint == vocab.fingerprint:
+        return index.source_normalization
+    model = hashlib.sha256(vocab.source.model_bytes).hexdigest()
+    return record.source_normalization if record and model in record.files.values() else "identity"
 
 
 def _chosen_size(texts: Sequence[DataSetText]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from nmt.data.data_folder import DataFolder
@@ -10,7 +11,7 @@ from nmt.data.manifest import Manifest, recorded
 from nmt.data.shards import SHARDS, build_command, known_index
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
-from nmt.files import linked_copy
+from nmt.files import LockedFolder, linked_copy
 from nmt.locking import is_lock
 from nmt.ownership import Kind, listed
 
@@ -68,6 +69,9 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
     Returns:
         Notices about what is removed.
     """
+    if data.is_dir():
+        with LockedFolder.lock(DataFolder(data).shards, SHARDS):  # shards that an interrupted process left are restored
+            pass
     vocabulary, index = known_record(data), known_index(data)
     for path in data.glob(_KEPT_MODELS):
         linked_copy(path, folder / path.name)
@@ -81,6 +85,8 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
     standing, new = DataFolder(data).shards, DataFolder(folder).shards
     if index is not None and index.is_of(manifest):
         new.mkdir()
+        for name, file in index.text.items():  # so that train need not read the same text again
+            os.utime(folder / name, ns=(file.modified_ns, file.modified_ns))
         for path in standing.iterdir():
             if not is_lock(path):
                 linked_copy(path, new / path.name)
@@ -90,5 +96,5 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
         return []
     given = vocabulary is not None and vocabulary.is_given
     stays = "vocab.model was given with --vocab, and stays. " if given else ""
-    command = build_command(data, DataFolder(data).vocab) if given else "`nmt build-vocab`"
+    command = build_command(data, DataFolder(data).vocab if given else None)
     return [f"removed {', '.join(removed)}: made from other text. {stays}Run {command} again."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -72,7 +72,7 @@ class FileRecord(Record):
 class Manifest(Record):
     """The sources of a prepared data set, the pairs that were dropped, and the files that it holds."""
 
-    version: int = 1
+    version: Literal[1] = 1
     name: str
     source_lang: str
     target_lang: str

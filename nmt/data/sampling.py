@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nmt.data.encoded_text import TextFile
+from nmt.data.encoded_text import TextFile, changed_files
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import Encoding
-from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, read_folder_index, read_index
+from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, build_command, read_folder_index, read_index
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from nmt.files import replacing_folder
@@ -47,7 +47,10 @@ def write_sampled_shards(
     """
     encoding, text = _encoding(data, vocab, Sampling(float(dropout), seed, epoch))
     with replacing_folder(folder, SHARDS) as temporary:
-        return encoding.write(data, text, temporary)
+        index = encoding.write(data, text, temporary)
+        for name in changed_files(data, text):
+            raise DataError(f"{data / name}: was changed since it was encoded. Run {build_command(data)} again.")
+        return index
 
 
 def _encoding(data: Path, vocab: VocabularyPair, sampling: Sampling) -> tuple[Encoding, Mapping[str, TextFile]]:

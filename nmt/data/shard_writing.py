@@ -20,7 +20,6 @@ from nmt.data.shard_checks import file_names
 from nmt.data.shards import (
     ENCODED_SPLITS,
     INDEX_NAME,
-    SHARDS,
     SIDES,
     VERSION,
     Sampling,
@@ -33,7 +32,7 @@ from nmt.data.shards import (
 )
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.files import replacing_folders
+from nmt.files import LockedFolder, replacing_locked
 from nmt.hashing import sha256_of
 from nmt.text import NormalizationRule, normalizer, read_parallel
 from nmt.writing import open_to_write, write_file
@@ -68,6 +67,10 @@ class Encoding:
             VERSION,
             self.vocab.fingerprint,
             manifest.fingerprint,
+            manifest.source_lang,
+            manifest.target_lang,
+            manifest.nfc,
+            manifest.punctuation,
             self.max_length,
             self.source_normalization,
             dict(text),
@@ -138,17 +141,20 @@ class Encoding:
 
 
 @contextmanager
-def replacing_shards(data: Mapping[Path, Mapping[str, TextFile]], encoding: Encoding) -> Iterator[list[ShardIndex]]:
+def replacing_shards(
+    data: Mapping[Path, Mapping[str, TextFile]], encoding: Encoding, locked: Sequence[LockedFolder]
+) -> Iterator[list[ShardIndex]]:
     """Encode train and valid of data sets. Their shards are replaced together, at the end of the body.
 
     Args:
         data: the state of the encoded files of each data set.
+        locked: the folders of their shards.
 
     Raises:
         DataError: a file of a data set cannot be read, or changed meanwhile, or the two sides are not parallel.
         OutputError: the place of the shards holds something else.
     """
-    with replacing_folders([DataFolder(folder).shards for folder in data], SHARDS) as temporaries:
+    with replacing_locked(locked) as temporaries:
         indices = [
             encoding.write(folder, text, temporary)
             for (folder, text), temporary in zip(data.items(), temporaries, strict=True)

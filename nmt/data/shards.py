@@ -125,6 +125,11 @@ class ShardInputs:
     version: int
     vocab_fingerprint: str
     data_fingerprint: str
+    source_lang: str
+    target_lang: str
+    nfc: bool
+    punctuation: bool
+    """The normalisation of the recipe, which is applied to valid here."""
     max_length: Annotated[int, Field(ge=1, le=_LARGEST)]
     source_normalization: NormalizationRule
     """The rule that is applied to source text before it is encoded."""
@@ -157,9 +162,16 @@ class ShardIndex(ShardInputs):
         return Made(self.as_json(), self.checksums)
 
     def is_of(self, manifest: Manifest) -> bool:
-        """Whether the shards were made from the text of a data set as it was prepared."""
-        return self.data_fingerprint == manifest.fingerprint and all(
-            name in manifest.files and manifest.files[name].sha256 == file.sha256 for name, file in self.text.items()
+        """Whether the shards were made from the text of a data set as it was prepared, in its direction."""
+        names = ("source_lang", "target_lang", "nfc", "punctuation")
+        is_same = all(getattr(self, name) == getattr(manifest, name) for name in names)
+        return (
+            is_same
+            and self.data_fingerprint == manifest.fingerprint
+            and all(
+                name in manifest.files and manifest.files[name].sha256 == file.sha256
+                for name, file in self.text.items()
+            )
         )
 
     def edited_text(self, text: Mapping[str, TextFile]) -> list[str]:
@@ -342,6 +354,9 @@ def _read_index(folder: Path, remedy: str) -> ShardIndex:
     index = read_record(path, _INDEX, VERSION, remedy)
     if any(set(split.sides) != set(SIDES) for split in index.splits.values()):
         raise DataError(f"{path}: is damaged: a split has other sides than {' and '.join(SIDES)}. {remedy}")
+    texts = {f"{split}.{code}" for split in index.splits for code in (index.source_lang, index.target_lang)}
+    if set(index.text) != texts:
+        raise DataError(f"{path}: is damaged: it lists other text than that of its splits. {remedy}")
     if set(index.checksums) != set(_names(index.splits)):
         raise DataError(f"{path}: is damaged: it lists other files than those of its splits. {remedy}")
     return index

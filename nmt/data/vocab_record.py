@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -93,6 +94,7 @@ class DataSetText:
             and all(path.name in record.files for path in present)  # others may be left of an earlier vocabulary
             and record.made.is_current(self.data, wanted.made.inputs)
             and wanted.files in ({}, record.files)
+            and wanted.source_normalization == record.source_normalization
             and (wanted.origin is None or record.origin is not None)
         )
 
@@ -140,6 +142,8 @@ class VocabularyRecord:
     """The lineage of the data set that a given vocabulary was trained on; None if unknown or trained here."""
     replaced: list[str] = field(default_factory=list)
     """The sha256 of the files that these replaced: an interrupted process may have left them in place."""
+    source_normalization: NormalizationRule = "identity"
+    """The rule for source text that goes with the vocabulary."""
 
     @staticmethod
     def of_training(settings: VocabularySettings, texts: Sequence[DataSetText]) -> VocabularyRecord:
@@ -148,12 +152,14 @@ class VocabularyRecord:
         if len(texts) == 1:
             del values[TEMPERATURE]
         manifests = [without_samples(text.manifest) for text in texts] if len(texts) > 1 else []
-        return VocabularyRecord(_VERSION, values, list(map(TrainingText.of, texts)), manifests=manifests)
+        rule = settings.source_normalization or "identity"
+        trained_on = list(map(TrainingText.of, texts))
+        return VocabularyRecord(_VERSION, values, trained_on, manifests=manifests, source_normalization=rule)
 
     @staticmethod
-    def of_given(origin: dict[str, Any] | None) -> VocabularyRecord:
-        """The record of a vocabulary that is given, without its files."""
-        return VocabularyRecord(_VERSION, None, [], origin=origin)
+    def of_given(origin: dict[str, Any] | None, rule: NormalizationRule = "identity") -> VocabularyRecord:
+        """The record of a vocabulary that is given with a rule for source text, without its files."""
+        return VocabularyRecord(_VERSION, None, [], origin=origin, source_normalization=rule)
 
     @property
     def is_given(self) -> bool:
@@ -176,7 +182,8 @@ class VocabularyRecord:
     def is_of(self, manifest: Manifest) -> bool:
         """Whether it was trained on the text of a data set as it was prepared."""
         return any(
-            text.fingerprint == manifest.fingerprint
+            (text.fingerprint, text.source_lang, text.target_lang)
+            == (manifest.fingerprint, manifest.source_lang, manifest.target_lang)
             and all(name in manifest.files and manifest.files[name].sha256 == sha for name, sha in text.sha256.items())
             for text in self.text
         )
@@ -197,11 +204,15 @@ def read_vocabulary_record(data: Path) -> VocabularyRecord:
     Raises:
         DataError: there is none, or it is damaged or of another version.
     """
-    remedy = f"Run {build_command(data)} again."
+    folder = DataFolder(data)
+    # Without its record, a vocabulary is taken for the user's own, which is used if it is named.
+    command = build_command(data, folder.vocab if folder.vocab.is_file() else None)
+    remedy = f"Run {command} again."
     try:
-        record = read_record(DataFolder(data).vocab_record, _RECORD, _VERSION, remedy)
+        record = read_record(folder.vocab_record, _RECORD, _VERSION, remedy)
     except FileNotFoundError:
-        raise DataError(f"{data}: has no vocabulary yet. Run {build_command(data)} first.") from None
+        what = "no record of its vocabulary" if folder.vocab.is_file() else "no vocabulary yet"
+        raise DataError(f"{data}: has {what}. Run {command} first.") from None
     if record.manifests and len(record.manifests) != len(record.text):
         raise DataError(f"{DataFolder(data).vocab_record}: is damaged: it has not one manifest per text. {remedy}")
     return record
@@ -245,6 +256,8 @@ def keep_given_vocabulary(data: Path, vocab: VocabularyPair) -> Path | None:
     ):
         return None
     kept = free_name(model.with_name(f"{model.name}.before"))
+    while any(os.path.lexists(file) for file in vocabulary_files(kept)):
+        kept = free_name(kept.with_name(f"{kept.name}-2"))
     for file, before in zip(vocabulary_files(model), vocabulary_files(kept), strict=True):
         if file.is_file():
             linked_copy(file, before)

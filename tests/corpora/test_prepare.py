@@ -12,9 +12,12 @@ import pytest
 
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
+from nmt.corpora.schema import Normalisation
 from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
+from nmt.data.encoded_text import touched_files
 from nmt.data.manifest import newest_data_set, read_manifest
+from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtWarning, OutputError
@@ -218,7 +221,10 @@ def test_whatever_changed_is_noticed(own, tmp_path, what):
 
 
 BUILT = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/train.source.tokens")
-REMOVED = "removed vocab.model, vocab.txt, vocab.json, shards: made from other text. Run `nmt build-vocab` again."
+
+
+def removed(out, what="vocab.model, vocab.txt, vocab.json, shards"):
+    return f"removed {what}: made from other text. Run `nmt build-vocab --data {out}` again."
 
 
 def built(out):
@@ -247,9 +253,39 @@ def test_vocabulary_and_shards_of_other_text_go(own, tmp_path):
     build_vocabulary(out, size=30)
     told = []
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
-    assert (built(out), told) == ({}, [REMOVED])
+    assert (built(out), told) == ({}, [removed(out)])
     assert not (out / "shards").exists()
     assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_vocabulary_and_shards_of_the_other_direction_go(own, tmp_path):
+    """Both directions have the same files."""
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    turned = own.model_copy(update={"source_lang": own.target_lang, "target_lang": own.source_lang})
+    told = []
+    prepare(turned, out, force=True, notify=told.append)
+    assert (built(out), told) == ({}, [removed(out)])
+
+
+def test_shards_of_another_normalisation_go(own, tmp_path):
+    """The text of train is the same, but valid is normalised when it is encoded."""
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    told = []
+    prepare(own.model_copy(update={"normalisation": Normalisation(nfc=True)}), out, notify=told.append)
+    assert told == [removed(out, "shards")]
+    assert (out / "vocab.model").exists()
+
+
+def test_text_that_stays_need_not_be_read_again(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    assert prepare(own, out, force=True).changed
+    assert touched_files(out, read_index(out).text) == []
 
 
 def given_model(folder):
@@ -305,7 +341,7 @@ def test_text_that_was_edited_is_replaced_by_force_alone(own, tmp_path):
     told = []
     assert prepare(own, out, force=True, notify=told.append).changed
     assert lines(out, "train.en") == ["a b", "c d", "e f"]
-    assert told == [REMOVED]  # made from the edited text
+    assert told == [removed(out)]  # made from the edited text
 
 
 def test_what_was_made_from_the_restored_text_stays(own, tmp_path):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nmt.cli.prepare_data import _pairs
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import Sources
@@ -435,3 +436,24 @@ def test_members_of_downloads_are_read_in_every_format(here, file_server):
         ("crawl.tsv", 100), ("m.tmx", 100), ("in.zip", 100), ("x", 100)
     ]  # fmt: skip
     assert len(manifest.sources) == len(file_server.requests) == 1
+
+
+def test_a_query_says_which_file_it_is(here, file_server):
+    def take(number, out):
+        return prepare(recipe(train=[f"{file_server.url}/get.tsv?id={number}"]), here / out, cache=here / "cache")
+
+    for number in (1, 2):
+        pairs = "".join(f"dog {number} {line}\tHund {number} {line}\n" for line in range(99))
+        file_server.files[f"get.tsv?id={number}"] = pairs.encode()
+    assert take(1, "one").changed and not take(1, "one").changed
+    take(2, "two")
+    assert "dog 2" in (here / "two" / "train.en").read_text()
+    assert take(2, "one").changed
+    assert "dog 2" in (here / "one" / "train.en").read_text()
+
+
+def test_an_address_that_was_given_twice_is_named_without_its_secrets():
+    address = "https://user:s3cret@example.org/a.tsv?sig=s3cret"
+    with pytest.raises(ConfigError, match=r"https://example\.org/a\.tsv: was given as") as told:
+        _pairs("train", [address], [address])
+    assert "s3cret" not in str(told.value)

@@ -7,13 +7,15 @@ from typing import Any
 
 from nmt.data.build import BuiltVocabulary
 from nmt.data.build import build_vocabulary as build_vocabularies
+from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import Encoding, replacing_shards
-from nmt.data.shards import ENCODED_SPLITS, ShardIndex, is_current, known_index
+from nmt.data.shards import ENCODED_SPLITS, SHARDS, ShardIndex, is_current, known_index
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularySettings
+from nmt.files import locked_folders
 from nmt.text import NormalizationRule
 
 _ARGUMENTS = ("existing", "max_length", "threads")
@@ -41,7 +43,10 @@ def write_shards(
     """Encode train and valid of a data set."""
     encoding = Encoding(_pair(vocab), max_length, source_normalization, threads)
     text = examine_text(data, read_manifest(data), ENCODED_SPLITS)
-    with replacing_shards({data: text}, encoding) as [index]:
+    with (
+        locked_folders([DataFolder(data).shards], SHARDS) as locked,
+        replacing_shards({data: text}, encoding, locked) as [index],
+    ):
         pass
     return index
 

@@ -237,7 +237,10 @@ def with_statistics(data, split, side, **counts):
     """A built vocabulary whose training text has these statistics, in one of its sides."""
     train = SplitStatistics(**({"pairs": 1_000} | split))
     vars(train.sides[side]).update({"words": 500, "pieces": 1_000} | counts)
-    index = ShardIndex(VERSION, PAIR.fingerprint, "", 77, "identity", {}, None, "uint16", 40, {"train": train}, {})
+    index = ShardIndex(
+        VERSION, PAIR.fingerprint, "", "en", "de", False, False, 77, "identity", {}, None, "uint16", 40,
+        {"train": train}, {},
+    )  # fmt: skip
     return BuiltVocabulary(data, PAIR, VocabularyRecord.of_given(None), index, changed=True)
 
 

@@ -6,15 +6,19 @@ from contextlib import nullcontext
 
 import pytest
 
+from nmt.checkpoint.lineage import data_lineage
 from nmt.data import vocab_pair, vocab_record
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
+from nmt.data.sampling import write_sampled_shards
 from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import read_vocabulary_record, vocabulary_kinds
 from nmt.errors import DataError, OutputError
 from nmt.hashing import sha256_of
+from nmt.locking import is_held
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 
@@ -150,3 +154,58 @@ def test_a_file_that_an_earlier_vocabulary_left_goes(data):
     built = build_vocabulary(data, size=40, threads=1)
     assert built.changed and built.vocab.fingerprint == fingerprint
     assert not stale.exists()
+
+
+def test_the_source_rule_goes_with_the_vocabulary(data, tmp_path):
+    VocabularyPair.shared(USERS).save(tmp_path / "given.model")
+    build_vocabulary(data, existing=tmp_path / "given.model", source_normalization="nmt_nfkc", threads=1)
+    shutil.rmtree(data / "shards")
+    built = build_vocabulary(data, existing=data / "vocab.model", threads=1)
+    assert built.index.source_normalization == "nmt_nfkc"
+
+
+def test_a_vocabulary_without_its_record_is_used_if_it_is_named(data):
+    (data / "vocab.json").unlink()
+    with pytest.raises(DataError, match=r"no record of its vocabulary. Run `nmt build-vocab .*--vocab .*vocab\.model`"):
+        read_vocabulary_record(data)
+    assert build_vocabulary(data, existing=data / "vocab.model", threads=1).record.is_given
+
+
+def test_a_vocabulary_of_another_record_has_no_lineage(data):
+    """A process died between the record and the model."""
+    path = DataFolder(data).vocab_record
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values | {"files": values["files"] | {"vocab.model": "0" * 64}}))
+    with pytest.raises(DataError, match=r"is not the vocabulary that vocab\.json records"):
+        data_lineage(data)
+
+
+def test_what_is_restored_is_read_under_the_locks(data, monkeypatch):
+    """Another process may finish its vocabulary while this one waits."""
+    held = []
+
+    def restoring(*paths):
+        locks = (data / ".shards.nmt.lock", data.with_name(f".{data.name}.nmt.lock"))
+        held.append([is_held(lock) for lock in locks])
+        return nullcontext()
+
+    monkeypatch.setattr("nmt.data.build.restoring", restoring)
+    build_vocabulary(data, size=30, threads=1)
+    assert held == [[True, True]]
+
+
+def test_shards_that_name_no_text_are_damaged(data):
+    path = data / "shards" / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"text": {}}))
+    with pytest.raises(DataError, match="lists other text than that of its splits"):
+        read_index(data)
+
+
+def test_sampled_shards_are_of_the_text_that_was_encoded(data, tmp_path):
+    with (data / "train.en").open("a") as stream:
+        stream.write("more\n")
+    with (data / "train.de").open("a") as stream:
+        stream.write("mehr\n")
+    with pytest.raises(DataError, match=r"train\.en: was changed since it was encoded"):
+        write_sampled_shards(data, tmp_path / "sampled", VocabularyPair.shared(USERS), dropout=0.5, seed=1, epoch=0)
+    assert not (tmp_path / "sampled").exists()
