@@ -207,7 +207,7 @@ def test_the_lines_of_its_readme_translate(settings, make_bundle, onnx, tmp_path
 def test_an_output_of_its_readme_ends_at_our_limit(make_bundle, onnx, monkeypatch, tmp_path):
     bundle = make_bundle(output_bias=True)
     endless = {"embedding.output_bias": bundle.weights["embedding.output_bias"].clone()}
-    endless["embedding.output_bias"][bundle.vocab.EOS] = -1e9
+    endless["embedding.output_bias"][bundle.vocab.target.EOS] = -1e9
     settings = bundle.config.model_copy(update={"decoding": DecodingConfig(max_extra_length=2)})
     bundle = replace(bundle, weights=bundle.weights | endless, config=settings)
     (tmp_path / "model").mkdir()
