@@ -69,8 +69,9 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
     Returns:
         Notices about what is removed.
     """
-    if data.is_dir():
-        with LockedFolder.lock(DataFolder(data).shards, SHARDS):  # shards that an interrupted process left are restored
+    standing = DataFolder(data).shards
+    if LockedFolder(standing, standing, SHARDS).outgoing.exists():
+        with LockedFolder.lock(standing, SHARDS):  # which restores what an interrupted process left
             pass
     vocabulary, index = known_record(data), known_index(data)
     for path in data.glob(_KEPT_MODELS):
@@ -82,7 +83,7 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
             linked_copy(path, folder / path.name)
     else:
         removed += [path.name for path in files]
-    standing, new = DataFolder(data).shards, DataFolder(folder).shards
+    new = DataFolder(folder).shards
     if index is not None and index.is_of(manifest):
         new.mkdir()
         for name, file in index.text.items():  # so that train need not read the same text again

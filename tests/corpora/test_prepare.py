@@ -288,6 +288,16 @@ def test_text_that_stays_need_not_be_read_again(own, tmp_path):
     assert touched_files(out, read_index(out).text) == []
 
 
+def test_shards_that_an_interrupted_process_left_aside_stay(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    before = built(out)
+    (out / "shards").rename(out / ".shards.nmt.old")
+    prepare(own, out, force=True)
+    assert built(out) == before
+
+
 def given_model(folder):
     VocabularyPair.shared(train_vocabulary(["tre fire fem", "seks syv"], size=24).vocab).save(folder / "given.model")
     return folder / "given.model"
