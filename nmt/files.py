@@ -215,6 +215,13 @@ def replacing_locked(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
         _swap_all(folders, temporaries)
 
 
+def restore_interrupted(folder: Path, kind: Kind) -> None:
+    """Restore a folder, if a process died between the two renames that replace it."""
+    if LockedFolder(folder, Path(os.path.realpath(folder)), kind).outgoing.exists():
+        with LockedFolder.lock(folder, kind):
+            pass
+
+
 @dataclass(frozen=True)
 class LockedFolder:
     """A folder that only this process writes, whether it exists or not."""

@@ -260,7 +260,7 @@ def _comparison(
         str(ours): {
             str(theirs): {task: of_settings[ours] / of_settings[theirs] for task, of_settings in rates.items()}
             for theirs in settings
-            if theirs.toolkit not in OURS.values()
+            if theirs.toolkit != ours.toolkit
         }
         for ours in settings
         if ours.toolkit in OURS.values()

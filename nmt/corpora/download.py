@@ -52,8 +52,8 @@ class Fetcher:
         if part.shared_folder is not None and self.cache is None:
             return self.fetch(part.remote, part.shared_folder, part.name)
         folder = Path(*folder_parts(part.remote.url)) if part.folder is None else part.folder
-        if mark := part.remote.query_mark:
-            folder /= f"query-{mark}"
+        if digest := part.remote.query_digest:
+            folder /= f"query-{digest}"
         return self.fetch(part.remote, (self.cache or default_cache()) / folder, part.name)
 
     def fetch(self, file: RemoteFile, folder: Path, name: str | None = None) -> Path:

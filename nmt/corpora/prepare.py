@@ -86,7 +86,7 @@ def prepare(
         inputs = data_set_inputs(recipe.record(), sources.take_own())
         standing = known_manifest(out)
         fetcher = Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
-        if sources.is_told_by_a_query:  # which no record holds, so the files are compared
+        if sources.depends_on_a_query:  # Queries are not recorded, so the files are compared.
             sources.fetch(fetcher)
         if not force and standing is not None and _is_current(standing, out, inputs, sources):
             return Prepared(standing, out, changed=False)

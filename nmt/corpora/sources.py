@@ -59,9 +59,9 @@ class Sources:
         return [*self._fetched, *self.own_records]
 
     @property
-    def is_told_by_a_query(self) -> bool:
+    def depends_on_a_query(self) -> bool:
         """Whether a query alone says which file a download is."""
-        return any(part.remote is not None and part.remote.query_mark != "" for part in self._inputs)
+        return any(part.remote is not None and part.remote.query_digest != "" for part in self._inputs)
 
     def take_own(self) -> list[SourceRecord]:
         """Compute the checksums of the user's own files.

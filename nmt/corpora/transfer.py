@@ -63,7 +63,7 @@ class RemoteFile:
         return public_address(self.url)
 
     @property
-    def query_mark(self) -> str:
+    def query_digest(self) -> str:
         """A short digest of the query, where that alone says which file it is: no checksum is known. Else empty."""
         query = urlsplit(self.url).query
         is_known = self.sha256 is not None or self.md5 is not None

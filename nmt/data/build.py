@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -118,10 +119,8 @@ def build_vocabulary(
             trained = _train(texts, settings, rule)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    files = vocab.files(Path("vocab.model"))
-    checksums = {path.name: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     encoding = Encoding(vocab, max_length, rule, threads or vocab.source.threads)
-    built = _encode_all(texts, replace(record, files=checksums), encoding, check_unused)
+    built = _encode_all(texts, replace(record, files=_checksums(vocab)), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
 
@@ -217,7 +216,9 @@ def _locked(texts: Sequence[DataSetText]) -> Iterator[list[LockedFolder]]:
     """Lock data sets, so that none is prepared meanwhile, and their shards. Yields the folders of the shards."""
     with ExitStack() as stack:
         for text in texts:
-            stack.enter_context(LockedFolder.lock(text.data, DATA_SET))
+            # Where this process may not write beside the folder, prepare-data cannot replace it either.
+            if os.access(text.data.resolve().parent, os.W_OK):
+                stack.enter_context(LockedFolder.lock(text.data, DATA_SET))
         yield stack.enter_context(locked_folders([DataFolder(text.data).shards for text in texts], SHARDS))
 
 
@@ -227,12 +228,18 @@ def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encodi
 
 
 def _rule_of_data_set(folder: Path, vocab: VocabularyPair) -> NormalizationRule:
-    """The source rule of the data set in a folder; identity if it was not encoded with this vocabulary."""
-    index, record = known_index(folder), known_record(folder)
-    if index is not None and index.vocab_fingerprint == vocab.fingerprint:
-        return index.source_normalization
-    model = hashlib.sha256(vocab.source.model_bytes).hexdigest()
-    return record.source_normalization if record and model in record.files.values() else "identity"
+    """The source rule that goes with the vocabulary of the data set in a folder; identity if that is another one."""
+    record, index = known_record(folder), known_index(folder)
+    if record is not None and record.files == _checksums(vocab):
+        return record.source_normalization
+    # The record may be lost, as the shards may be.
+    return index.source_normalization if index and index.vocab_fingerprint == vocab.fingerprint else "identity"
+
+
+def _checksums(vocab: VocabularyPair) -> dict[str, str]:
+    """The sha256 of each file of a vocabulary in a data set, by its name."""
+    files = vocab.files(Path("vocab.model"))
+    return {path.name: hashlib.sha256(content).hexdigest() for path, content in files.items()}
 
 
 def _chosen_size(texts: Sequence[DataSetText]) -> int:

@@ -11,7 +11,7 @@ from nmt.data.manifest import Manifest, recorded
 from nmt.data.shards import SHARDS, build_command, known_index
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
-from nmt.files import LockedFolder, linked_copy
+from nmt.files import linked_copy, restore_interrupted
 from nmt.locking import is_lock
 from nmt.ownership import Kind, listed
 
@@ -70,9 +70,7 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
         Notices about what is removed.
     """
     standing = DataFolder(data).shards
-    if LockedFolder(standing, standing, SHARDS).outgoing.exists():
-        with LockedFolder.lock(standing, SHARDS):  # which restores what an interrupted process left
-            pass
+    restore_interrupted(standing, SHARDS)
     vocabulary, index = known_record(data), known_index(data)
     for path in data.glob(_KEPT_MODELS):
         linked_copy(path, folder / path.name)

@@ -19,7 +19,7 @@ from nmt.data.shards import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError
-from nmt.files import free_name, linked_copy, replacing
+from nmt.files import linked_copy, replacing
 from nmt.ownership import Kind
 from nmt.text import NormalizationRule
 
@@ -214,7 +214,7 @@ def read_vocabulary_record(data: Path) -> VocabularyRecord:
         what = "no record of its vocabulary" if folder.vocab.is_file() else "no vocabulary yet"
         raise DataError(f"{data}: has {what}. Run {command} first.") from None
     if record.manifests and len(record.manifests) != len(record.text):
-        raise DataError(f"{DataFolder(data).vocab_record}: is damaged: it has not one manifest per text. {remedy}")
+        raise DataError(f"{folder.vocab_record}: is damaged: it has other numbers of manifests and texts. {remedy}")
     return record
 
 
@@ -255,9 +255,8 @@ def keep_given_vocabulary(data: Path, vocab: VocabularyPair) -> Path | None:
         or vocabulary_fingerprint(model) == vocab.fingerprint
     ):
         return None
-    kept = free_name(model.with_name(f"{model.name}.before"))
-    while any(os.path.lexists(file) for file in vocabulary_files(kept)):
-        kept = free_name(kept.with_name(f"{kept.name}-2"))
+    names = (model.with_name(f"{model.name}.before{suffix}") for suffix in ("", *map("-{}".format, range(2, 1_000))))
+    kept = next(name for name in names if not any(map(os.path.lexists, vocabulary_files(name))))
     for file, before in zip(vocabulary_files(model), vocabulary_files(kept), strict=True):
         if file.is_file():
             linked_copy(file, before)

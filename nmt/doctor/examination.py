@@ -72,7 +72,8 @@ class Examination:
 
     def values(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        return {"examination": MARK, **asdict(self)}
+        judged = [{**asdict(choice), "is_right": choice.is_right} for choice in self.choices]
+        return {"examination": MARK, **asdict(self), "choices": judged}
 
 
 def examine(*, with_speeds: bool = True, report: Report = lambda message: None) -> Examination:

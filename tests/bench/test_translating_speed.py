@@ -85,6 +85,11 @@ def test_both_engines_are_measured_in_one_run(model, data):
         length=5, has_random_weights=True,
     )  # fmt: skip
     assert result["contestants"].keys() == result["ratios"].keys() == {"nmt fp32", "nmt-ctranslate2 fp32"}
+    ratios = [
+        result["ratios"]["nmt fp32"]["nmt-ctranslate2 fp32"],
+        result["ratios"]["nmt-ctranslate2 fp32"]["nmt fp32"],
+    ]
+    assert ratios[0]["beam"] * ratios[1]["beam"] == pytest.approx(1)
     agreement = result["agreement"]["nmt-ctranslate2 fp32"]
     assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
 

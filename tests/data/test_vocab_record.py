@@ -194,6 +194,13 @@ def test_what_is_restored_is_read_under_the_locks(data, monkeypatch):
     assert held == [[True, True]]
 
 
+def test_a_data_set_in_a_folder_that_cannot_be_written_to_is_encoded(data, monkeypatch):
+    """As a volume that is mounted: prepare-data, which would need the folder around it, is not kept away."""
+    monkeypatch.setattr("nmt.data.build.os.access", lambda path, mode: False)
+    monkeypatch.setattr("nmt.data.build.DATA_SET", None)  # no lock is taken
+    assert build_vocabulary(data, size=30, threads=1).changed
+
+
 def test_shards_that_name_no_text_are_damaged(data):
     path = data / "shards" / "index.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"text": {}}))
