@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from nmt.config import Config
-from nmt.convert.transformers import marian_config
 from nmt.errors import NmtError
 from nmt.packages import require_package
 from nmt.reports.attention_picture import check_matplotlib
@@ -52,11 +50,6 @@ def test_a_package_that_is_missing_is_not_called_broken():
     [
         ("tensorboard", check_tensorboard, "logging.tensorboard=true needs TensorBoard"),
         ("matplotlib", check_matplotlib, "A PNG picture needs matplotlib"),
-        (
-            "transformers",
-            lambda: marian_config(Config().model, 100, name="x"),
-            "MarianMT needs Hugging Face transformers",
-        ),
     ],
 )
 def test_every_check_finds_packages_that_are_missing_or_broken(monkeypatch, tmp_path, package, check, what):

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 from encoding import bench_encode
+from marian import marian_config
 from scaling import UPDATES, numbers_of_gpus, scaling_speeds
 from translating import PEERS, installed_peers, peer_settings, prepare
 
@@ -21,7 +22,6 @@ from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
 from nmt.bench.turns import report_text
 from nmt.checkpoint.describing import models_to_use
-from nmt.convert.transformers import marian_config
 from nmt.data.manifest import newest_data_set
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, NmtError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import transformers
+from marian import marian_config
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
@@ -12,7 +13,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.bench.train_worker import Trainer, main
 from nmt.config import Config
-from nmt.convert.transformers import marian_config
 from nmt.device import choose_device, choose_hardware
 from nmt.special_ids import PAD
 from nmt.training.input.feed import PlannedUpdate

@@ -6,10 +6,11 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
+from marian import to_marian
+
 from nmt.bench.translating_speed import Setting, write_for_ctranslate2
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.onnx.writing import write_onnx
-from nmt.convert.transformers import to_marian
 from nmt.errors import NmtError
 from nmt.option_fields import Precision
 from nmt.packages import require_package

@@ -111,9 +111,9 @@ def with_onnxruntime(folder: Path, job: Job, precision: str, workers: int) -> tu
 def with_transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
     import torch
     import transformers
+    from marian import to_marian
 
     from nmt.checkpoint.bundle import load_bundle
-    from nmt.convert.transformers import to_marian
 
     torch.set_num_threads(job.threads)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]

@@ -37,13 +37,6 @@ MARIAN: Table = {
     "norm_epsilon": Allowed((MARIAN_EPSILON,), f"{MARIAN_EPSILON:g}"),
 }
 MARIANMT: Table = {**ATTENTION, "norm": Allowed(("post",), "post")}
-PLAIN_MARIANMT: Table = {
-    **MARIANMT,
-    "activation": Allowed(("relu",), "relu"),
-    "tied_embeddings": Allowed(("all",), "all"),
-    "output_bias": Allowed((False,), "false"),
-    "decoder_start": Allowed(("bos",), "bos"),
-}
 FORMATS: Mapping[str, Table] = {
     "marian": MARIAN,
     "ctranslate2": ATTENTION,

@@ -117,6 +117,7 @@ def test_the_page_and_the_json_hold_everything_and_replace_only_their_own_kind(t
     ):
         assert text in html, text
     values = json.loads((tmp_path / "machine.json").read_text())
+    assert [choice["is_right"] for choice in values["choices"]] == [True]
     assert values == json.loads(examination_json(FOUND))
     assert values["machine"]["processor"] == "A <fast> processor"
     assert values["training"][0]["share_of_products"] == 0.82

@@ -1,4 +1,4 @@
-"""Export to MarianMT of Hugging Face transformers, in memory."""
+"""MarianMT of Hugging Face transformers with our sizes or our weights, in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.expressible import PLAIN_MARIANMT, check_expressible
+from nmt.convert.expressible import MARIANMT, Allowed, Table, check_expressible
 from nmt.convert.foreign import Part
 from nmt.convert.huggingface.names import (
     OUTPUT,
@@ -26,6 +26,13 @@ from nmt.data.vocab import Vocabulary
 from nmt.model.positions import fixed_positions
 from nmt.packages import require_package
 
+_PLAIN_MARIANMT: Table = {
+    **MARIANMT,
+    "activation": Allowed(("relu",), "relu"),
+    "tied_embeddings": Allowed(("all",), "all"),
+    "output_bias": Allowed((False,), "false"),
+    "decoder_start": Allowed(("bos",), "bos"),
+}
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
 
 
@@ -61,7 +68,7 @@ def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any
     Raises:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
-    check_expressible(model, PLAIN_MARIANMT, name, "MarianMT")
+    check_expressible(model, _PLAIN_MARIANMT, name, "MarianMT")
     advice = "Install it: `pip install transformers`."
     transformers = require_package("transformers", "Hugging Face transformers", what="MarianMT", advice=advice)
     return transformers.MarianConfig(

@@ -1,5 +1,8 @@
 """MarianMT of Hugging Face transformers, given our weights, computes and writes what we do."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,7 +12,8 @@ from tests.convert.conftest import LONGEST, beams_of, greedy_outputs, padded, we
 
 pytest.importorskip("transformers", reason="the extra `bench` is not installed")
 
-from nmt.convert.transformers import to_marian
+sys.path.append(str(Path(__file__).parents[2] / "examples" / "benchmarks"))
+from marian import to_marian
 
 MODELS = [
     pytest.param({}, id="the paper's"),
