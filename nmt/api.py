@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.loading import NamedModels
 from nmt.option_fields import DeviceChoice, EngineName, Option, OptionField, PrecisionChoice, option_fields
 from nmt.search.settings import Normalization
-from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
+from nmt.text.lines import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation

@@ -71,7 +71,7 @@ class NamedModels:
             [model] = self.folders
             chosen, as_chosen = choose(device, precision, begun_in or stored_precision(model))
             return CTranslate2Engine(exported_folder(model, report), chosen, as_chosen, threads)
-        from nmt.device import choose_hardware
+        from nmt.machine.device import choose_hardware
         from nmt.translation.ensemble import load_ensemble, product_sizes
 
         product = product_sizes(self.folders[0])

@@ -6,7 +6,7 @@ import pytest
 
 import nmt
 from nmt.config import Config
-from nmt.device import choose_hardware
+from nmt.machine.device import choose_hardware
 from nmt.translation.ensemble import Ensemble
 
 

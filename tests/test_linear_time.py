@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt import moses, normal_form
-from nmt import sentences as module
 from nmt.corpora.filters import FILTERS
 from nmt.corpora.formats import segment_sentences
 from nmt.corpora.pair_filters import nearly, repair_encoding
@@ -18,8 +16,10 @@ from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
 from nmt.evaluation.metrics import make_metric
 from nmt.evaluation.paper_bleu import moses_tokenizer
-from nmt.sentences import sentences
-from nmt.text import comparison_key, normalizer
+from nmt.text import moses, normal_form
+from nmt.text import sentences as module
+from nmt.text.lines import comparison_key, normalizer
+from nmt.text.sentences import sentences
 from nmt.translation import long_lines as splitting
 from nmt.translation.guard import Languages, problems
 from nmt.translation.paragraphs import Paragraph

@@ -27,7 +27,7 @@ from nmt.convert.importing import import_model
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
-from nmt.ownership import Kind, check_replaceable
+from nmt.io.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
 from tests.convert.unexamined import examine_nothing
 from tests.data.one_data_set import write_shards

@@ -21,7 +21,7 @@ from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, NmtError
 from nmt.evaluation.metrics import make_metric, score
 from nmt.table import Table
-from nmt.text import read_lines, sentence_length
+from nmt.text.lines import read_lines, sentence_length
 
 app = typer.Typer(
     add_completion=False,

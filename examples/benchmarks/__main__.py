@@ -23,11 +23,11 @@ from nmt.bench.translating_speed import bench_translate, our_settings, save_rand
 from nmt.bench.turns import report_text
 from nmt.checkpoint.describing import models_to_use
 from nmt.data.manifest import newest_data_set
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError, NmtError
+from nmt.io.writing import scratch_folder
+from nmt.machine.device import choose_hardware
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
-from nmt.writing import scratch_folder
 
 app = typer.Typer(
     add_completion=False,

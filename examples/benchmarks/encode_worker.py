@@ -18,7 +18,7 @@ from nmt.data.build import build_vocabulary
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import SIDES, token_dtype
-from nmt.writing import open_to_write
+from nmt.io.writing import open_to_write
 
 DATA, MODEL = "data", "given.model"
 """Names in the folder."""

@@ -14,12 +14,12 @@ from encode_worker import DATA, MODEL
 import nmt
 from nmt.bench.generated_pairs import generate_pairs
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
-from nmt.cores import usable_cores
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.processor import processor_name
-from nmt.text import read_parallel
-from nmt.writing import scratch_folder
+from nmt.io.writing import scratch_folder
+from nmt.machine.cores import usable_cores
+from nmt.machine.processor import processor_name
+from nmt.text.lines import read_parallel
 
 _WORKER = str(Path(__file__).with_name("encode_worker.py"))
 _TRAINED_PAIRS = 100_000

@@ -23,8 +23,8 @@ from nmt.convert.huggingface.names import (
 )
 from nmt.convert.weights import layer_tensors
 from nmt.data.vocab import Vocabulary
+from nmt.machine.packages import require_package
 from nmt.model.positions import fixed_positions
-from nmt.packages import require_package
 
 _PLAIN_MARIANMT: Table = {
     **MARIANMT,

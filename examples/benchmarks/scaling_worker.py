@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nmt.bench.training_speed import BenchLearner, bench_updates
 from nmt.config import Config
-from nmt.device import Hardware, synchronize
+from nmt.machine.device import Hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
 from nmt.training.ranks.exchange import Ranks, process_group, ranks_of_environment
 from nmt.training.run import hardware_of

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.bench.train_worker import Trainer, main
 from nmt.config import Config
-from nmt.device import choose_device, choose_hardware
+from nmt.machine.device import choose_device, choose_hardware
 from nmt.special_ids import PAD
 from nmt.training.input.feed import PlannedUpdate
 

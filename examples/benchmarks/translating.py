@@ -12,9 +12,9 @@ from nmt.bench.translating_speed import Setting, write_for_ctranslate2
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.onnx.writing import write_onnx
 from nmt.errors import NmtError
+from nmt.io.writing import writing
+from nmt.machine.packages import require_package
 from nmt.option_fields import Precision
-from nmt.packages import require_package
-from nmt.writing import writing
 
 PEERS = ("ctranslate2", "onnxruntime", "transformers")
 _PROGRAM = (str(Path(__file__).with_name("translating_peers.py")),)

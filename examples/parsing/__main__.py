@@ -30,7 +30,7 @@ from tree_folder import RECIPE, write_trees
 from treebank import clean_trees, sample, wsj
 
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.text import STDIN, parallel, read_lines, read_parallel
+from nmt.text.lines import STDIN, parallel, read_lines, read_parallel
 
 app = typer.Typer(
     add_completion=False,

@@ -13,9 +13,9 @@ from traversal import words
 
 from nmt.config import load_yaml
 from nmt.errors import DataError, NmtError
-from nmt.files import replacing_folder
-from nmt.ownership import Kind
-from nmt.text import encode_line
+from nmt.io.files import replacing_folder
+from nmt.io.ownership import Kind
+from nmt.text.lines import encode_line
 
 SOURCE, TARGET = "en", "tree"
 RECIPE = "recipe.yaml"

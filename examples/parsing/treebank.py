@@ -12,7 +12,7 @@ from nltk.tree import Tree
 from traversal import Close, Open, Step, Word, build, is_word, walk
 
 from nmt.errors import DataError
-from nmt.text import read_lines
+from nmt.text.lines import read_lines
 
 SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
 """The sections of the WSJ that the literature uses."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import nmt
 from nmt.evaluation.metrics import make_metric, score
 from nmt.evaluation.significance import evaluate
-from nmt.text import read_lines
+from nmt.text.lines import read_lines
 
 
 def main(data: Path, runs: list[str]) -> None:

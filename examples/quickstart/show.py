@@ -6,7 +6,7 @@ from itertools import islice
 from rich.console import Console
 from rich.table import Table
 
-from nmt.text import read_lines
+from nmt.text.lines import read_lines
 
 ROWS = 10
 

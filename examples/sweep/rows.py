@@ -20,10 +20,10 @@ from rich.console import Console
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import read_config
-from nmt.cores import usable_cores
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import Manifest, read_manifest
-from nmt.files import replacing
+from nmt.io.files import replacing
+from nmt.machine.cores import usable_cores
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.metrics_file import MetricsFile
 

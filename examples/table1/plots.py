@@ -10,8 +10,8 @@ from typing import Any
 from measuring import Measurement
 
 from nmt.errors import ConfigError
-from nmt.files import replacing
-from nmt.ownership import Kind, check_replaceable
+from nmt.io.files import replacing
+from nmt.io.ownership import Kind, check_replaceable
 
 _MARK = "nmt table1"
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
-from nmt.hashing import sha256_of
-from nmt.writing import open_to_write, writing
+from nmt.io.hashing import sha256_of
+from nmt.io.writing import open_to_write, writing
 
 _ALPHABETS = {"xx": ("bcdfghklmnprstvwz", "aeiou"), "yy": ("bcdfghklmnprstvwz", "aeiouäöü")}
 _WORDS = 100_000

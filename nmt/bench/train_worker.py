@@ -18,7 +18,7 @@ import torch
 from nmt.bench.training_speed import BenchLearner, bench_updates
 from nmt.bench.turns import serve
 from nmt.config import Config, read_config
-from nmt.device import choose_hardware, synchronize
+from nmt.machine.device import choose_hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
 from nmt.training.start.cost import matrix_rate
 

@@ -15,11 +15,12 @@ import nmt
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
 from nmt.data.shards import ParallelShards
-from nmt.device import Hardware
+from nmt.io.writing import scratch_folder, write_file
 from nmt.kernels import policy
+from nmt.machine.device import Hardware
+from nmt.machine.processor import processor_name
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
-from nmt.processor import processor_name
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
 from nmt.training.learner import Learner
@@ -27,7 +28,6 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start.beginning import check_tied_embeddings
 from nmt.training.start.cost import flops_of_pairs
-from nmt.writing import scratch_folder, write_file
 
 _OURS = ("-P", "-m", "nmt.bench.train_worker")
 _MICRO_BATCH_TOKENS = 8_192

@@ -120,7 +120,7 @@ def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
 
 
 def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    from nmt.device import choose_hardware
+    from nmt.machine.device import choose_hardware
     from nmt.translation.ensemble import load_ensemble
 
     hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]

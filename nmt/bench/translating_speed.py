@@ -24,15 +24,15 @@ from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
+from nmt.io.writing import scratch_folder, write_file, writing
+from nmt.machine.packages import require_package
+from nmt.machine.processor import processor_name
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
-from nmt.packages import require_package
-from nmt.processor import processor_name
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
-from nmt.text import normalizer, read_lines
+from nmt.text.lines import normalizer, read_lines
 from nmt.training.start.beginning import check_tied_embeddings
-from nmt.writing import scratch_folder, write_file, writing
 
 _OURS = ("-P", "-m", "nmt.bench.translate_worker")
 _TASKS = ("beam", "greedy", "latency")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import NmtError
-from nmt.writing import writing
+from nmt.io.writing import writing
 
 
 class Contestant:

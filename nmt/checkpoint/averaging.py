@@ -15,7 +15,7 @@ from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.checkpoint.scores import best_updates
 from nmt.config import belongs_to_weights, differences
 from nmt.errors import CheckpointError, OutputError
-from nmt.ownership import check_replaceable
+from nmt.io.ownership import check_replaceable
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:

@@ -25,13 +25,13 @@ from nmt.config import Config, dump_config, read_config
 from nmt.config.documents import parse_json
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
-from nmt.files import replacing_folder
-from nmt.hashing import sha256_of
+from nmt.io.files import replacing_folder
+from nmt.io.hashing import sha256_of
+from nmt.io.ownership import Kind
+from nmt.io.writing import WriteError, write_file
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
-from nmt.ownership import Kind
-from nmt.writing import WriteError, write_file
 
 _ANOTHER_CHECKPOINT = "Use another checkpoint, or copy this one again."
 

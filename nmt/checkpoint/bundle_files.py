@@ -12,8 +12,8 @@ from pathlib import Path
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError
-from nmt.hashing import sha256_of
-from nmt.inside import Inside
+from nmt.io.hashing import sha256_of
+from nmt.io.inside import Inside
 
 PARITY_NAME = "parity.json"
 """The certificate of a converted model, in a bundle or beside an exported model."""

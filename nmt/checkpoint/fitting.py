@@ -16,8 +16,8 @@ from safetensors import SafetensorError, safe_open
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
-from nmt.device import memory_for_use
 from nmt.errors import CheckpointError
+from nmt.machine.device import memory_for_use
 from nmt.model.transformer import Transformer
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -8,7 +8,7 @@ from typing import Any
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import vocabulary_files
-from nmt.ownership import Kind
+from nmt.io.ownership import Kind
 
 
 def _is_whole(folder: Path) -> bool:

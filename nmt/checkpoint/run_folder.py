@@ -14,11 +14,11 @@ from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
 from nmt.config import CheckpointsConfig, load_yaml
 from nmt.errors import CheckpointError, NmtError, OutputError
-from nmt.files import flush_folder, free_name, put_back
-from nmt.inside import Inside
-from nmt.locking import holder, is_held
-from nmt.ownership import Kind, remove_own
-from nmt.writing import temporary_path, temporary_paths, writing
+from nmt.io.files import flush_folder, free_name, put_back
+from nmt.io.inside import Inside
+from nmt.io.locking import holder, is_held
+from nmt.io.ownership import Kind, remove_own
+from nmt.io.writing import temporary_path, temporary_paths, writing
 
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 

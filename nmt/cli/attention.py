@@ -74,7 +74,7 @@ def attention(
     sentences = _sentences(sentence, input)
     [folder], remarks = models_to_use([model] if model else [])
 
-    from nmt.device import choose_hardware
+    from nmt.machine.device import choose_hardware
     from nmt.translation.attention_maps import attention_maps
     from nmt.translation.ensemble import load_ensemble
     from nmt.translation.options import translate_options
@@ -96,7 +96,7 @@ def _sentences(given: list[str] | None, path: Path | None) -> list[str]:
     import sys
 
     from nmt.errors import ConfigError, DataError
-    from nmt.text import STDIN, read_lines
+    from nmt.text.lines import STDIN, read_lines
 
     if given and path is not None:
         raise ConfigError(f"the input was given twice, as a sentence and as --input {path}: give one.")

@@ -37,8 +37,8 @@ def average_checkpoints(
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
     from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, validation_score, why_not_better
     from nmt.cli.console import notice
-    from nmt.device import is_out_of_memory
     from nmt.errors import ConfigError, NmtError
+    from nmt.machine.device import is_out_of_memory
     from nmt.training.averages import validate_average
     from nmt.training.start.recorded_data import data_to_resume
 

@@ -120,11 +120,11 @@ def translate(
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
-    from nmt.device import choose_hardware
     from nmt.errors import ConfigError
+    from nmt.io.writing import scratch_folder
+    from nmt.machine.device import choose_hardware
     from nmt.training.input.data_sets import load_vocabulary
     from nmt.training.start.setup import resolve_config
-    from nmt.writing import scratch_folder
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")

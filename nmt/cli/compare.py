@@ -68,7 +68,7 @@ def compare(
     from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
     from nmt.reports.comparison_page import COMPARISON, write_comparison
     from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text
-    from nmt.text import STDIN, read_lines
+    from nmt.text.lines import STDIN, read_lines
 
     if as_json and out is not None:
         raise ConfigError(f"--json prints, and --out {out} writes: give one.")
@@ -127,8 +127,8 @@ def _frequencies(data: Path, language: str, texts: ParallelTexts) -> Counter[str
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.evaluation.differences.word_frequency import count_words
-    from nmt.languages import primary_language
-    from nmt.text import read_lines
+    from nmt.text.languages import primary_language
+    from nmt.text.lines import read_lines
 
     manifest = read_manifest(data)
     sides = (manifest.target_lang, manifest.source_lang)

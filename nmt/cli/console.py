@@ -1,7 +1,7 @@
 """All that the commands write: messages for people go to stderr, so that stdout stays data alone.
 
 Messages and data quote file names, recipes and answers of servers. Nothing of them may steer the terminal, so all goes
-through :func:`nmt.printable.printable` here, and no other module of the command line writes text.
+through :func:`nmt.text.printable.printable` here, and no other module of the command line writes text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nmt.printable import printable, writable
+from nmt.text.printable import printable, writable
 
 if TYPE_CHECKING:
     from rich.console import Console

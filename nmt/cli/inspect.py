@@ -58,7 +58,7 @@ def inspect(
 
 
 def _as_text(link: Link) -> str:
-    from nmt.printable import printable
+    from nmt.text.printable import printable
 
     return "".join(f"{printable(line.replace(chr(10), ' '))}\n" for line in _lines(link, ""))
 

@@ -13,8 +13,9 @@ from typing import IO, Any
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
 from nmt.cli.line_streams import Pairs, Streams, open_stream
 from nmt.cli.progress_lines import progress_display
-from nmt.printable import printable
-from nmt.text import STDIN, encode_line
+from nmt.io.writing import WriteError
+from nmt.text.lines import STDIN, encode_line
+from nmt.text.printable import printable
 from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
@@ -24,7 +25,6 @@ from nmt.translation.resuming import Begun, Note, OutputFile
 from nmt.translation.tally import Tally
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
-from nmt.writing import WriteError
 
 # A message lists no more parts than this.
 _LISTED = 20

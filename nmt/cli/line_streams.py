@@ -21,9 +21,9 @@ from nmt.checkpoint.lineage import described_origin
 from nmt.cli.console import is_terminal, naming_stream, notice
 from nmt.cli.terminal_input import typed_lines
 from nmt.errors import ConfigError, DataError
-from nmt.input_files import InputFiles
+from nmt.io.input_files import InputFiles
 from nmt.option_fields import Precision
-from nmt.text import (
+from nmt.text.lines import (
     ARCHIVES,
     STDIN,
     InvalidUtf8,

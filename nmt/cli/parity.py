@@ -25,7 +25,7 @@ CheckText = Annotated[
 
 def lines_to_check(path: Path | None) -> list[str]:
     """The first lines of a text to compare models on; none if there is no text."""
-    from nmt.text import read_lines
+    from nmt.text.lines import read_lines
 
     return [] if path is None else list(itertools.islice(read_lines(path), _MAX_LINES))
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.addresses import is_address, public_address
 from nmt.cli.completion import built_in_pairs
 from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
 from nmt.table import Table
+from nmt.text.addresses import is_address, public_address
 
 if TYPE_CHECKING:
     from nmt.corpora.schema import Recipe

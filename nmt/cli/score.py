@@ -99,7 +99,7 @@ def score(
     from nmt.evaluation.significance import evaluate
     from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
     from nmt.reports.score_sheet_forms import formatted_sheet, sheet_record
-    from nmt.text import read_lines
+    from nmt.text.lines import read_lines
 
     if (test_set is None) == (not reference):
         raise ConfigError("give either --reference FILE or --test-set NAME with --langpair.")
@@ -299,7 +299,7 @@ class _How(TypedDict):
 def warn_of_language(target_lang: str | None) -> None:
     """Warn if the language that was given, if any, is none."""
     from nmt.cli.console import warn
-    from nmt.languages import is_language_code
+    from nmt.text.languages import is_language_code
 
     if target_lang and not is_language_code(target_lang):
         warn(
@@ -311,7 +311,7 @@ def warn_of_language(target_lang: str | None) -> None:
 def _look_exchanged(hypotheses: list[Path], references: list[Path]) -> bool:
     """Whether references are outputs of ``nmt translate``, or hypotheses text of a data set, and not the other way."""
     from nmt.data.data_folder import DataFolder
-    from nmt.files import record_name
+    from nmt.io.files import record_name
 
     def is_output(path: Path) -> bool:
         return record_name(path).is_file()
@@ -328,7 +328,7 @@ def reference_language(reference: Path) -> str:
     """The language of a reference: by its name, or by the manifest beside it; empty if neither says it."""
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
-    from nmt.languages import language_of_name
+    from nmt.text.languages import language_of_name
 
     if of_name := language_of_name(reference):
         return of_name

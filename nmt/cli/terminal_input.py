@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from nmt.cli.console import stderr, warn
-from nmt.text import InvalidUtf8, InvalidUtf8Error, decode_line
+from nmt.text.lines import InvalidUtf8, InvalidUtf8Error, decode_line
 
 _STDOUT, _STDERR = 1, 2
 

@@ -120,7 +120,7 @@ def translate(
     from nmt.cli.console import notice, warn
     from nmt.errors import ConfigError
     from nmt.loading import NamedModels
-    from nmt.text import STDIN
+    from nmt.text.lines import STDIN
 
     if score_target is not None:
         without_effect = {

@@ -11,8 +11,8 @@ from typing import Any, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from nmt.addresses import without_secrets
 from nmt.option_fields import plain_number
+from nmt.text.addresses import without_secrets
 
 _WORDS = {
     "int": "expected a whole number",

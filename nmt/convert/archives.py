@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from nmt.convert.messages import shown
 from nmt.errors import CheckpointError, NmtError
-from nmt.writing import WriteError, open_to_write, scratch_folder
+from nmt.io.writing import WriteError, open_to_write, scratch_folder
 
 _MAX_BYTES = 20 << 30
 """Models are smaller; a hostile archive may claim any size."""

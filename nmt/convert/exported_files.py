@@ -10,7 +10,7 @@ from typing import Any
 from nmt.config.documents import parse_json
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.errors import CheckpointError
-from nmt.writing import write_file
+from nmt.io.writing import write_file
 
 _EXPORT_AGAIN = "Export the model again."
 

@@ -21,7 +21,7 @@ from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
-from nmt.writing import write_file
+from nmt.io.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 _NAMES: dict[Language, str] = {"source": SOURCE_MODEL, "target": TARGET_MODEL}

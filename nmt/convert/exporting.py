@@ -18,9 +18,9 @@ from nmt.convert.own_bundles import behind_link
 from nmt.convert.target import Target
 from nmt.convert.targets import find_target
 from nmt.errors import ConfigError
-from nmt.files import replacing_folder
-from nmt.ownership import Kind, check_replaceable
-from nmt.writing import write_file
+from nmt.io.files import replacing_folder
+from nmt.io.ownership import Kind, check_replaceable
+from nmt.io.writing import write_file
 
 _ANOTHER = "choose another --quantization"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from nmt.checkpoint.kinds import read_json
 from nmt.convert.certificate.record import Certificate
 from nmt.errors import CheckpointError
-from nmt.files import replacing
+from nmt.io.files import replacing
 
 REPORT = "please report this as an error of nmt"
 

@@ -30,9 +30,9 @@ from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError, OutputError
-from nmt.hashing import sha256_of
-from nmt.ownership import check_replaceable
-from nmt.writing import write_file
+from nmt.io.hashing import sha256_of
+from nmt.io.ownership import check_replaceable
+from nmt.io.writing import write_file
 
 
 def import_model(

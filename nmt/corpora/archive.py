@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO
 
-from nmt.compression import SUFFIXES, is_recognised, open_unpacked
 from nmt.errors import DownloadError, NmtError
-from nmt.files import replacing
-from nmt.printable import has_control_characters
-from nmt.writing import WriteError
+from nmt.io.files import replacing
+from nmt.io.writing import WriteError
+from nmt.text.compression import SUFFIXES, is_recognised, open_unpacked
+from nmt.text.printable import has_control_characters
 
 FETCH_AGAIN = " Delete it and fetch it again."
 """The advice at the end of a message about a damaged archive."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import Hashes, hash_lines, hash_set, no_hashes
-from nmt.text import comparison_key
-from nmt.writing import open_to_write
+from nmt.io.writing import open_to_write
+from nmt.text.lines import comparison_key
 
 Mask = NDArray[np.bool_]
 

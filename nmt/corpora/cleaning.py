@@ -23,7 +23,7 @@ from nmt.corpora.hashes import SeenHashes, hash_lines, no_hashes
 from nmt.corpora.pair_filters import exactly, repair_encoding
 from nmt.corpora.processes import map_in_order
 from nmt.corpora.schema import Normalisation
-from nmt.text import comparison_key, normalizer
+from nmt.text.lines import comparison_key, normalizer
 
 
 @dataclass(frozen=True)

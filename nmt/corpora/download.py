@@ -13,16 +13,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.addresses import beside, folder_parts, host_folder, is_address, public_address
-from nmt.cache_folder import default_cache
 from nmt.corpora.archive import FETCH_AGAIN, check_whole
 from nmt.corpora.locations import Input
 from nmt.corpora.transfer import Progress, RemoteFile, UnavailableError, download, size_of
 from nmt.errors import DownloadError
-from nmt.files import free_name, replacing, why_not_made
-from nmt.hashing import sha256_of
-from nmt.locking import exclusive
-from nmt.writing import WriteError, open_to_write
+from nmt.io.files import free_name, replacing, why_not_made
+from nmt.io.hashing import sha256_of
+from nmt.io.locking import exclusive
+from nmt.io.writing import WriteError, open_to_write
+from nmt.machine.cache_folder import default_cache
+from nmt.text.addresses import beside, folder_parts, host_folder, is_address, public_address
 
 Notify = Callable[[str], None]
 """Called with a notice: a sentence that a user should know but need not act upon."""
@@ -33,7 +33,7 @@ class Fetcher:
     """How files are fetched."""
 
     cache: Path | None = None
-    """Where downloads are kept, if the user named a folder; see :func:`nmt.cache_folder.default_cache`."""
+    """Where downloads are kept, if the user named a folder; see :func:`nmt.machine.cache_folder.default_cache`."""
     mirrors: Sequence[str] = ()
     """Folders or URLs that hold files by their base names, tried in this order before a file's address.
 

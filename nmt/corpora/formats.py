@@ -12,8 +12,8 @@ from typing import BinaryIO, NamedTuple
 
 from nmt.corpora.archive import open_limited, opened_zip
 from nmt.errors import DataError
-from nmt.languages import fitting
-from nmt.text import InvalidUtf8, iter_lines, open_bytes, parallel, read_lines
+from nmt.text.languages import fitting
+from nmt.text.lines import InvalidUtf8, iter_lines, open_bytes, parallel, read_lines
 
 Pair = tuple[str, str]
 """Source and target."""
@@ -46,7 +46,7 @@ class CorpusFile:
         return open_limited(self.path) if self.is_fetched else open_bytes(self.path)
 
     def lines(self, invalid: InvalidUtf8) -> Iterator[str]:
-        """The lines of the file; see :func:`nmt.text.read_lines`."""
+        """The lines of the file; see :func:`nmt.text.lines.read_lines`."""
         return read_lines(self.path, name=self.name, invalid=invalid, opener=lambda _: self.open())
 
 

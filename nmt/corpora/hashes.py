@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nmt.writing import WriteError, open_to_write
+from nmt.io.writing import WriteError, open_to_write
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nmt.addresses import is_address
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
-from nmt.input_files import State, state_of
-from nmt.text import ARCHIVES, STDIN, open_bytes
+from nmt.io.input_files import State, state_of
+from nmt.text.addresses import is_address
+from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 
 _BLOCK = 1 << 20
 _MEMBER = "!"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from html.entities import html5
 
 from nmt.corpora.formats import Pair
-from nmt.languages import is_unspaced, primary_language
-from nmt.text import beyond_ascii, comparison_key, length_in_words, words_of
+from nmt.text.languages import is_unspaced, primary_language
+from nmt.text.lines import beyond_ascii, comparison_key, length_in_words, words_of
 
 LinePredicate = Callable[[str], bool]
 PairPredicate = Callable[[Pair], bool]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.run_folder import refuse_while_trained_on
-from nmt.cores import usable_cores
 from nmt.corpora.download import Fetcher, Notify
 from nmt.corpora.filters import chosen_filters
 from nmt.corpora.sample_check import doubts_about_names
@@ -24,8 +23,9 @@ from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
 from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
 from nmt.errors import NmtWarning, OutputError
-from nmt.files import LockedFolder
-from nmt.ownership import check_replaceable
+from nmt.io.files import LockedFolder
+from nmt.io.ownership import check_replaceable
+from nmt.machine.cores import usable_cores
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def prepare(
     Args:
         recipe: where the text comes from and what is done to it.
         out: the data set's folder.
-        cache: where downloads are kept; see :func:`nmt.cache_folder.default_cache`.
+        cache: where downloads are kept; see :func:`nmt.machine.cache_folder.default_cache`.
         mirrors: folders or URLs that hold the downloads by their base names, tried first. User information and
             queries of addresses are not recorded.
         offline: do not use the network.

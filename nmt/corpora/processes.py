@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from nmt.errors import DataError
-from nmt.exit_codes import how_it_ended
+from nmt.machine.exit_codes import how_it_ended
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

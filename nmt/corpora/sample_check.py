@@ -17,8 +17,8 @@ from nmt.corpora.formats import Pair
 from nmt.corpora.pair_filters import numbers
 from nmt.corpora.schema import Recipe
 from nmt.corpora.wrong_language import alike, in_other_script, language_identifier
-from nmt.languages import language_of_name, primary_language
-from nmt.text import comparison_key
+from nmt.text.languages import language_of_name, primary_language
+from nmt.text.lines import comparison_key
 
 _BLOCK = 16
 _MAX_BLOCKS = 128

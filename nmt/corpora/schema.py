@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from nmt.addresses import check_address, file_name, folder_parts, is_address, public_address
 from nmt.config import Section
 from nmt.corpora import formats, tab_separated, tmx
 from nmt.corpora.archive import safe_member
@@ -19,8 +18,9 @@ from nmt.corpora.filters import Filters
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.corpora.locations import Input, is_path, is_unknown_download, key_and_member, locate
 from nmt.corpora.transfer import RemoteFile
-from nmt.printable import has_control_characters
-from nmt.text import STANDARD_INPUT, STDIN, count_lines
+from nmt.text.addresses import check_address, file_name, folder_parts, is_address, public_address
+from nmt.text.lines import STANDARD_INPUT, STDIN, count_lines
+from nmt.text.printable import has_control_characters
 
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToySplits

@@ -17,10 +17,10 @@ from nmt.corpora.locations import Input
 from nmt.corpora.schema import SPLITS, Recipe
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
-from nmt.hashing import sha256_of
-from nmt.input_files import InputFiles
-from nmt.text import STANDARD_INPUT, STDIN, open_bytes
-from nmt.writing import open_to_write
+from nmt.io.hashing import sha256_of
+from nmt.io.input_files import InputFiles
+from nmt.io.writing import open_to_write
+from nmt.text.lines import STANDARD_INPUT, STDIN, open_bytes
 
 _BLOCK = 1 << 20
 

@@ -23,8 +23,8 @@ from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
 from nmt.errors import DataError, NmtWarning
-from nmt.text import encode_line, sentence_length
-from nmt.writing import flush_to_disk, open_to_write
+from nmt.io.writing import flush_to_disk, open_to_write
+from nmt.text.lines import encode_line, sentence_length
 
 # Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
 _CHUNK = 20_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.errors import DataError
-from nmt.languages import fitting
+from nmt.text.languages import fitting
 
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""

@@ -18,8 +18,8 @@ from nmt.corpora.download import Fetcher
 from nmt.corpora.locations import Input
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
-from nmt.text import encode_line, read_lines
-from nmt.writing import FAULTS, WriteError, open_to_write, writing
+from nmt.io.writing import FAULTS, WriteError, open_to_write, writing
+from nmt.text.lines import encode_line, read_lines
 
 _RAW = "raw"
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")

@@ -17,8 +17,8 @@ from lxml import etree
 
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.errors import DataError
-from nmt.languages import fitting
-from nmt.text import MAX_LINE_BYTES, line_too_long, reading
+from nmt.text.languages import fitting
+from nmt.text.lines import MAX_LINE_BYTES, line_too_long, reading
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements in a segment whose content is no text of the sentence: codes of the original document. A <sub> within them is

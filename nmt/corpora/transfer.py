@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from nmt.addresses import file_name, public_address, without_user
 from nmt.errors import DownloadError
-from nmt.writing import open_to_write
+from nmt.io.writing import open_to_write
+from nmt.text.addresses import file_name, public_address, without_user
 
 Progress = Callable[[str, int, int | None], None]
 """Called with a description, the amount done so far, and the total if known."""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.addresses import check_address, file_name, is_address, public_address
 from nmt.corpora.formats import listed
 from nmt.corpora.locations import kind_of, the_one
 from nmt.corpora.schema import Format
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
-from nmt.languages import fitting, language_of_name
-from nmt.text import ARCHIVES, STDIN
+from nmt.text.addresses import check_address, file_name, is_address, public_address
+from nmt.text.languages import fitting, language_of_name
+from nmt.text.lines import ARCHIVES, STDIN
 
 UserText = str | tuple[str, str]
 """A word: a prefix that two files share, a file with both sides, a folder, ``-``. Or source file and target file."""

@@ -8,9 +8,9 @@ from typing import Any
 import regex
 
 from nmt.corpora.pair_filters import LinePredicate, count_letters
-from nmt.languages import characters_of, primary_language, scripts_of
-from nmt.packages import require_package, silence
-from nmt.text import beyond_ascii
+from nmt.machine.packages import require_package, silence
+from nmt.text.languages import characters_of, primary_language, scripts_of
+from nmt.text.lines import beyond_ascii
 
 _INSTALL = "Install it: `pip install py3langid`."
 # Languages that are written so much alike that their identifier confuses them.

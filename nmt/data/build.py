@@ -30,9 +30,9 @@ from nmt.data.vocab_record import (
     vocabulary_kinds,
 )
 from nmt.errors import DataError, VocabularyError
-from nmt.files import LockedFolder, locked_folders, restoring
-from nmt.ownership import check_replaceable
-from nmt.text import NormalizationRule
+from nmt.io.files import LockedFolder, locked_folders, restoring
+from nmt.io.ownership import check_replaceable
+from nmt.text.lines import NormalizationRule
 
 _COUNTED_LINES = 500_000
 """Maximum number of lines per side in which the changes of a normaliser are counted."""

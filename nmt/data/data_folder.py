@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.inside import Inside
+from nmt.io.inside import Inside
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from nmt.data.manifest import Manifest, recorded
 from nmt.data.shards import SHARDS, build_command, known_index
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
-from nmt.files import linked_copy, restore_interrupted
-from nmt.locking import is_lock
-from nmt.ownership import Kind, listed
+from nmt.io.files import linked_copy, restore_interrupted
+from nmt.io.locking import is_lock
+from nmt.io.ownership import Kind, listed
 
 _LISTED = ("train.*", "valid.*", "test.*", "vocab.*")
 """Files of which this program wrote only those that a record lists."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
-from nmt.text import not_parallel, open_bytes
+from nmt.text.lines import not_parallel, open_bytes
 
 _BLOCK = 1 << 20
 

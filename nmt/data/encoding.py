@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from nmt.data.arrays import Rows
 from nmt.data.shards import SIDES, Side, SideStatistics, SplitStatistics
 from nmt.data.vocab import Vocabulary
-from nmt.languages import is_unspaced
-from nmt.sentences import sentences
+from nmt.text.languages import is_unspaced
+from nmt.text.sentences import sentences
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,7 +25,7 @@ Encode = Callable[[Sequence[str], Side, int], Rows]
 """Encodes the lines of one side of a chunk of pairs, given the side and the chunk's number."""
 # Lines with more sentences are counted as lines with this many.
 _MAX_SENTENCES = 20
-# All that separates words (nmt.text.words_of), but a space and a line end.
+# All that separates words (nmt.text.lines.words_of), but a space and a line end.
 _OTHER_SPACES = (
     "\u1361",
     *("\t", "\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680"),
@@ -109,7 +109,7 @@ def _sentence_counts(lines: Sequence[str], language: str) -> list[int]:
 
 
 def count_words(lines: Sequence[str], language: str) -> int:
-    """The sum of :func:`nmt.text.sentence_length` over lines, by several threads at the same time.
+    """The sum of :func:`nmt.text.lines.sentence_length` over lines, by several threads at the same time.
 
     The words are counted in the bytes of all lines, which takes a fifteenth of the time of splitting each line.
     """

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from nmt.config import first_mistake
 from nmt.errors import DataError
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 
 Record = TypeVar("Record")
 

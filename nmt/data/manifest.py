@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from nmt.addresses import public_address
 from nmt.config import mistakes
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.errors import DataError
-from nmt.files import replacing
+from nmt.io.files import replacing
+from nmt.text.addresses import public_address
 
 _DATA_SETS = Path("data")
 """The folder of data sets, unless another is named."""

@@ -22,7 +22,7 @@ from nmt.data.shard_writing import Encoding
 from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, build_command, read_folder_index, read_index
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
-from nmt.files import replacing_folder
+from nmt.io.files import replacing_folder
 
 _POLL_SECONDS = 0.2
 _NICENESS = 10

@@ -32,10 +32,10 @@ from nmt.data.shards import (
 )
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.files import LockedFolder, replacing_locked
-from nmt.hashing import sha256_of
-from nmt.text import NormalizationRule, normalizer, read_parallel
-from nmt.writing import open_to_write, write_file
+from nmt.io.files import LockedFolder, replacing_locked
+from nmt.io.hashing import sha256_of
+from nmt.io.writing import open_to_write, write_file
+from nmt.text.lines import NormalizationRule, normalizer, read_parallel
 
 SENTENCES_COUNTED = 200_000
 """The maximum number of pairs of train, evenly spread, whose sentences are counted. A share of 0.1% then has a

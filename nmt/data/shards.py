@@ -27,8 +27,8 @@ from nmt.data.made import Made, read_record
 from nmt.data.manifest import Manifest
 from nmt.data.shard_checks import Damage, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.errors import DataError
-from nmt.ownership import Kind
-from nmt.text import NormalizationRule
+from nmt.io.ownership import Kind
+from nmt.text.lines import NormalizationRule
 
 INDEX_NAME = "index.json"
 Side = Literal["source", "target"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from nmt.data.shards import SIDES, Side
 from nmt.data.vocab import sample
 from nmt.data.vocab_record import DataSetText
-from nmt.text import NormalizationRule, normalizer, read_lines
+from nmt.text.lines import NormalizationRule, normalizer, read_lines
 
 SAMPLE_LINES = 2_000_000
 """Maximum number of lines per side to train a vocabulary on: more change little and cost memory."""

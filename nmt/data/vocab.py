@@ -15,12 +15,12 @@ import numpy as np
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
 
 from nmt import special_ids
-from nmt.cores import usable_cores
 from nmt.data.arrays import Rows
 from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
-from nmt.text import NormalizationRule
+from nmt.machine.cores import usable_cores
+from nmt.text.lines import NormalizationRule
 
 ModelType = Literal["bpe", "unigram"]
 

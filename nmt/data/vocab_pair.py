@@ -11,7 +11,7 @@ from nmt.data.data_folder import list_of, vocabulary_files
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary
 from nmt.errors import VocabularyError
-from nmt.files import replacing
+from nmt.io.files import replacing
 
 
 @dataclass(frozen=True)

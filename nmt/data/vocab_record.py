@@ -19,9 +19,9 @@ from nmt.data.shards import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError
-from nmt.files import linked_copy, replacing
-from nmt.ownership import Kind
-from nmt.text import NormalizationRule
+from nmt.io.files import linked_copy, replacing
+from nmt.io.ownership import Kind
+from nmt.text.lines import NormalizationRule
 
 JOINT = "trained_on"
 TEMPERATURE = "sampling_temperature"

@@ -14,9 +14,9 @@ from torch import Tensor
 from nmt.config import Config, parse_config
 from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
-from nmt.device import Hardware, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.attention import attention
 from nmt.model.masks import Attention
 from nmt.model.transformer import Transformer

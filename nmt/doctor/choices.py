@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.device import Hardware
 from nmt.doctor.rates import BEAM
 from nmt.doctor.speeds import COMPARED, TrainingSpeed, TranslatingSpeed
+from nmt.machine.device import Hardware
 
 # A choice within this share of the fastest one is right: repeated measurements differ by as much.
 _AS_FAST = 0.9

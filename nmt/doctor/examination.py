@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import nmt
-from nmt.device import bf16_speedup, choose_hardware
 from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.gpu_checks import gpu_checks
@@ -29,11 +28,12 @@ from nmt.doctor.speeds import (
 )
 from nmt.doctor.steps import Report, Steps
 from nmt.errors import ConfigError
+from nmt.io.writing import scratch_folder
 from nmt.kernels.int8 import fastest_int8_product
-from nmt.measured import forget_measurements
+from nmt.machine.device import bf16_speedup, choose_hardware
+from nmt.machine.measured import forget_measurements
 from nmt.option_fields import Precision
 from nmt.training.ranks.exchange import is_launched
-from nmt.writing import scratch_folder
 
 MARK = "nmt doctor"
 """What the JSON of an examination is recognised by."""

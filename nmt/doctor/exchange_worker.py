@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from nmt.device import choose_hardware, synchronize
+from nmt.machine.device import choose_hardware, synchronize
 from nmt.training.ranks.exchange import process_group, ranks_of_environment
 
 _TRIALS = 5

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import torch
 
-from nmt.device import Hardware
 from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
 from nmt.errors import NmtError
 from nmt.kernels.flash_attention import masked_attention
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.kernels.recording import Recorder
+from nmt.machine.device import Hardware
 from nmt.model.packing import PackedSequences, PackedSize
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search

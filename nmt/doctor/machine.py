@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from nmt.cores import memory_limit, usable_cores
-from nmt.device import memory_for_use
-from nmt.measured import VARIABLES
-from nmt.processor import processor_flags, processor_name
+from nmt.machine.cores import memory_limit, usable_cores
+from nmt.machine.device import memory_for_use
+from nmt.machine.measured import VARIABLES
+from nmt.machine.processor import processor_flags, processor_name
 
 _PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "ctranslate2", "transformers")
 _COMPILERS = ("c++", "g++", "clang++")

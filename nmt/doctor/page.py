@@ -8,8 +8,8 @@ from pathlib import Path
 from nmt.doctor.examination import MARK, Examination
 from nmt.doctor.findings import headlines, tables, warnings
 from nmt.errors import ConfigError
-from nmt.files import replacing
-from nmt.ownership import Kind, check_replaceable
+from nmt.io.files import replacing
+from nmt.io.ownership import Kind, check_replaceable
 from nmt.reports.pages import Page
 
 EXAMINATION = Page("nmt doctor", "examination.html")

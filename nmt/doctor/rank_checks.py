@@ -15,10 +15,10 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder
-from nmt.device import Hardware
 from nmt.doctor.checks import Check
 from nmt.doctor.rank_processes import last_line, output_of_main_rank
 from nmt.errors import NmtError
+from nmt.machine.device import Hardware
 
 _UPDATES = 6
 _ALLOWED = 1e-9

@@ -13,8 +13,8 @@ from typing import IO
 
 from nmt.doctor.steps import impersonal
 from nmt.errors import NmtError
+from nmt.io.writing import writing
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
-from nmt.writing import writing
 
 _POLL_SECONDS = 0.05
 

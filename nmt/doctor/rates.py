@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from nmt.device import BASE_PRODUCT, EMULATED, Hardware, bf16_speedup, computes, synchronize
 from nmt.kernels.prepacking import prepacked
+from nmt.machine.device import BASE_PRODUCT, EMULATED, Hardware, bf16_speedup, computes, synchronize
 from nmt.option_fields import Precision
 
 BEAM = 4

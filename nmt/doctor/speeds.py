@@ -17,8 +17,8 @@ from nmt.bench.translating_speed import bench_translate, our_settings, save_rand
 from nmt.config import Config, load_preset, parse_config
 from nmt.data.build import build_vocabulary
 from nmt.data.vocab_record import VocabularySettings
-from nmt.device import Hardware, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
 from nmt.training.input.data_sets import load_vocabulary

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from sacrebleu.metrics.base import Metric, Score, Signature
 
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.hashing import sha256_of
-from nmt.packages import require_package, silence, versioned
+from nmt.io.hashing import sha256_of
+from nmt.machine.packages import require_package, silence, versioned
 
 SCALE = 100
 """Scores are printed times 100, as most papers do: two decimals of a score around 0.8 would say little."""
@@ -304,7 +304,7 @@ def model_name(folder: Path) -> str:
 
 
 def _device() -> str:
-    from nmt.device import choose_device
+    from nmt.machine.device import choose_device
 
     found, _ = choose_device()
     return found.type if found.type == "cuda" else "cpu"

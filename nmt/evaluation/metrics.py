@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
-from nmt.languages import primary_language
+from nmt.text.languages import primary_language
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet", "bleurt"]
 TokenizerName = Literal[

@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.base import Signature
 
 from nmt.evaluation.metrics import Score, score
-from nmt.languages import primary_language
+from nmt.text.languages import primary_language
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 SPLIT_LANGUAGES = frozenset({"de"})

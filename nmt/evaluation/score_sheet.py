@@ -9,7 +9,7 @@ from typing import Any
 from nmt.evaluation.metrics import MetricName, TokenizerName, make_metric
 from nmt.evaluation.paper_bleu import SPLIT_LANGUAGES, PaperBleu
 from nmt.evaluation.significance import SAMPLES, TRIALS, SystemScore, check_seed, evaluate
-from nmt.languages import is_unspaced, primary_language
+from nmt.text.languages import is_unspaced, primary_language
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from nmt.device import BASE_PRODUCT
 from nmt.kernels import private
-from nmt.measured import remembered, speedup
+from nmt.machine.device import BASE_PRODUCT
+from nmt.machine.measured import remembered, speedup
 
 # The rows of a small batch of hypotheses.
 _TRIAL_ROWS, _FIRST_ROWS = 64, 4

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 import torch
 
-from nmt.device import is_out_of_memory, keep_memory, release_memory
+from nmt.machine.device import is_out_of_memory, keep_memory, release_memory
 
 Work = Callable[[], None]
 

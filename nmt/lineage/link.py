@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from nmt.lineage.facts import Facts, json_values
 
 Kind = Literal[

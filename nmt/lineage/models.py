@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import nmt
-from nmt.addresses import folder_parts
-from nmt.cache_folder import default_cache
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.kinds import read_json
@@ -33,7 +31,9 @@ from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import CheckpointError, DataError
 from nmt.lineage.facts import Fact, count_of, counts_of
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
-from nmt.text import STDIN
+from nmt.machine.cache_folder import default_cache
+from nmt.text.addresses import folder_parts
+from nmt.text.lines import STDIN
 
 _UNKNOWN = "unknown: made by an earlier version, or by another program"
 

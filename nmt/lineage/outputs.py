@@ -8,11 +8,11 @@ from typing import Any
 
 from nmt.checkpoint.kinds import read_json
 from nmt.errors import DataError
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from nmt.lineage.facts import Fact
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.lineage.models import model_link
-from nmt.text import STDIN
+from nmt.text.lines import STDIN
 from nmt.translation.options import recorded_defaults
 from nmt.translation.resuming import OutputFile, recorded_output
 

@@ -26,8 +26,8 @@ from nmt.errors import DataError
 from nmt.evaluation.metrics import LEARNED, MetricName, TokenizerName
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
-from nmt.printable import printable
-from nmt.text import STDIN
+from nmt.text.lines import STDIN
+from nmt.text.printable import printable
 from nmt.translation.options import TranslateOptions
 from nmt.translation.resuming import INPUTS
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.device import to_device
+from nmt.machine.device import to_device
 from nmt.model.slots import Slots
 from nmt.special_ids import PAD
 

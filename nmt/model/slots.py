@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.device import to_device
+from nmt.machine.device import to_device
 
 
 class Slots:

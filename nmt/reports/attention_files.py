@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nmt.errors import ConfigError
-from nmt.files import replacing
-from nmt.ownership import Kind, check_replaceable
-from nmt.printable import writable
+from nmt.io.files import replacing
+from nmt.io.ownership import Kind, check_replaceable
 from nmt.reports.attention_page import ATTENTION, attention_page
 from nmt.reports.attention_picture import SOFTWARE, attention_picture, check_matplotlib
 from nmt.reports.labelled_attention import ATTENTIONS, AttentionName
+from nmt.text.printable import writable
 
 if TYPE_CHECKING:
     from nmt.translation.attention_maps import AttentionMaps

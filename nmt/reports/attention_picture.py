@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nmt.packages import require_package
+from nmt.machine.packages import require_package
 from nmt.reports.labelled_attention import AttentionName, LabelledAttention, labelled
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 import nmt
-from nmt.files import replacing
-from nmt.ownership import Kind, check_replaceable
+from nmt.io.files import replacing
+from nmt.io.ownership import Kind, check_replaceable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,9 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nmt.addresses import public_address
 from nmt.reports.run_history import Record, RunHistory, number, values
 from nmt.table import Table
+from nmt.text.addresses import public_address
 
 # A failing run may have an event at each update.
 _MAX_EVENTS = 500

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.device import to_device
+from nmt.machine.device import to_device
 from nmt.model.packing import rounded_up
 from nmt.model.state import DecodingState, Resize, narrow
 from nmt.model.transformer import Transformer

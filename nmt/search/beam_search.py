@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.device import begin_to_host, to_device
 from nmt.errors import NmtError
+from nmt.machine.device import begin_to_host, to_device
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Beam, Size
 from nmt.search.hypotheses import Hypotheses, Hypothesis

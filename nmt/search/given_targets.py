@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import micro_batches
-from nmt.device import Hardware, free_memory, to_device
 from nmt.errors import ConfigError
+from nmt.machine.device import Hardware, free_memory, to_device
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer

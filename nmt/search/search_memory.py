@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import torch
 
-from nmt.device import free_memory, total_memory
+from nmt.machine.device import free_memory, total_memory
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Size
 from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings

@@ -8,8 +8,8 @@ from pathlib import Path
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import Config
 from nmt.data.manifest import read_manifest
-from nmt.device import Hardware, choose_hardware
 from nmt.errors import ConfigError
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.ranks.exchange import NO_OTHERS
 from nmt.training.run import hardware_of

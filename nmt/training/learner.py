@@ -21,8 +21,8 @@ from torch import Tensor
 
 from nmt.config import Config
 from nmt.data.batching import Batch
-from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import NmtError, TrainingError
+from nmt.machine.device import Hardware, is_out_of_memory, release_memory
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import start_clock

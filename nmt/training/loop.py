@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from nmt.checkpoint.scores import best_updates
 from nmt.config import Config
-from nmt.device import memory_in_use
 from nmt.errors import TrainingError
+from nmt.io.writing import WriteError
+from nmt.machine.device import memory_in_use
 from nmt.training.input.feed import Epochs, PlannedUpdate, prefetched
 from nmt.training.learner import Gradients, Learner, Step
 from nmt.training.metrics_file import Meter
@@ -22,7 +23,6 @@ from nmt.training.saving import CheckpointWriter
 from nmt.training.schedule import learning_rate
 from nmt.training.stopping import Limits, StopRequest
 from nmt.training.validation import Validator
-from nmt.writing import WriteError
 
 # The record of a skipped update names no more of its pairs than this.
 _NAMED_PAIRS = 1_000

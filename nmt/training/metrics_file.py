@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nmt.files import replacing
-from nmt.text import read_lines
+from nmt.io.files import replacing
+from nmt.io.writing import append
+from nmt.text.lines import read_lines
 from nmt.training.loss import perplexity
 from nmt.training.ranks.message import UpdateOutcome, UpdateResult
-from nmt.writing import append
 
 
 class MetricsFile:

@@ -18,11 +18,12 @@ from nmt.checkpoint.lineage import changed_on_resume, described_origin, origin_o
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use, checkpoints
 from nmt.config import Config, differences, dump_config, read_config
 from nmt.data.data_folder import DataFolder
-from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
-from nmt.files import file_in_path, replacing, why_not_made
-from nmt.locking import exclusive, holder
-from nmt.ownership import check_replaceable
+from nmt.io.files import file_in_path, replacing, why_not_made
+from nmt.io.locking import exclusive, holder
+from nmt.io.ownership import check_replaceable
+from nmt.io.writing import write_file
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.listener import Listener
 from nmt.training.loop import Trainer
@@ -46,7 +47,6 @@ from nmt.training.start.recorded_data import write_data_record
 from nmt.training.stopping import StopRequest
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
-from nmt.writing import write_file
 
 # Ranks whose launcher was killed, or whose machine another one replaces, save first.
 _SECONDS_UNTIL_RELEASED = 150

@@ -16,7 +16,7 @@ from nmt.checkpoint.lineage import LINEAGE, UPDATE
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.writing import WriteError
+from nmt.io.writing import WriteError
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.run_folder import RunFolder
-from nmt.packages import require_package
-from nmt.writing import writing
+from nmt.io.writing import writing
+from nmt.machine.packages import require_package
 
 # These numbers say when a record was made, so they are not drawn as curves.
 _POSITIONS = ("update", "epoch", "seconds")

@@ -17,12 +17,12 @@ from nmt.data.batching import collate, micro_batches
 from nmt.data.data_folder import DataFolder
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import Hardware
 from nmt.errors import DataError
 from nmt.evaluation.metrics import make_metric, score
+from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
 from nmt.search.settings import BATCH_TOKENS
-from nmt.text import read_parallel
+from nmt.text.lines import read_parallel
 from nmt.training.learner import batch_losses
 from nmt.training.loss import perplexity
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks

@@ -15,7 +15,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
-from nmt.text import normalizer
+from nmt.text.lines import normalizer
 from nmt.translation.ensemble import Ensemble
 
 MAX_WEIGHTS = 20_000_000

@@ -11,8 +11,8 @@ from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder, Verification
 from nmt.config import Config, read_config
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import BASE_PRODUCT, Hardware
 from nmt.errors import CheckpointError, ConfigError
+from nmt.machine.device import BASE_PRODUCT, Hardware
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
 from nmt.search.given_targets import alignment_layer, score_targets
@@ -111,9 +111,9 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Ver
 
 
 def product_sizes(folder: Path) -> tuple[int, int]:
-    """d_model and d_ff of a bundle, for :func:`~nmt.device.choose_hardware`; base's if its settings cannot be read.
+    """d_model and d_ff of a bundle, for :func:`~nmt.machine.device.choose_hardware`.
 
-    :func:`load_ensemble` reports such an error later.
+    They are base's if the bundle's settings cannot be read; :func:`load_ensemble` reports such an error later.
     """
     try:
         model = read_config(BundleFolder(folder).config).model

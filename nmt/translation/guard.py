@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.languages import is_unspaced, primary_language
-from nmt.sentences import sentences
+from nmt.text.languages import is_unspaced, primary_language
+from nmt.text.sentences import sentences
 
 Problem = Literal["empty", "looping", "copied", "incomplete", "too_short", "too_long"]
 

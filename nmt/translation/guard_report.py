@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import DataError
-from nmt.locking import exclusive, holder
+from nmt.io.locking import exclusive, holder
+from nmt.io.writing import flush_to_disk, open_to_write
 from nmt.translation.results import Translation
-from nmt.writing import flush_to_disk, open_to_write
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
 _BEGINNING = re.compile(rb'\{"line": [0-9]+, "problems": \[')

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.errors import DataError
-from nmt.languages import is_unspaced
-from nmt.text import MAX_LINE_BYTES
+from nmt.text.languages import is_unspaced
+from nmt.text.lines import MAX_LINE_BYTES
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.languages import is_unspaced
+from nmt.text.languages import is_unspaced
 from nmt.translation.guard import Finding
 
 

@@ -23,14 +23,14 @@ from nmt.checkpoint.bundle_files import model_checksums
 from nmt.config import flatten
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
-from nmt.files import completing, partial_name, record_name, replacing
-from nmt.hashing import sha256_of
-from nmt.input_files import InputFiles
-from nmt.locking import exclusive, holder
+from nmt.io.files import completing, partial_name, record_name, replacing
+from nmt.io.hashing import sha256_of
+from nmt.io.input_files import InputFiles
+from nmt.io.locking import exclusive, holder
+from nmt.io.writing import flush_to_disk
 from nmt.option_fields import Precision
-from nmt.printable import writable
+from nmt.text.printable import writable
 from nmt.translation.options import recorded_defaults
-from nmt.writing import flush_to_disk
 
 INPUTS = ("input", "prefix", "score_target")
 """The names of input files in a record."""

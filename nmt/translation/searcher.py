@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nmt.device import is_out_of_memory, release_memory, to_device
+from nmt.machine.device import is_out_of_memory, release_memory, to_device
 from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import SearchMemory, gigabytes
 from nmt.search.settings import BeamTooWideError, SearchSettings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.config.sections import LineStatistics
-from nmt.sentences import sentences
+from nmt.text.sentences import sentences
 from nmt.translation.long_lines import Measure, split
 from nmt.translation.options import SplitSentences
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from nmt.text import normalizer
+from nmt.text.lines import normalizer
 from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import TranslatedText

@@ -16,7 +16,7 @@ from nmt.config.option_values import check_options
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
-from nmt.text import normalizer, parallel
+from nmt.text.lines import normalizer, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair

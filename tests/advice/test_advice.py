@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.locking import exclusive
+from nmt.io.locking import exclusive
 from tests.advice.cases import AS_PRINTED, CASES, WARNINGS, Case
 from tests.advice.conftest import succeed, type_command
 from tests.trees import contents

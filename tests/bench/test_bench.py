@@ -16,9 +16,9 @@ from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import dump_config
 from nmt.data.shards import ParallelShards
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError, NmtError
 from nmt.kernels import policy
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.input.feed import Epochs
 from nmt.training.learner import Learner

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.bench.generated_pairs import generate_pairs
-from nmt.text import read_lines
+from nmt.text.lines import read_lines
 
 
 @pytest.mark.slow

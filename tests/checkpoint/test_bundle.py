@@ -21,8 +21,8 @@ from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
+from nmt.io.writing import WriteError
 from nmt.model.transformer import Transformer
-from nmt.writing import WriteError
 from tests import on_padded
 
 VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=40).vocab
@@ -283,7 +283,7 @@ def test_other_models_and_vocabularies_are_not_averaged(tmp_path):
 
 
 def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_path):
-    from nmt.device import choose_hardware
+    from nmt.machine.device import choose_hardware
     from nmt.translation.ensemble import load_ensemble
 
     one = save(tmp_path / "one")
@@ -321,7 +321,7 @@ BUNDLES = sorted((Path(__file__).parent.parent / "bundles").glob("*/"))
 
 @pytest.mark.parametrize("folder", BUNDLES, ids=lambda folder: folder.name)
 def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
-    from nmt.device import choose_hardware
+    from nmt.machine.device import choose_hardware
     from nmt.translation.ensemble import load_ensemble
     from nmt.translation.options import translate_options
     from nmt.translation.translator import Translator

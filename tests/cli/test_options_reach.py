@@ -59,7 +59,7 @@ MODEL = {USED: ([Path("m/last")], []), "nmt.checkpoint.describing.describe_model
 OPTIONS = MagicMock(guard=True)
 DRAWING = {
     **MODEL,
-    "nmt.device.choose_hardware": "the hardware",
+    "nmt.machine.device.choose_hardware": "the hardware",
     "nmt.translation.ensemble.load_ensemble": MagicMock(),
     "nmt.translation.options.translate_options": OPTIONS,
 }
@@ -527,7 +527,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "--beam 6 --length 17 --batch-tokens 99 --threads 3 --device cpu --precision int8 --precision fp32",
         {
             **MODEL,
-            "nmt.device.choose_hardware": MagicMock(precision="its precision", threads="its threads"),
+            "nmt.machine.device.choose_hardware": MagicMock(precision="its precision", threads="its threads"),
             "nmt.bench.translating_speed.our_settings": "what is measured",
         },
         "nmt.bench.translating_speed.bench_translate",
@@ -622,7 +622,7 @@ def test_an_output_is_resumed_in_the_precision_that_it_was_begun_in(tmp_path, mo
     heard: dict[str, list[Any]] = {}
     for name, answer in MODEL.items():
         replace(monkeypatch, name, heard, answer)
-    replace(monkeypatch, "nmt.device.choose_hardware", heard, DataError("the last double"))
+    replace(monkeypatch, "nmt.machine.device.choose_hardware", heard, DataError("the last double"))
     result = CliRunner().invoke(app, ["translate", "-m", "m", "-i", "s", "-o", "o.txt"])
     assert "error: the last double" in result.stderr
     assert heard["choose_hardware.begun_in"] == ["bf16"]

@@ -14,10 +14,11 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.ctranslate2 import loading
 from nmt.convert.ctranslate2.engine import CTranslate2Engine, choose
 from nmt.convert.ctranslate2.loading import exported_folder, model_for_ctranslate2
-from nmt.cores import usable_cores
-from nmt.device import choose_hardware
 from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.io.writing import WriteError
 from nmt.loading import NamedModels
+from nmt.machine.cores import usable_cores
+from nmt.machine.device import choose_hardware
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import BeamTooWideError
 from nmt.translation.ensemble import load_ensemble
@@ -25,7 +26,6 @@ from nmt.translation.options import TranslateOptions, translate_options
 from nmt.translation.segment import Segment
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
-from nmt.writing import WriteError
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 

@@ -28,9 +28,9 @@ from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
-from nmt.files import replacing_folder
+from nmt.io.files import replacing_folder
+from nmt.io.writing import WriteError
 from nmt.model.transformer import Transformer
-from nmt.writing import WriteError
 from tests import on_padded
 from tests.convert.conftest import SIZES
 from tests.convert.marian_mt import SOURCE_LINES, TARGET_LINES

@@ -15,7 +15,7 @@ from nmt.convert.own_bundles import OWN
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError, OutputError
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
 from tests.convert.unexamined import examine_nothing
 

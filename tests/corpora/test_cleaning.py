@@ -14,7 +14,7 @@ from nmt.corpora.filters import FILTERS, Filters
 from nmt.corpora.hashes import hash_lines
 from nmt.corpora.pair_filters import repair_encoding
 from nmt.corpora.schema import Normalisation
-from nmt.text import comparison_key, length_in_words
+from nmt.text.lines import comparison_key, length_in_words
 
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora.hashes import SeenHashes, contains, hash_lines, hash_set, merge_sorted
-from nmt.writing import WriteError
+from nmt.io.writing import WriteError
 
 
 @settings(max_examples=60, deadline=None)

@@ -21,8 +21,8 @@ from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtWarning, OutputError
-from nmt.locking import exclusive
-from nmt.writing import WriteError
+from nmt.io.locking import exclusive
+from nmt.io.writing import WriteError
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 

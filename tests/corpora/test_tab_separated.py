@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from nmt.corpora.formats import CorpusFile, ParallelText, ReadPair
 from nmt.corpora.tab_separated import header_hint, read
 from nmt.errors import DataError
-from nmt.text import InvalidUtf8Error
+from nmt.text.lines import InvalidUtf8Error
 
 
 @pytest.fixture

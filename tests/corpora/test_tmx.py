@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nmt.corpora import formats, tmx
 from nmt.corpora.formats import CorpusFile, ParallelText
 from nmt.errors import DataError, NmtError
-from nmt.text import MAX_LINE_BYTES
+from nmt.text.lines import MAX_LINE_BYTES
 from tests.growth import assert_linear
 
 HEAD = '<?xml version="1.0"{}?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header srclang="en"/><body>'

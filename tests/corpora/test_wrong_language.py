@@ -17,7 +17,7 @@ from nmt.corpora.recipe import load_recipe, own_recipe, with_filters
 from nmt.corpora.schema import Normalisation
 from nmt.corpora.wrong_language import language_identifier
 from nmt.errors import NmtError
-from nmt.languages import scripts_of
+from nmt.text.languages import scripts_of
 
 
 def script(source_lang, target_lang):

@@ -42,13 +42,13 @@ from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import choose_hardware
 from nmt.errors import DataError, DownloadError
 from nmt.evaluation.metrics import make_metric, score
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.reports.run_report import run_report
-from nmt.text import count_lines, read_lines, read_parallel
+from nmt.text.lines import count_lines, read_lines, read_parallel
 from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks

@@ -15,8 +15,8 @@ from nmt.data.shards import ENCODED_SPLITS, SHARDS, ShardIndex, is_current, know
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularySettings
-from nmt.files import locked_folders
-from nmt.text import NormalizationRule
+from nmt.io.files import locked_folders
+from nmt.text.lines import NormalizationRule
 
 _ARGUMENTS = ("existing", "max_length", "threads")
 

@@ -14,8 +14,8 @@ from nmt.data.encoding import count_words, map_ahead
 from nmt.data.shards import SIDES
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
-from nmt.sentences import sentences
-from nmt.text import sentence_length
+from nmt.text.lines import sentence_length
+from nmt.text.sentences import sentences
 from tests.data.one_data_set import write_shards
 
 # Reserved characters, white space of all kinds, lines without pieces.

@@ -14,7 +14,7 @@ from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, 
 from nmt.data.mixing import open_mixture
 from nmt.data.vocab_record import VocabularySettings, joint_entries, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 

@@ -4,7 +4,7 @@ from typing import get_args
 
 from nmt.config import DataConfig
 from nmt.data.normalization import count_changes
-from nmt.text import NormalizationRule, normalizer
+from nmt.text.lines import NormalizationRule, normalizer
 
 
 def rule(name):

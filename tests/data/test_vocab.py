@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceTrainer
 
-from nmt.cores import usable_cores
 from nmt.data.vocab import Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import VocabularyError
+from nmt.machine.cores import usable_cores
 
 WORDS = ["Haus", "Baum", "Straße", "läuft", "schön", "the", "house", "tree", "<s>", "</s>", "<unk>", "<pad>"]
 LINES = [" ".join(words) for words in itertools.permutations(WORDS, 3)]

@@ -17,8 +17,8 @@ from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import read_vocabulary_record, vocabulary_kinds
 from nmt.errors import DataError, OutputError
-from nmt.hashing import sha256_of
-from nmt.locking import is_held
+from nmt.io.hashing import sha256_of
+from nmt.io.locking import is_held
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 
@@ -121,7 +121,7 @@ def test_whenever_a_process_dies_its_files_are_ours(write_data_set, data, tmp_pa
 
     for module in (vocab_record, vocab_pair):
         monkeypatch.setattr(module, "replacing", dying)
-    monkeypatch.setattr("nmt.files._swap_all", die)
+    monkeypatch.setattr("nmt.io.files._swap_all", die)
     monkeypatch.setattr("nmt.data.build.restoring", lambda *paths: nullcontext())
     with pytest.raises(KeyboardInterrupt):
         build_vocabulary(data, size=30, threads=1)

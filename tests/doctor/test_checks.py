@@ -6,9 +6,9 @@ import re
 import pytest
 import torch
 
-from nmt.device import choose_hardware
 from nmt.doctor import checks
 from nmt.kernels.policy import Kernels
+from nmt.machine.device import choose_hardware
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
 from nmt.training import learner

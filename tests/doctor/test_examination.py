@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from nmt.device import choose_hardware
 from nmt.doctor import examination
 from nmt.doctor.checks import Check
 from nmt.doctor.examination import examine
@@ -18,6 +17,7 @@ from nmt.doctor.rates import ProductRate
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
 from nmt.doctor.steps import Steps
 from nmt.errors import ConfigError
+from nmt.machine.device import choose_hardware
 from tests.doctor.conftest import measure_nothing
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from nmt.device import choose_hardware
 from nmt.doctor import gpu_checks
 from nmt.kernels.flash_attention import masked_attention
 from nmt.kernels.policy import Kernels
+from nmt.machine.device import choose_hardware
 from tests.recording_double import DoubleOfRecorder
 
 CPU = choose_hardware("cpu", "fp32", 1)

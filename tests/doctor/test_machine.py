@@ -8,9 +8,9 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from nmt import processor
 from nmt.doctor import machine
 from nmt.doctor.machine import examine_machine
+from nmt.machine import processor
 
 
 def test_this_machine_is_described():

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from nmt.device import choose_hardware
 from nmt.doctor import rank_checks, rank_processes
 from nmt.doctor.speeds import text_to_train_on
 from nmt.errors import NmtError
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.gradients import GradientBuffer
 from nmt.training.ranks.exchange import NO_OTHERS

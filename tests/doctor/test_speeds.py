@@ -4,10 +4,10 @@ import pytest
 
 from nmt.config import parse_config
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import choose_hardware
 from nmt.doctor import rates, speeds
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed, operations_per_token
+from nmt.machine.device import choose_hardware
 
 
 def test_operations_per_token_are_those_of_the_products():

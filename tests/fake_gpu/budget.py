@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from nmt.config import Config, ModelConfig, parse_config
 from nmt.config.reading import load_preset
 from nmt.data.batching import Batch
-from nmt.device import Hardware, choose_hardware
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.kernels.prepacking import prepack
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import SearchMemory

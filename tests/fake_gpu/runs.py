@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.device import choose_hardware
 from nmt.doctor.checks import check_attention, check_dropout, check_gradients, check_steps
 from nmt.doctor.gpu_checks import check_sentence_attention
+from nmt.machine.device import choose_hardware
 from nmt.training.run import rehearse
 from nmt.translation.attention_maps import attention_maps
 from nmt.translation.ensemble import load_ensemble

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.device import choose_hardware
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.kernels.prepacking import prepack
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets

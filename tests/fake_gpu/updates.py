@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
-from nmt.device import Hardware, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.flash_attention import flash_attention
 from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks

@@ -179,5 +179,5 @@ def mounted(disk: Disk) -> Iterator[Disk]:
         patch.setattr(builtins, "open", open_file)
         patch.setattr(safetensors.torch, "serialize_file", serialize_file)
         # So that small files, too, have a first, a middle and a last write.
-        patch.setattr("nmt.writing._BUFFER_BYTES", 64)
+        patch.setattr("nmt.io.writing._BUFFER_BYTES", 64)
         yield disk

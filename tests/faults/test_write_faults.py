@@ -29,9 +29,9 @@ from nmt.cli.app import app
 from nmt.convert.ctranslate2.files import HOLDS
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.importing import import_model
-from nmt.files import replacing_folder
-from nmt.ownership import Kind
-from nmt.writing import WriteError
+from nmt.io.files import replacing_folder
+from nmt.io.ownership import Kind
+from nmt.io.writing import WriteError
 from tests.corpora.test_testsets import packed
 from tests.faults.disk import Disk, Fault, Operation, mounted
 from tests.test_replacing import MARIAN, commands, examine_nothing, measure_nothing

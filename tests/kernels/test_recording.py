@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.torch_version import TorchVersion
 
-from nmt import device as device_module
-from nmt.device import is_out_of_memory, release_memory
 from nmt.kernels import recording
 from nmt.kernels.policy import choose_kernels
 from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible, without_cached_casts
+from nmt.machine import device as device_module
+from nmt.machine.device import is_out_of_memory, release_memory
 
 GPU = torch.device("cuda", 0)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import ModelConfig
-from nmt.device import choose_hardware
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.kernels.prepacking import prepack
+from nmt.machine.device import choose_hardware
 from nmt.model.packing import SPARE_SENTENCES, PackedSequences, PackedSize, rounded_up
 from nmt.model.slots import Slots
 from nmt.model.transformer import Transformer

@@ -10,9 +10,9 @@ import pytest
 
 from nmt.checkpoint.run_folder import newest_run
 from nmt.errors import CheckpointError, ConfigError, OutputError
+from nmt.io.writing import WriteError
 from nmt.reports.run_report import run_report, write_run_report
 from nmt.training.metrics_file import MetricsFile
-from nmt.writing import WriteError
 
 
 def update(number: int, **fields) -> dict:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.device import choose_hardware
 from nmt.kernels.policy import accelerate
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.diverse import choose_by_group

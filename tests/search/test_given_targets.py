@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.kernels.policy import accelerate
+from nmt.machine.device import choose_hardware
 from nmt.model.observing import AttentionObserver
 from nmt.model.transformer import Transformer
 from nmt.search import given_targets

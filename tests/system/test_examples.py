@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch
-from nmt.device import choose_hardware
 from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from tests.commands import run_command

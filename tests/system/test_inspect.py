@@ -14,7 +14,7 @@ import pytest
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.lineage import data_lineage
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
 from nmt.lineage.outputs import score_lineage, score_link
 from nmt.lineage.script import _options_to_keep, script_for

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from nmt.lineage.outputs import score_link
 from nmt.lineage.script import script_for
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from nmt import text
 from nmt.errors import DataError
+from nmt.text import lines as text
 from tests.data.one_data_set import build_vocabulary
 
 ENDLESS = gzip.compress(b"a\n" + b"a" * 30_000_000, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 
 NMT = [sys.executable, "-m", "nmt"]
 

@@ -15,7 +15,7 @@ import yaml
 
 from nmt.config import load_preset, parse_config
 from nmt.corpora.recipe import builtin_text
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 from tests.commands import nmt_for_scripts
 from tests.corpora.test_big_recipes import miniatures
 

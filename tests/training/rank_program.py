@@ -31,8 +31,8 @@ def main() -> None:
     import numpy as np
     import torch
 
-    from nmt.device import Hardware
     from nmt.kernels.flash_attention import masked_attention
+    from nmt.machine.device import Hardware
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
     from nmt.training.loop import Trainer

@@ -9,9 +9,9 @@ import torch
 
 from nmt.cli.training_view import preflight_lines
 from nmt.config import Config, ModelConfig, TrainingConfig
-from nmt.device import choose_hardware
 from nmt.errors import TrainingError
 from nmt.kernels.policy import accelerate
+from nmt.machine.device import choose_hardware
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.input.model_inputs import model_inputs

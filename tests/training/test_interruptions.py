@@ -14,13 +14,13 @@ import pytest
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError
-from nmt.locking import exclusive
+from nmt.io.locking import exclusive
+from nmt.io.writing import WriteError
 from nmt.training import run as run_module
 from nmt.training import saving, stopping
 from nmt.training.input.feed import Epochs
 from nmt.training.progress import Ending
 from nmt.training.validation import Validator
-from nmt.writing import WriteError
 from tests.training.conftest import assert_same, saved
 from tests.training.rank_processes import start_ranks
 

@@ -10,9 +10,9 @@ import torch
 
 from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
 from nmt.data.batching import Batch
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError, TrainingError
 from nmt.kernels.policy import accelerate
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.loss_scale import LossScale

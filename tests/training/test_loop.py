@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
-from nmt.device import choose_hardware
 from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.progress import Ending

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from nmt.io.writing import WriteError
 from nmt.training.metrics_file import Meter, MetricsFile
 from nmt.training.ranks.message import UpdateResult
-from nmt.writing import WriteError
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_last_line_that_a_crash_cut_short_is_no_damage(file, end, damaged):
 
 
 def test_a_full_disk_at_the_first_record_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.writing.os.fsync", full_disk)
+    monkeypatch.setattr("nmt.io.writing.os.fsync", full_disk)
     with pytest.raises(WriteError, match=r"metrics\.jsonl: cannot be written \(No space left"):
         MetricsFile(tmp_path / "metrics.jsonl").begin({"kind": "start", "update": 0})
     assert list(tmp_path.iterdir()) == []

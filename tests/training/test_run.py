@@ -15,12 +15,12 @@ import torch
 import yaml
 
 import nmt
-from nmt import device
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, latest_intact_checkpoint
 from nmt.config import load_yaml
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
-from nmt.measured import forget_measurements
+from nmt.machine import device
+from nmt.machine.measured import forget_measurements
 from nmt.training.learner import Learner
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending

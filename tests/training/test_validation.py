@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import choose_hardware
 from nmt.evaluation.metrics import make_metric, score
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble

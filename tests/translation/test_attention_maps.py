@@ -10,9 +10,9 @@ import torch
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.kernels.policy import accelerate
+from nmt.machine.device import choose_hardware
 from nmt.model.attention import attention_weights
 from nmt.model.transformer import Transformer
 from nmt.translation.attention_maps import attention_maps

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.input_files import InputFiles
+from nmt.io.input_files import InputFiles
 from nmt.translation.resuming import Begun, OutputFile, made_with
 
 LINES = [f"line {number}" for number in range(10)]

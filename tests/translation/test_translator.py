@@ -13,15 +13,15 @@ from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.policy import accelerate
 from nmt.kernels.prepacking import prepack
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
 from nmt.search.settings import BeamTooWideError, Sampling, SearchSettings
-from nmt.text import encode_line, read_lines
+from nmt.text.lines import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding

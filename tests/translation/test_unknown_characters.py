@@ -12,8 +12,8 @@ from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLi
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.settings import Sampling
 from nmt.translation.ensemble import Ensemble

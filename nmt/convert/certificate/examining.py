@@ -29,7 +29,7 @@ from nmt.convert.installed import not_usable
 from nmt.convert.own_bundles import OWN
 from nmt.convert.targets import find_target
 from nmt.errors import NmtError
-from nmt.hashing import sha256_of
+from nmt.io.hashing import sha256_of
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import nmt
 from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
 from nmt.data.vocab import Vocabulary
-from nmt.device import choose_hardware
+from nmt.machine.device import choose_hardware
 from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings

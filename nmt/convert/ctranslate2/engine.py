@@ -19,12 +19,12 @@ from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import read_config
-from nmt.cores import usable_cores
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
+from nmt.machine.cores import usable_cores
+from nmt.machine.packages import require_package
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
-from nmt.packages import require_package
 from nmt.search.hypotheses import Hypothesis, length_penalty, output_limits
 from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
 from nmt.translation.batches import segment_batches

@@ -9,16 +9,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import nmt
-from nmt.cache_folder import default_cache
 from nmt.checkpoint.bundle_files import PARITY_NAME, damaged_file, model_checksums, verify
 from nmt.checkpoint.describing import models_to_use
 from nmt.config.documents import parse_json
 from nmt.convert.certificate.record import Certificate, certificate_from
 from nmt.convert.ctranslate2.engine import TOOLKIT, CTranslate2Engine
 from nmt.errors import CheckpointError, ConfigError
-from nmt.locking import exclusive
+from nmt.io.locking import exclusive
+from nmt.io.writing import WriteError, writing
+from nmt.machine.cache_folder import default_cache
 from nmt.option_fields import Precision
-from nmt.writing import WriteError, writing
 
 _STORED: dict[str, Precision] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}
 

@@ -15,10 +15,10 @@ from nmt.convert.exported_segmenters import pieces_of, write_segmenters
 from nmt.convert.expressible import ATTENTION, check_expressible
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
+from nmt.io.writing import write_file, writing
+from nmt.machine.packages import require_package
 from nmt.model.positions import fixed_positions
-from nmt.packages import require_package
 from nmt.search.given_targets import alignment_layer
-from nmt.writing import write_file, writing
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16")
 # Our activations by CTranslate2's names; its GELU without a suffix is the exact one.

@@ -35,8 +35,8 @@ from nmt.convert.huggingface.tokenizer_files import SEGMENTERS, TARGET_VOCAB, VO
 from nmt.convert.weights import layer_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
+from nmt.io.writing import WriteError, write_file
 from nmt.model.positions import fixed_positions
-from nmt.writing import WriteError, write_file
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _PAD, _UNK, _BOS, _EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS

@@ -30,7 +30,7 @@ from nmt.convert.settings import (
     version_of,
 )
 from nmt.errors import CheckpointError, ConfigError
-from nmt.printable import printable
+from nmt.text.printable import printable
 
 DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20

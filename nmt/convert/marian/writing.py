@@ -28,7 +28,7 @@ from nmt.convert.target import Target
 from nmt.convert.vocabulary import their_piece
 from nmt.convert.weights import SILENT, layer_tensors
 from nmt.data.vocab import Vocabulary
-from nmt.writing import write_file
+from nmt.io.writing import write_file
 
 WEIGHTS_NAME, DECODER_NAME = "model.npz", "decoder.yml"
 

@@ -17,9 +17,9 @@ from nmt.convert.exported_segmenters import has_plain_ids, pieces_of, write_segm
 from nmt.convert.expressible import SOURCE_END, check_expressible
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
+from nmt.io.writing import scratch_folder, writing
+from nmt.machine.packages import require_package
 from nmt.model.transformer import Transformer
-from nmt.packages import require_package
-from nmt.writing import scratch_folder, writing
 
 QUANTIZATIONS = ("float32", "float16", "int8")
 OPSET = 18

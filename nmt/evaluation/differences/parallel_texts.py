@@ -8,7 +8,7 @@ from typing import Any
 
 from nmt.errors import DataError
 from nmt.evaluation.metrics import TokenizerName, make_metric
-from nmt.text import not_parallel
+from nmt.text.lines import not_parallel
 
 Tokens = tuple[str, ...]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch
-from nmt.device import to_device
+from nmt.machine.device import to_device
 from nmt.model.packing import Lengths, PackedSequences, PackedSize, filled
 
 SizeOf = Callable[[Lengths], PackedSize]

@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nmt.device import is_out_of_memory
 from nmt.errors import NmtError, TrainingError
+from nmt.machine.device import is_out_of_memory
 from nmt.training.ranks import heartbeat
 from nmt.training.ranks.rendezvous import store_of_environment
 from nmt.training.ranks.stop_signals import stop_signals

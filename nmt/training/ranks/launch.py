@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from nmt.errors import TrainingError
-from nmt.exit_codes import how_it_ended
+from nmt.machine.exit_codes import how_it_ended
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.ranks.stop_signals import SECONDS_OF_ONE_SIGNAL, stop_signals
 

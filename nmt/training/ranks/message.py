@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch
-from nmt.device import begin_to_host, to_device
+from nmt.machine.device import begin_to_host, to_device
 from nmt.training.loss import Losses
 from nmt.training.ranks.exchange import Ranks
 

@@ -16,9 +16,9 @@ from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, belongs_to_weights, differences
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
+from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.listener import Listener

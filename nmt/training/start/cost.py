@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Config
-from nmt.device import Hardware, synchronize
+from nmt.machine.device import Hardware, synchronize
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from nmt.checkpoint.fitting import layers_with, shapes_with_one_layer
 from nmt.config import Config, ModelConfig
-from nmt.device import Hardware, free_memory, is_out_of_memory
 from nmt.errors import TrainingError
+from nmt.machine.device import Hardware, free_memory, is_out_of_memory
 from nmt.training.ranks.exchange import Ranks
 
 _WEIGHTS_AND_GRADIENTS = 2

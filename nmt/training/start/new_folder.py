@@ -12,9 +12,9 @@ from pathlib import Path
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.errors import CheckpointError
-from nmt.files import why_not_made
+from nmt.io.files import why_not_made
+from nmt.io.writing import WriteError, write_file
 from nmt.training.ranks.exchange import Ranks
-from nmt.writing import WriteError, write_file
 
 
 @contextmanager

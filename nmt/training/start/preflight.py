@@ -18,8 +18,8 @@ import numpy as np
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
-from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.errors import TrainingError
+from nmt.machine.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.model.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner

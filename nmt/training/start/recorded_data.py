@@ -15,7 +15,7 @@ from nmt.config.documents import parse_json
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import parse_weighted
 from nmt.errors import CheckpointError, DataError
-from nmt.files import replacing
+from nmt.io.files import replacing
 
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:

@@ -15,8 +15,8 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
-from nmt.device import Hardware
 from nmt.errors import ConfigError
+from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData, load_vocabulary
 from nmt.training.ranks.exchange import Ranks, ranks_of_environment

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nmt.errors import CheckpointError
-from nmt.locking import exclusive
+from nmt.io.locking import exclusive
 from nmt.training import run as run_module
 from tests.commands import run_command
 from tests.training.conftest import records, saved

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError, TrainingError
-from nmt.locking import holder
+from nmt.io.locking import holder
 from nmt.training.ranks import exchange
 from nmt.training.ranks.exchange import LostPeerError, Ranks
 from tests.training.conftest import assert_same, records, saved

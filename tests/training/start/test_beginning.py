@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt.checkpoint.run_folder import latest_intact_checkpoint
-from nmt.device import Hardware
+from nmt.machine.device import Hardware
 from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start import beginning

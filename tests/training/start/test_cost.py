@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.device import choose_hardware
+from nmt.machine.device import choose_hardware
 from nmt.training.start import cost
 from nmt.training.start.cost import flops_of_pairs, matrix_rate, training_flops
 

@@ -3,8 +3,8 @@
 import pytest
 
 from nmt.config import ModelConfig
-from nmt.device import choose_hardware
 from nmt.errors import TrainingError
+from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.checkpoint.run_folder import RUN, checkpoints
 from nmt.errors import CheckpointError, DataError
-from nmt.ownership import check_replaceable
+from nmt.io.ownership import check_replaceable
 from nmt.training.ranks.exchange import NO_OTHERS
 from nmt.training.start.new_folder import run_folder
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from nmt.device import Hardware, choose_hardware
 from nmt.kernels.flash_attention import masked_attention
+from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner

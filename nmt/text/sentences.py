@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import sentencex
 
-from nmt.languages import primary_language
+from nmt.text.languages import primary_language
 
 # As of version 1.0.32, the library fails on no-break spaces in some languages.
 _OTHER_WHITE_SPACE = re.compile(r"[^\S ]")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.printable import has_control_characters, printable, writable
+from nmt.text.printable import has_control_characters, printable, writable
 
 STEERING = ["\0", "\x07", "\b", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\u202e", "\u2066", "\u2069", "\u2028", "\udc80"]
 

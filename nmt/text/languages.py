@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.compression import SUFFIXES
+from nmt.text.compression import SUFFIXES
 
 # ISO 639-1, each with its codes in ISO 639-2 and 639-3, and with the main member of a macrolanguage (cmn of zh).
 _CODES = """

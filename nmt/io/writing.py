@@ -1,6 +1,6 @@
 """Opening, writing and flushing files: if the system refuses, the error names the file and says what was kept.
 
-The functions in :mod:`nmt.files`, which replace files and folders, use these.
+The functions in :mod:`nmt.io.files`, which replace files and folders, use these.
 """
 
 from __future__ import annotations

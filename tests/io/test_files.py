@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from nmt import files
 from nmt.errors import OutputError
-from nmt.files import LockedFolder, completing, linked_copy, put_back, replacing, replacing_folder, replacing_folders
-from nmt.ownership import Kind, check_replaceable, remove_own
-from nmt.writing import WriteError
+from nmt.io import files
+from nmt.io.files import LockedFolder, completing, linked_copy, put_back, replacing, replacing_folder, replacing_folders
+from nmt.io.ownership import Kind, check_replaceable, remove_own
+from nmt.io.writing import WriteError
 
 LETTER = Kind("a letter", lambda path: path.read_text().startswith("Dear"))
 BOX = Kind("a box", lambda folder: (folder / "label").is_file(), is_folder=True, holds=("label", "*.thing"))
@@ -68,7 +68,7 @@ def test_whenever_a_process_dies_the_old_folder_or_the_new_one_is_found_again(tm
     fill(box, "before")
     script = f"""
 import os, pathlib
-from tests.test_files import fill
+from tests.io.test_files import fill
 rename, done = pathlib.Path.rename, []
 def dying(path, to):
     if len(done) == {renames}:
@@ -76,8 +76,8 @@ def dying(path, to):
     done.append(to)
     return rename(path, to)
 pathlib.Path.rename = dying
-import nmt.files
-nmt.files.remove_own = lambda *arguments: os._exit(9)
+import nmt.io.files
+nmt.io.files.remove_own = lambda *arguments: os._exit(9)
 fill(pathlib.Path({str(box)!r}), "after")
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9

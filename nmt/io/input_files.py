@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.hashing import sha256_of
-from nmt.text import STDIN
+from nmt.io.hashing import sha256_of
+from nmt.text.lines import STDIN
 
 State = tuple[int, ...] | None
 

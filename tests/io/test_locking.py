@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import NmtWarning
-from nmt.locking import exclusive, holder, is_held, is_lock
+from nmt.io.locking import exclusive, holder, is_held, is_lock
 
 
 def test_one_at_a_time_and_no_file_left(tmp_path):

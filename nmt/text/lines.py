@@ -15,11 +15,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, cast
 
-from nmt import normal_form
-from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
-from nmt.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced, primary_language
-from nmt.moses import punctuation_normalizer
+from nmt.text import normal_form
+from nmt.text.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
+from nmt.text.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced, primary_language
+from nmt.text.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
 NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
@@ -284,8 +284,8 @@ def words_of(line: str) -> list[str]:
 def length_in_words(line: str) -> float:
     """Length of a line in words, comparable between scripts; 0 for a blank line alone.
 
-    In scripts without spaces between words, :data:`nmt.languages.CHARACTERS_PER_WORD` characters count as one word. The
-    characters decide, not the language, so a line in another language than expected has its true length as well.
+    In scripts without spaces between words, :data:`nmt.text.languages.CHARACTERS_PER_WORD` characters count as one
+    word. The characters decide, not the language, so a line in another language than expected has its true length.
     """
     if line.isascii():
         return len(line.split())

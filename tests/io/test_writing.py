@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import nmt.files
+import nmt.io.files
 from nmt.cli.app import app
-from nmt.files import completing, replacing, restoring
-from nmt.writing import WriteError, append, open_to_write, scratch_folder, temporary_path, temporary_paths, write_file
+from nmt.io.files import completing, replacing, restoring
+from nmt.io.writing import (
+    WriteError,
+    append,
+    open_to_write,
+    scratch_folder,
+    temporary_path,
+    temporary_paths,
+    write_file,
+)
 
 FAULTS = ("ENOSPC", "EFBIG", "EDQUOT", "EIO", "ESTALE", "EACCES", "EROFS")
 
@@ -113,7 +121,7 @@ def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(tmp_path, monke
     path = tmp_path / "out.txt"
     for name in (".out.txt.guessed.tmp", "out.txt.partial"):
         (tmp_path / name).symlink_to("precious")
-    monkeypatch.setattr(nmt.files, "temporary_path", lambda path, *rest: path.with_name(f".{path.name}.guessed.tmp"))
+    monkeypatch.setattr(nmt.io.files, "temporary_path", lambda path, *rest: path.with_name(f".{path.name}.guessed.tmp"))
     with pytest.raises(WriteError, match="File exists"), replacing(path) as stream:
         stream.write(b"stolen")
     with pytest.raises(WriteError, match="Remove the symbolic link"), completing(path) as stream:
@@ -190,13 +198,13 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
     assert isinstance(CliRunner().invoke(app, ["report", "run"]).exception, OSError)
 
 
-WRITERS = {"files.py", "writing.py", "locking.py", "cli/line_streams.py"}
-"""Modules that may ask the system to write by themselves; the last one opens pipes and devices."""
+WRITERS = {"cli/line_streams.py"}
+"""Modules that may ask the system to write by themselves: it opens pipes and devices."""
 METHODS = ("write_text", "write_bytes", "copyfile", "copy2", "copytree", "tofile")
 
 
 def test_every_other_module_writes_through_them():
-    sources = Path(nmt.files.__file__).parent
+    sources = Path(nmt.__file__).parent
     found = {
         f"{path.relative_to(sources).as_posix()}:{node.lineno}"
         for path in sources.rglob("*.py")

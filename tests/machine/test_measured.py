@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from nmt import device, measured
-from nmt.device import choose_hardware
-from nmt.measured import forget_measurements, remembered, speedup
+from nmt.machine import device, measured
+from nmt.machine.device import choose_hardware
+from nmt.machine.measured import forget_measurements, remembered, speedup
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
-from nmt.printable import has_control_characters
+from nmt.text.printable import has_control_characters
 
 SCHEMES = ("http://", "https://")
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/+)(?:[^/?#]*@)?([^?#]*)", re.DOTALL)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 
-from nmt.cache_folder import default_cache
-from nmt.cores import usable_cores
-from nmt.files import replacing
-from nmt.processor import processor_flags, processor_name
-from nmt.writing import WriteError
+from nmt.io.files import replacing
+from nmt.io.writing import WriteError
+from nmt.machine.cache_folder import default_cache
+from nmt.machine.cores import usable_cores
+from nmt.machine.processor import processor_flags, processor_name
 
 VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 """Environment variables that keep libraries from using some instructions."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from nmt.cores import grantable_memory, usable_cores
 from nmt.errors import ConfigError
-from nmt.measured import remembered, speedup
-from nmt.openmp_waiting import adapt_waiting_to_load
+from nmt.machine.cores import grantable_memory, usable_cores
+from nmt.machine.measured import remembered, speedup
+from nmt.machine.openmp_waiting import adapt_waiting_to_load
 from nmt.option_fields import DeviceChoice, Precision, PrecisionChoice
 
 _OUT_OF_MEMORY = (

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.compression import unpacked
 from nmt.errors import DataError
-from nmt.text import (
+from nmt.text.compression import unpacked
+from nmt.text.lines import (
     MAX_LINE_BYTES,
     comparison_key,
     count_lines,
@@ -166,7 +166,7 @@ def test_an_archive_that_asks_for_more_memory_than_there_is_is_an_error(tmp_path
     program = """if True:
         import resource, sys
         from nmt.errors import DataError
-        from nmt.text import read_lines
+        from nmt.text.lines import read_lines
         resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2)
         try:
             list(read_lines(sys.argv[1]))

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from nmt import hashing
+from nmt.io import hashing
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 24])

@@ -2,7 +2,15 @@
 
 import pytest
 
-from nmt.addresses import beside, check_address, file_name, folder_parts, public_address, without_secrets, without_user
+from nmt.text.addresses import (
+    beside,
+    check_address,
+    file_name,
+    folder_parts,
+    public_address,
+    without_secrets,
+    without_user,
+)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from math import inf
 import pytest
 import torch
 
-from nmt.cores import grantable_memory, memory_limit, usable_cores
-from nmt.device import memory_for_use, memory_in_use
+from nmt.machine.cores import grantable_memory, memory_limit, usable_cores
+from nmt.machine.device import memory_for_use, memory_in_use
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def machine(monkeypatch, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
         (tmp_path / "self").write_text(membership)
-        monkeypatch.setattr("nmt.cores._CGROUPS", tmp_path / "cgroup")
-        monkeypatch.setattr("nmt.cores._OWN_CGROUP", tmp_path / "self")
+        monkeypatch.setattr("nmt.machine.cores._CGROUPS", tmp_path / "cgroup")
+        monkeypatch.setattr("nmt.machine.cores._OWN_CGROUP", tmp_path / "self")
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
 
     return make
@@ -55,7 +55,7 @@ def test_affinity_and_control_groups_limit_the_cores(machine, membership, files,
 
 def test_without_control_groups_the_affinity_counts(machine, monkeypatch, tmp_path):
     machine(3, "", {})
-    monkeypatch.setattr("nmt.cores._OWN_CGROUP", tmp_path / "not-there")
+    monkeypatch.setattr("nmt.machine.cores._OWN_CGROUP", tmp_path / "not-there")
     assert usable_cores() == 3
 
 

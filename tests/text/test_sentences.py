@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.sentences import sentences
+from nmt.text.sentences import sentences
 
 LINES = {
     "en": [

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import regex
 
-from nmt import languages
-from nmt.languages import fitting, is_language_code, is_unspaced, language_of_name, primary_language, scripts_of
+from nmt.text import languages
+from nmt.text.languages import fitting, is_language_code, is_unspaced, language_of_name, primary_language, scripts_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import OutputError
-from nmt.locking import is_lock
+from nmt.io.locking import is_lock
 
 # The most likely kind of a folder, by an entry in it; only for messages.
 _LIKELY_KINDS = (

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nmt.errors import NmtError
-from nmt.packages import require_package
+from nmt.machine.packages import require_package
 from nmt.reports.attention_picture import check_matplotlib
 from nmt.training.tensorboard import check_tensorboard
 

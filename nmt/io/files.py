@@ -1,4 +1,4 @@
-"""Files and folders that are written atomically. :mod:`nmt.ownership` decides what they may replace."""
+"""Files and folders that are written atomically. :mod:`nmt.io.ownership` decides what they may replace."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import OutputError
-from nmt.locking import exclusive
-from nmt.ownership import Kind, check_removable, check_replaceable, remove_own
-from nmt.writing import (
+from nmt.io.locking import exclusive
+from nmt.io.ownership import Kind, check_removable, check_replaceable, remove_own
+from nmt.io.writing import (
     WriteError,
     flush_to_disk,
     open_to_write,

@@ -5,9 +5,9 @@ import os
 import pytest
 import torch
 
-from nmt import device
-from nmt.device import bf16_speedup, choose_hardware
 from nmt.errors import ConfigError
+from nmt.machine import device
+from nmt.machine.device import bf16_speedup, choose_hardware
 
 
 @pytest.fixture(autouse=True)
@@ -98,8 +98,8 @@ def test_threads_are_the_usable_cores_unless_somebody_says_otherwise(monkeypatch
     [("auto", "fp32", "fp32"), ("auto", "fp64", "fp64"), ("fp32", "fp64", "fp32"), ("auto", "int8", "bf16")],
 )
 def test_auto_keeps_what_an_output_was_begun_in_where_the_device_has_it(monkeypatch, asked, begun_in, expected):
-    monkeypatch.setattr("nmt.device.bf16_speedup", lambda *_: 3.0)
-    monkeypatch.setattr("nmt.device._cpu_has_int8", lambda: False)
+    monkeypatch.setattr("nmt.machine.device.bf16_speedup", lambda *_: 3.0)
+    monkeypatch.setattr("nmt.machine.device._cpu_has_int8", lambda: False)
     found = choose_hardware("cpu", asked, begun_in=begun_in)
     assert found.precision == expected
     assert (found.reason == "as the output was begun") == (asked == "auto" and expected == begun_in)

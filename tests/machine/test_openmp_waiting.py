@@ -10,8 +10,8 @@ import threading
 import pytest
 import torch  # loads OpenMP  # noqa: F401
 
-from nmt import openmp_waiting
-from nmt.openmp_waiting import adapt_waiting_to_load, seconds_without_core
+from nmt.machine import openmp_waiting
+from nmt.machine.openmp_waiting import adapt_waiting_to_load, seconds_without_core
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another OpenMP library")
 
@@ -104,7 +104,7 @@ def test_openmp_keeps_surplus_threads_until_their_end():
     """More threads than cores, besides the earlier ones and the owner of the surplus threads."""
     before, during, after, cores = in_own_process("""
 import json, os, time, torch
-from nmt.openmp_waiting import SurplusThreads
+from nmt.machine.openmp_waiting import SurplusThreads
 count = lambda: len(os.listdir("/proc/self/task"))
 torch.ones(1_000_000).add_(1)
 before = count(); surplus = SurplusThreads(); during = count(); surplus.end()
@@ -120,7 +120,7 @@ def test_a_wait_for_a_core_is_seen():
     """Two busy processes share one core: each waits for about half of the time."""
     waited = in_own_process("""
 import json, os, subprocess, sys, time
-from nmt.openmp_waiting import seconds_without_core
+from nmt.machine.openmp_waiting import seconds_without_core
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
 try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.exit_codes import how_it_ended
+from nmt.machine.exit_codes import how_it_ended
 
 
 @pytest.mark.parametrize(
