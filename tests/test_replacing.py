@@ -388,7 +388,7 @@ def test_ranks_are_not_started_for_a_run_that_cannot_begin(world, monkeypatch):
     before = contents(world)
     arguments = ("train", "--data", "sets/data", "--config", "quick.yaml", "--nproc", "2", "--out")
     message = run(Output(arguments), "sets/data")
-    assert message is not None and "is a data set, not a run" in message
+    assert message is not None and "and is not a run that nmt wrote" in message
     assert contents(world) == before
 
 

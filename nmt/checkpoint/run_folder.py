@@ -208,7 +208,8 @@ def runs_below(root: Path) -> list[Path]:
 def refuse_while_trained_on(data: Path) -> None:
     """Refuse to replace files of a data set that a run trains on: it could not resume with others.
 
-    Only runs of this machine are found, in ``runs/`` below the current folder and beside the folder of the data sets.
+    Runs are looked for in ``runs/`` below the current folder and beside the folder of the data sets. Those of other
+    machines are found if the file system shares locks.
 
     Raises:
         OutputError: a run trains on the data set.

@@ -23,7 +23,7 @@ from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
 from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
 from nmt.errors import NmtWarning, OutputError
-from nmt.io.files import LockedFolder
+from nmt.io.files import LockedFolder, replacing_locked
 from nmt.io.ownership import check_replaceable
 from nmt.machine.cores import usable_cores
 
@@ -90,7 +90,7 @@ def prepare(
             sources.fetch(fetcher)
         if not force and standing is not None and _is_current(standing, out, inputs, sources):
             return Prepared(standing, out, changed=False)
-        with locked.replacing() as folder:
+        with replacing_locked([locked]) as [folder]:
             check_nothing_is_lost(out, force=force)
             refuse_while_trained_on(out)
             for each in chosen_filters(recipe.filters):  # An error if a package is missing, before anything is fetched.

@@ -11,7 +11,7 @@ from nmt.data.manifest import Manifest, recorded
 from nmt.data.shards import SHARDS, build_command, known_index
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
-from nmt.io.files import linked_copy, restore_interrupted
+from nmt.io.files import linked_copy, put_back
 from nmt.io.locking import is_lock
 from nmt.io.ownership import Kind, listed
 
@@ -25,7 +25,7 @@ DATA_SET = Kind(
     is_folder=True,
     # The hidden files and folders may be left by a process that died.
     holds=("manifest.json", *_LISTED, ".vocab.*.????????????.tmp"),
-    folders=(("shards", SHARDS), (".shards.nmt.????????????.tmp", SHARDS), (".shards.nmt.old", SHARDS)),
+    folders=(("shards", SHARDS), (".shards.????????????.tmp", SHARDS), (".shards.nmt.old", SHARDS)),
 )
 
 
@@ -70,7 +70,7 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
         Notices about what is removed.
     """
     standing = DataFolder(data).shards
-    restore_interrupted(standing, SHARDS)
+    put_back(data)  # The data set is locked, so no other process writes its shards.
     vocabulary, index = known_record(data), known_index(data)
     for path in data.glob(_KEPT_MODELS):
         linked_copy(path, folder / path.name)

@@ -18,12 +18,13 @@ from nmt.io.locking import exclusive
 from nmt.io.ownership import Kind, check_removable, check_replaceable, remove_own
 from nmt.io.writing import (
     WriteError,
+    final_path,
     flush_to_disk,
     open_to_write,
     temporary_path,
     temporary_paths,
+    what_remains,
     writing,
-    written_as,
 )
 
 
@@ -36,36 +37,38 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Raises:
         WriteError: the system refused to write the file.
     """
-    named, path = path, Path(os.path.realpath(path))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(named, why_not_made(path.parent, error), code=error.errno) from error
+    path = _followed(path)
+    _make_parent(path)
     temporary = temporary_path(path)
     try:
-        with written_as(named, temporary, lambda: _kept(path, "file")):
-            with open_to_write(temporary, "xb", follow=False) as stream:
-                yield stream
-                flush_to_disk(stream, temporary)
-            with writing(temporary):
-                _keep_private(path, temporary)
-                temporary.replace(path)
+        with open_to_write(temporary, "xb", follow=False) as stream:
+            yield stream
+            flush_to_disk(stream, temporary)
+        with writing(temporary):
+            _keep_private(path, temporary)
+            temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _followed(path: Path) -> Path:
+    """The path that is replaced: where a link leads, else the path itself, as the user gave it."""
+    has_name = path.name not in ("", "..")
+    return path if has_name and not path.is_symlink() else Path(os.path.realpath(path))
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(path, why_not_made(path.parent, error), code=error.errno) from error
 
 
 def _keep_private(earlier: Path, new: Path) -> None:
     """Give a new file or folder the mode of the one that it replaces, if there is one."""
     if earlier.exists():
         new.chmod(stat.S_IMODE(earlier.stat().st_mode) & 0o777)
-
-
-def _kept(path: Path, what: str) -> str:
-    """What remains of a file or folder that could not be replaced, as a sentence."""
-    if os.path.lexists(path):
-        return f"The earlier {what} is unchanged; the new one is lost."
-    return f"No {what} was left behind."
 
 
 @contextmanager
@@ -142,24 +145,18 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
         WriteError: the system refused to write the file, or the partial file is a symbolic link.
     """
     partial = partial_name(path)
-
-    def kept() -> str:
-        has_some = partial.is_file() and partial.stat().st_size > 0
-        return f"The finished part is kept in {partial}." if has_some else "No file was left behind."
-
     try:
-        with written_as(path, partial, kept):
-            with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
-                stream.truncate(keep)
-                stream.seek(keep)
-                yield stream
-                flush_to_disk(stream, partial)
-            with writing(partial):
-                partial.replace(path)
-    except WriteError as error:
-        if error.path == path:
-            raise
-        raise error.changed(kept=kept()) from error  # Another file, such as the record of this one.
+        with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
+            stream.truncate(keep)
+            stream.seek(keep)
+            yield stream
+            flush_to_disk(stream, partial)
+        with writing(path):
+            partial.replace(path)
+    except WriteError as error:  # of this file or another one, such as its record
+        has_some = partial.is_file() and partial.stat().st_size > 0
+        error.kept = f"The finished part is kept in {partial}." if has_some else "Nothing was left behind."
+        raise
 
 
 @contextmanager
@@ -174,19 +171,8 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
         WriteError: the system refused to write the folder or a file in it.
         ValueError: the kind does not say which files it holds.
     """
-    with replacing_folders([folder], kind) as [temporary]:
+    with locked_folders([folder], kind) as locked, replacing_locked(locked) as [temporary]:
         yield temporary
-
-
-@contextmanager
-def replacing_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[Path]]:
-    """Fill several folders, as :func:`replacing_folder` does. They are replaced together, once all are complete.
-
-    If the body fails, or one of them cannot be replaced, all stay as they were. A process that dies between the renames
-    leaves some of them replaced.
-    """
-    with locked_folders(folders, kind) as locked, replacing_locked(locked) as temporaries:
-        yield temporaries
 
 
 @contextmanager
@@ -204,31 +190,34 @@ def locked_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[LockedF
 
 @contextmanager
 def replacing_locked(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
-    """Fill temporary folders, which replace locked folders at the end of the body, all or none."""
+    """Fill temporary folders, which replace locked folders at the end of the body, once all are complete.
+
+    If the body fails, or one folder cannot be replaced, all stay as they were. A process that dies between the renames
+    leaves some of them replaced.
+
+    Raises:
+        OutputError: an existing file or folder may not be replaced.
+    """
     with ExitStack() as stack:
         temporaries = [stack.enter_context(each.filling()) for each in folders]
         yield temporaries
         for each, temporary in zip(folders, temporaries, strict=True):
-            with _naming_folder(each.named, each.folder):  # A system error without a name is about this folder.
-                _finish(temporary, each.folder)
-            check_replaceable(each.named, each.kind)  # Check again: hours may have passed.
-        _swap_all(folders, temporaries)
-
-
-def restore_interrupted(folder: Path, kind: Kind) -> None:
-    """Restore a folder, if a process died between the two renames that replace it."""
-    if LockedFolder(folder, Path(os.path.realpath(folder)), kind).outgoing.exists():
-        with LockedFolder.lock(folder, kind):
-            pass
+            with each.naming():
+                _finish(temporary, each.path)
+            check_replaceable(each.path, each.kind)  # Check again: hours may have passed.
+        with ExitStack() as undo:
+            for each, temporary in zip(folders, temporaries, strict=True):
+                undo.callback(each.put_back, temporary)
+                with each.naming():
+                    each.put(temporary)
+            undo.pop_all()
 
 
 @dataclass(frozen=True)
 class LockedFolder:
     """A folder that only this process writes, whether it exists or not."""
 
-    named: Path
-    """Its path as the user gave it."""
-    folder: Path
+    path: Path
     kind: Kind
 
     @classmethod
@@ -246,150 +235,92 @@ class LockedFolder:
             WriteError: the system refused to write.
         """
         check_removable(kind)
-        locked = cls(folder, Path(os.path.realpath(folder)), kind)
-        with _naming_folder(folder, locked.folder), _locked(locked.folder, folder, wait=wait):
+        locked = cls(_followed(folder), kind)
+        _make_parent(locked.path)
+        with locked.naming(), ExitStack() as stack:
+            try:
+                stack.enter_context(exclusive(locked._hidden("lock"), wait=wait))
+            except BlockingIOError:
+                raise OutputError(f"{folder}: is being written by another process. Wait until it is done.") from None
             locked._recover()
             yield locked
 
     @contextmanager
-    def replacing(self) -> Iterator[Path]:
-        """Fill a temporary folder, which replaces this one at the end of the body.
-
-        Raises:
-            OutputError: the existing file or folder may not be replaced.
-        """
-        with replacing_locked([self]) as [temporary]:
-            yield temporary
-
-    @contextmanager
     def filling(self) -> Iterator[Path]:
         """A temporary folder beside this one. It is removed at the end, as is the earlier folder if it was replaced."""
-        check_replaceable(self.named, self.kind)
+        check_replaceable(self.path, self.kind)
         try:
             with self.scratch() as temporary:
                 yield temporary
         finally:
             with contextlib.suppress(OSError):  # The next process removes the rest.
-                if self.folder.exists():
-                    remove_own(self.outgoing, self.kind)
+                if self.path.exists():
+                    remove_own(self._hidden("old"), self.kind)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder for temporary files, on the same disk. It is removed at the end."""
-        temporary = temporary_path(self._hidden)
+        temporary = temporary_path(self.path)
         temporary.mkdir()
         try:
             yield temporary
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    @property
-    def outgoing(self) -> Path:
-        """The name of the earlier folder while the new one takes its place."""
-        return self.folder.with_name(f".{self.folder.name}.nmt.old")
+    def put(self, temporary: Path) -> None:
+        """Rename the earlier folder, if any, and give a finished folder its name."""
+        if self.path.exists():
+            self.path.rename(self._hidden("old"))
+        temporary.rename(self.path)
+        flush_folder(self.path.parent)  # Before any file of the earlier folder is removed.
 
-    @property
-    def _hidden(self) -> Path:
-        return self.folder.with_name(f"{self.folder.name}.nmt")
+    def put_back(self, temporary: Path) -> None:
+        """Undo :meth:`put`, however far it came."""
+        outgoing = self._hidden("old")
+        with contextlib.suppress(OSError):
+            if not temporary.exists():
+                self.path.rename(temporary)
+            if outgoing.exists() and not self.path.exists():
+                outgoing.rename(self.path)
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Turn system errors in the body into errors that name the folder, or the file in it.
+
+        Libraries write files into the folder too. An error that names no file is taken for one of theirs.
+        """
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            path = self.path if error.filename is None else Path(os.fsdecode(error.filename))
+            if error.errno is None or not self._is_written(path):  # of a library that reads, or another file
+                raise
+            raise WriteError.of(error, path, kept=what_remains(self.path)) from error
+
+    def _is_written(self, path: Path) -> bool:
+        """Whether a path is that of this folder, or stands for it or a file in it until it is complete."""
+        folder, named, final = (each.resolve() for each in (self.path, path, final_path(path)))
+        return named == folder or (named != final and final.is_relative_to(folder))
+
+    def _hidden(self, what: str) -> Path:
+        return self.path.with_name(f".{self.path.name}.nmt.{what}")
 
     def _recover(self) -> None:
         """Clean up after a process that died. The lock is held, so no process is writing."""
-        for abandoned in temporary_paths(self._hidden):
+        for abandoned in temporary_paths(self.path):
             if abandoned.is_dir() and not abandoned.is_symlink():
                 shutil.rmtree(abandoned, ignore_errors=True)
-        outgoing = self.outgoing
-        if outgoing.exists() and not self.folder.exists() and self.kind.is_ours(outgoing):
-            outgoing.rename(self.folder)
+        outgoing = self._hidden("old")
+        if outgoing.exists() and not self.path.exists() and self.kind.is_ours(outgoing):
+            outgoing.rename(self.path)
         elif outgoing.exists() and not remove_own(outgoing, self.kind):
             # It may be partly removed, so is_ours may be false.
             raise OutputError(
                 f"{outgoing}: is the rest of {self.kind.name} that was replaced, but also holds other files. "
                 "Move it away."
             )
-
-
-def _swap_all(folders: Sequence[LockedFolder], temporaries: Sequence[Path]) -> None:
-    """Give all finished folders their names, or none."""
-    swapped: list[tuple[LockedFolder, Path]] = []
-    try:
-        for each, temporary in zip(folders, temporaries, strict=True):
-            with _naming_folder(each.named, each.folder):
-                swap_folders(each.folder, temporary, each.outgoing)
-            swapped.append((each, temporary))
-    except BaseException:
-        for each, temporary in swapped:
-            with contextlib.suppress(OSError):
-                each.folder.rename(temporary)
-                if each.outgoing.exists():
-                    each.outgoing.rename(each.folder)
-        raise
-
-
-@contextmanager
-def _naming_folder(named: Path, folder: Path) -> Iterator[None]:
-    """Turn system errors while a folder is written into errors that name the folder, or the file in it.
-
-    Libraries write files into the folder too. An error that names no file is taken for one of theirs.
-
-    Args:
-        named: the folder's path as the user gave it.
-    """
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except WriteError as error:
-        path = _as_named(error.path, named, folder)
-        if path is None:
-            raise
-        raise error.changed(path=path, kept=_kept(folder, "folder")) from error
-    except OSError as error:
-        if error.errno is None:  # Not a system error, but one of a library that reads.
-            raise
-        unnamed = folder if error.filename is None else Path(os.fsdecode(error.filename))
-        path = _as_named(unnamed, named, folder)
-        if path is None:
-            raise
-        raise WriteError.of(error, path, kept=_kept(folder, "folder")) from error
-
-
-def _as_named(path: Path, named: Path, folder: Path) -> Path | None:
-    """The user's path for the folder, or for a temporary path that is used while it is written; None for others."""
-    if path == folder:
-        return named
-    if folder.parent not in path.parents:
-        return None
-    temporary, *within = path.relative_to(folder.parent).parts
-    return named.joinpath(*within) if temporary.startswith(f".{folder.name}.nmt.") else None
-
-
-@contextmanager
-def _locked(folder: Path, named: Path, *, wait: bool) -> Iterator[None]:
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(named, why_not_made(folder.parent, error), code=error.errno) from error
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(exclusive(folder.with_name(f".{folder.name}.nmt.lock"), wait=wait))
-        except BlockingIOError:
-            raise OutputError(f"{named}: is being written by another process. Wait until it is done.") from None
-        yield
-
-
-def swap_folders(folder: Path, temporary: Path, outgoing: Path) -> None:
-    """Rename the earlier folder, if any, to ``outgoing``, and a finished folder to its name: both or neither."""
-    try:
-        if folder.exists():
-            folder.rename(outgoing)
-        temporary.rename(folder)
-        flush_folder(folder.parent)  # Before any file of the earlier folder is removed.
-    except BaseException:
-        if not temporary.exists():
-            folder.rename(temporary)
-        if outgoing.exists() and not folder.exists():
-            outgoing.rename(folder)
-        raise
 
 
 def put_back(parent: Path) -> None:

@@ -23,6 +23,7 @@ except ImportError:  # Windows
 # The name of the holder. A power cut may leave an empty file or zeros instead.
 _CONTENT = re.compile(rb"(\d+ on \S*)?\0*")
 _MAX_BYTES = 300
+_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK  # Otherwise a pipe at the path would block.
 # Errors of network or cluster file systems that are mounted without locks.
 _WITHOUT_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
@@ -49,16 +50,17 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
         try:
             _lock(path, descriptor, wait=wait)
             _check_is_lock(path, descriptor)
+            # The file of another user is locked as it is if it cannot be removed.
             if _names(path, descriptor) and (is_writable or not _removed(path)):
-                if is_writable:
-                    os.truncate(descriptor, 0)
-                    os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
                 break
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
     try:
+        if is_writable:
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
         _removed(path)
@@ -67,13 +69,12 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 def _open(path: Path) -> tuple[int, bool]:
     """A descriptor of the file, and whether it is writable. Another user's file may be read-only; it can be locked."""
-    flags = os.O_NOFOLLOW | os.O_NONBLOCK  # Otherwise a pipe at the path would block.
     try:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666), True
+            return os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666), True
         except PermissionError as error:
             with contextlib.suppress(FileNotFoundError):
-                return os.open(path, os.O_RDONLY | flags), False
+                return os.open(path, os.O_RDONLY | _SAFELY), False
             raise error from None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
@@ -99,11 +100,7 @@ def _check_is_lock(path: Path, descriptor: int) -> None:
     found = os.fstat(descriptor)
     is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1  # Writing would change a file with another name.
     if not is_plain or not _CONTENT.fullmatch(os.pread(descriptor, _MAX_BYTES, 0)):
-        raise _not_a_lock(path)
-
-
-def _not_a_lock(path: Path) -> FileExistsError:
-    return FileExistsError(errno.EEXIST, "its place is taken by a file that is not a lock", str(path))
+        raise FileExistsError(errno.EEXIST, "its place is taken by a file that is not a lock", str(path))
 
 
 def _removed(path: Path) -> bool:
@@ -136,30 +133,15 @@ def holder(path: Path) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the process named in a lock is alive and holds it; false if it runs on another machine, or none is named.
-
-    Another process may have the number of a holder that was killed, so the lock itself is asked too.
-    """
+    """Whether a process holds the lock at a path. False if that cannot be found out."""
     try:
-        match = re.fullmatch(r"(\d+) on (\S*)", path.read_text("utf-8"))
-        if match is None or match[2] != socket.gethostname():
-            return False
-        os.kill(int(match[1]), 0)
-    except PermissionError:
-        pass  # The process belongs to another user.
-    except (OSError, ValueError, OverflowError):
-        return False
-    return not _is_free(path)
-
-
-def _is_free(path: Path) -> bool:
-    """Whether nobody holds a lock. False if that cannot be found out."""
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as stream:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _SAFELY)) as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)  # which closing ends
-    except OSError as error:
-        return isinstance(error, FileNotFoundError)
-    return True
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _names(path: Path, descriptor: int) -> bool:

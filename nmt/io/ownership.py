@@ -16,14 +16,6 @@ from pathlib import Path
 from nmt.errors import OutputError
 from nmt.io.locking import is_lock
 
-# The most likely kind of a folder, by an entry in it; only for messages.
-_LIKELY_KINDS = (
-    ("manifest.json", "a data set"),
-    ("training.json", "a checkpoint"),
-    ("model.safetensors", "a bundle"),
-    ("metrics.jsonl", "a run"),
-    ("checkpoints", "a run"),
-)
 _NAMED = 3
 _IS_CURRENT = "is the current folder, or a parent of it"
 _ALSO_HOLDS = "but also holds"
@@ -138,7 +130,8 @@ def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
     if all(is_lock(entry) for entry in path.iterdir()):
         return None
     if not kind.is_ours(path):
-        return _described(path, kind)
+        entries = listed(sorted(entry.name for entry in path.iterdir()))
+        return f"holds {entries}, and is not {kind.name} that nmt wrote, or is damaged"
     foreign = [] if in_place else kind.foreign_entries(path)
     return f"is {kind.name}, {_ALSO_HOLDS} {listed(foreign)}" if foreign else None
 
@@ -146,16 +139,6 @@ def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
 def _holds_current_folder(folder: Path) -> bool:
     current = Path.cwd()
     return any(folder.samefile(above) for above in (current, *current.parents))
-
-
-def _described(folder: Path, wanted: Kind) -> str:
-    """A description of a folder that is not of the wanted kind, by its entries."""
-    what = next((what for name, what in _LIKELY_KINDS if (folder / name).exists()), None)
-    if what == wanted.name:
-        return f"looks like {what}, but is damaged or was not written by nmt"
-    if what is not None:
-        return f"is {what}, not {wanted.name}"
-    return f"holds {listed(sorted(entry.name for entry in folder.iterdir()))}, and is not {wanted.name} that nmt wrote"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -24,6 +24,8 @@ Mode = Literal["xb", "wb", "ab", "r+b"]
 _BUFFER_BYTES = 128 * 1024
 _RANDOM_BYTES = 6
 _RANDOM = f"[0-9a-f]{{{2 * _RANDOM_BYTES}}}"
+_HIDDEN = re.compile(rf"\A\.(.+)\.(?:{_RANDOM}\.tmp|nmt\.old|nmt\.lock)\Z", re.DOTALL)
+"""Names beside a file or folder while it is written."""
 _AGAIN = "Then run the same command again."
 _NATIVE_CODE = re.compile(r"(?:os error |code: )(\d+)")
 
@@ -51,32 +53,37 @@ class WriteError(NmtError):
     """The system refused to write a file or folder: the disk is full or broken, the quota is exceeded, and so on."""
 
     def __init__(
-        self, path: Path | str, reason: str, *, code: int | None = None, kept: str = "", then: str = _AGAIN
+        self, path: Path | str, reason: str, *, code: int | None = None, kept: str | None = None, then: str = _AGAIN
     ) -> None:
-        """Join the sentences of the message.
+        """Take the parts of the message. Each may be changed while the error is handled.
 
         Args:
-            path: the file or folder that could not be written.
+            path: the file or folder that could not be written. A temporary path stands for the final one.
             reason: the system's message.
             code: the system's error number (``errno``), which selects the advice.
-            kept: what was lost and what was kept, as sentences.
+            kept: what was lost and what was kept, as sentences. By default what remains at the final path.
             then: what to do once the cause is fixed, as a sentence.
         """
-        self.path = Path(path)
+        super().__init__(path, reason)
+        self.path = final_path(Path(path))
         """The file or folder that could not be written."""
         self.reason = reason
         """The system's message."""
         self.code = code
         """The system's error number; None if unknown."""
-        self.kept = kept
+        self.kept = _kept(Path(path)) if kept is None else kept
         """What was lost and what was kept, as sentences."""
         self.then = then
         """What to do once the cause is fixed, as a sentence."""
-        sentences = [f"{path}: cannot be written ({reason}).", kept, _ADVICE.get(code or 0, ""), then]
-        super().__init__(" ".join(filter(None, sentences)))
+
+    def __str__(self) -> str:
+        sentences = [
+            f"{self.path}: cannot be written ({self.reason}).", self.kept, _ADVICE.get(self.code or 0, ""), self.then
+        ]  # fmt: skip
+        return " ".join(filter(None, sentences))
 
     @classmethod
-    def of(cls, error: OSError, path: Path | str, *, kept: str = "") -> WriteError:
+    def of(cls, error: OSError, path: Path | str, *, kept: str | None = None) -> WriteError:
         """The error for a path, made from the system's error."""
         return cls(path, error.strerror or str(error), code=error.errno, kept=kept)
 
@@ -87,22 +94,41 @@ class WriteError(NmtError):
         code = int(found[1]) if found else None
         return cls(path, os.strerror(code) if code is not None else str(error), code=code)
 
-    def changed(self, *, path: Path | None = None, kept: str | None = None, then: str | None = None) -> WriteError:
-        """A copy of the error with some parts replaced."""
-        error = WriteError(
-            self.path if path is None else path,
-            self.reason,
-            code=self.code,
-            kept=self.kept if kept is None else kept,
-            then=self.then if then is None else then,
-        )
-        for note in getattr(self, "__notes__", ()):
-            error.add_note(note)
-        return error
+
+def temporary_path(path: Path) -> Path:
+    """A path beside another one that no other process on any machine will choose."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.tmp")
+
+
+def temporary_paths(path: Path) -> list[Path]:
+    """The temporary paths beside a path that :func:`temporary_path` gave to any process, running or dead."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.{_RANDOM}\.tmp")
+    try:
+        return [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def final_path(path: Path) -> Path:
+    """The path that a file or folder gets once it is complete: without the temporary names in it."""
+    return Path(*(_HIDDEN.sub(r"\1", part) for part in path.parts))
+
+
+def _kept(path: Path) -> str:
+    """What remains if a path cannot be written, as a sentence; empty if it is not temporary."""
+    hidden = next((part for part in reversed((path, *path.parents)) if _HIDDEN.fullmatch(part.name)), None)
+    return "" if hidden is None else what_remains(final_path(hidden))
+
+
+def what_remains(path: Path) -> str:
+    """What remains of a file or folder that could not be replaced, as a sentence."""
+    if not os.path.lexists(path):
+        return "Nothing was left behind."
+    return f"The earlier {'folder' if path.is_dir() else 'file'} is unchanged; the new one is lost."
 
 
 @contextmanager
-def writing(path: Path, *, kept: str = "") -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn system errors into errors that name a file or folder. Put it only around calls that write that path.
 
     Raises:
@@ -113,22 +139,7 @@ def writing(path: Path, *, kept: str = "") -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise WriteError.of(error, path, kept=kept) from error
-
-
-@contextmanager
-def written_as(path: Path, temporary: Path, kept: Callable[[], str]) -> Iterator[None]:
-    """Replace a temporary path in errors by the path that the file or folder will have.
-
-    Args:
-        kept: returns what was lost and what was kept; called after an error.
-    """
-    try:
-        yield
-    except WriteError as error:
-        if not error.path.is_relative_to(temporary):
-            raise
-        raise error.changed(path=path / error.path.relative_to(temporary), kept=kept()) from error
+        raise WriteError.of(error, path) from error
 
 
 class _NamingFile(io.FileIO):
@@ -192,7 +203,8 @@ def append(path: Path, content: bytes) -> None:
         except WriteError as error:
             with contextlib.suppress(WriteError):
                 stream.truncate(before)
-            raise error.changed(kept="What it held before is unchanged.") from error
+            error.kept = "What it held before is unchanged."
+            raise
 
 
 def flush_to_disk(stream: BinaryIO, path: Path) -> None:
@@ -213,7 +225,6 @@ def scratch_folder() -> Iterator[Path]:
     Raises:
         WriteError: the system refused to make the folder or to write into it.
     """
-    then = "Then run the same command again. The variable TMPDIR may name a folder on another disk."
     scratch = Path(os.environ.get("TMPDIR") or "/tmp")
     try:
         with writing(scratch):
@@ -222,20 +233,6 @@ def scratch_folder() -> Iterator[Path]:
         with folder:
             yield scratch
     except WriteError as error:
-        if not error.path.is_relative_to(scratch):  # of a file that was written elsewhere meanwhile
-            raise
-        raise error.changed(then=then) from error
-
-
-def temporary_path(path: Path, ending: str = "tmp") -> Path:
-    """A path beside another one that no other process on any machine will choose."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.{ending}")
-
-
-def temporary_paths(path: Path, ending: str = "tmp") -> list[Path]:
-    """The temporary paths beside a path that :func:`temporary_path` gave to any process, running or dead."""
-    name = re.compile(rf"\.{re.escape(path.name)}\.{_RANDOM}\.{re.escape(ending)}")
-    try:
-        return [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        if error.path.is_relative_to(scratch):  # not of a file that was written elsewhere meanwhile
+            error.then = f"{_AGAIN} The variable TMPDIR may name a folder on another disk."
+        raise

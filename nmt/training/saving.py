@@ -31,8 +31,8 @@ def telling_where_to_resume(run: Path) -> Iterator[None]:
     except WriteError as error:
         newest = max(checkpoints(run), default=None)
         place = "its beginning" if newest is None else f"update {newest:,}"
-        then = f"Then run `nmt train --resume {run}`, which resumes from {place}."
-        raise error.changed(then=then) from error
+        error.then = f"Then run `nmt train --resume {run}`, which resumes from {place}."
+        raise
 
 
 def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | None = None) -> str | None:

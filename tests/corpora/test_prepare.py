@@ -368,7 +368,7 @@ def test_what_a_killed_build_vocab_left_does_not_matter(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
     build_vocabulary(out, size=30)
-    for name in (".shards.nmt.0123456789ab.tmp", ".shards.nmt.old"):
+    for name in (".shards.0123456789ab.tmp", ".shards.nmt.old"):
         shutil.copytree(out / "shards", out / name)
     (out / ".vocab.model.0123456789ab.tmp").write_text("half")
     before = built(out)
@@ -492,7 +492,7 @@ def test_the_number_of_lines_is_known_of_plain_files(tmp_path):
 
 def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
     out = tmp_path / "data" / "own"
-    left = out.parent / ".own.nmt.0123456789ab.tmp"
+    left = out.parent / ".own.0123456789ab.tmp"
     left.mkdir(parents=True)
     for name in ("manifest.json", "train.en"):
         (left / name).write_text("half")

@@ -121,7 +121,7 @@ def test_whenever_a_process_dies_its_files_are_ours(write_data_set, data, tmp_pa
 
     for module in (vocab_record, vocab_pair):
         monkeypatch.setattr(module, "replacing", dying)
-    monkeypatch.setattr("nmt.io.files._swap_all", die)
+    monkeypatch.setattr("nmt.io.files.LockedFolder.put", die)
     monkeypatch.setattr("nmt.data.build.restoring", lambda *paths: nullcontext())
     with pytest.raises(KeyboardInterrupt):
         build_vocabulary(data, size=30, threads=1)

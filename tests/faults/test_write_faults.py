@@ -284,7 +284,7 @@ def faults(operations: list[Operation], place: str, code: int) -> list[Fault]:
 def meant(path: Path, world: Path) -> set[str]:
     """The names by which a user knows what a process writes: of the file, or of the folder where a library writes."""
     name = str(path.relative_to(world))
-    name = re.sub(r"(^|/)\.([^/]+?)(\.nmt)?\.[0-9a-f]{12}\.tmp", r"\1\2", name)
+    name = re.sub(r"(^|/)\.([^/]+?)\.[0-9a-f]{12}\.tmp", r"\1\2", name)
     name = re.sub(r"(^|/)\.([^/]+)\.nmt\.old$", r"\1\2", name)
     name = re.sub(r"\.(partial|part)$|/\.text-[^/]+.*", "", name)
     name = re.sub(r"/\.tmp\w+$", "", name)

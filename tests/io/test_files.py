@@ -12,7 +12,16 @@ import pytest
 
 from nmt.errors import OutputError
 from nmt.io import files
-from nmt.io.files import LockedFolder, completing, linked_copy, put_back, replacing, replacing_folder, replacing_folders
+from nmt.io.files import (
+    LockedFolder,
+    completing,
+    linked_copy,
+    locked_folders,
+    put_back,
+    replacing,
+    replacing_folder,
+    replacing_locked,
+)
 from nmt.io.ownership import Kind, check_replaceable, remove_own
 from nmt.io.writing import WriteError
 
@@ -207,7 +216,7 @@ def test_the_rule(tmp_path):
         ("full", BOX, r"is a box, but also holds cat\.txt"),
         ("linked", BOX, r"also holds b\.thing"),
         ("nested", BOX, r"also holds c\.thing"),
-        ("run", BOX, "is a run, not a box"),
+        ("run", BOX, r"holds metrics\.jsonl, and is not a box"),
         (".", BOX, "holds box, dangling, empty and 6 more, and is not a box"),
     ):
         with pytest.raises(OutputError, match=what) as error:
@@ -217,7 +226,7 @@ def test_the_rule(tmp_path):
 
 
 def fill_all(folders: list[Path], label: str) -> None:
-    with replacing_folders(folders, BOX) as temporaries:
+    with locked_folders(folders, BOX) as locked, replacing_locked(locked) as temporaries:
         for temporary in temporaries:
             (temporary / "label").write_text(label)
 
@@ -292,14 +301,14 @@ def test_if_one_of_several_folders_cannot_be_replaced_all_stay(tmp_path, monkeyp
     folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
     fill(tmp_path / "a", "before a")
     fill(tmp_path / "b", "before b")
-    swap = files.swap_folders
+    put = LockedFolder.put
 
-    def swap_or_fail(folder: Path, *others: Path) -> None:
-        if folder == folders[failing]:
-            raise OSError(5, "input/output error", str(folder))
-        swap(folder, *others)
+    def put_or_fail(folder: LockedFolder, temporary: Path) -> None:
+        if folder.path == folders[failing]:
+            raise OSError(5, "input/output error", str(folder.path))
+        put(folder, temporary)
 
-    monkeypatch.setattr(files, "swap_folders", swap_or_fail)
+    monkeypatch.setattr(LockedFolder, "put", put_or_fail)
     with pytest.raises(files.WriteError, match=f"{folders[failing].name}: "):
         fill_all(folders, "after")
     assert held(tmp_path / "a")["label"] == "before a"
@@ -334,7 +343,7 @@ def test_what_the_user_made_private_stays_private(tmp_path):
 
 def test_the_finished_part_is_named_where_another_file_cannot_be_written(tmp_path):
     """The record of an output is written while the output is still partial."""
-    refused = WriteError(tmp_path / "record", "no space", code=errno.ENOSPC, kept="No file was left behind.")
+    refused = WriteError(tmp_path / "record", "no space", code=errno.ENOSPC)
     with pytest.raises(WriteError) as caught, completing(tmp_path / "out") as stream:
         stream.write(b"x")
         stream.flush()
@@ -347,7 +356,7 @@ def test_of_several_folders_the_one_that_cannot_be_flushed_is_named(tmp_path, mo
     flush = files.flush_folder
 
     def flush_or_fail(folder: Path) -> None:
-        if folder.name.startswith(".a.nmt."):
+        if folder.name.startswith(".a."):
             raise OSError(errno.EIO, "input/output error")
         flush(folder)
 

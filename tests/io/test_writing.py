@@ -3,6 +3,7 @@
 import ast
 import errno
 import os
+import pickle
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nmt.io.files import completing, replacing, restoring
 from nmt.io.writing import (
     WriteError,
     append,
+    final_path,
     open_to_write,
     scratch_folder,
     temporary_path,
@@ -64,7 +66,7 @@ def test_what_was_finished_of_long_work_is_kept_and_named(tmp_path, monkeypatch)
         stream.flush()
         patch.setattr(os, "write", failing("EDQUOT"))
         stream.write(b"second\n")
-    assert f"{path}: cannot be written (Disk quota exceeded)." in str(error.value)
+    assert f"{path}.partial: cannot be written (Disk quota exceeded)." in str(error.value)
     assert f"The finished part is kept in {path}.partial." in str(error.value)
     assert (tmp_path / "out.txt.partial").read_text() == "first\n"
 
@@ -121,7 +123,7 @@ def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(tmp_path, monke
     path = tmp_path / "out.txt"
     for name in (".out.txt.guessed.tmp", "out.txt.partial"):
         (tmp_path / name).symlink_to("precious")
-    monkeypatch.setattr(nmt.io.files, "temporary_path", lambda path, *rest: path.with_name(f".{path.name}.guessed.tmp"))
+    monkeypatch.setattr(nmt.io.files, "temporary_path", lambda path: path.with_name(f".{path.name}.guessed.tmp"))
     with pytest.raises(WriteError, match="File exists"), replacing(path) as stream:
         stream.write(b"stolen")
     with pytest.raises(WriteError, match="Remove the symbolic link"), completing(path) as stream:
@@ -222,3 +224,29 @@ def is_write(call: ast.Call) -> bool:
     constants = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     modes = [set(mode) for mode in constants if isinstance(mode, str)]
     return name == "open" and any(mode <= set("rwxabt+") and mode & set("wxa+") for mode in modes)
+
+
+@pytest.mark.parametrize(
+    ("path", "final"),
+    [
+        ("a/out.txt", "a/out.txt"),
+        ("a/.out.txt.0123456789ab.tmp", "a/out.txt"),
+        ("a/.run.0123456789ab.tmp/.x.ab0123456789.tmp", "a/run/x"),
+        (".run.nmt.old/x", "run/x"),
+        (".run.nmt.lock", "run"),
+        ("a/.out.txt.mine.tmp", "a/.out.txt.mine.tmp"),
+    ],
+)
+def test_an_error_names_the_final_path(path, final):
+    assert final_path(Path(path)) == Path(final)
+    assert str(WriteError(path, "why")).startswith(f"{final}: cannot be written (why).")
+
+
+def test_an_error_says_what_remains_of_a_folder(tmp_path):
+    inside = temporary_path(tmp_path / "run") / "x"
+    assert WriteError(inside, "why").kept == "Nothing was left behind."
+    (tmp_path / "run").mkdir()
+    assert WriteError(inside, "why").kept == "The earlier folder is unchanged; the new one is lost."
+    assert WriteError(tmp_path / "run", "why").kept == ""
+    again = pickle.loads(pickle.dumps(WriteError(inside, "why", code=errno.ENOSPC)))
+    assert "Free space on that file system." in str(again)

@@ -312,7 +312,7 @@ def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
     until = time.monotonic() + 300
-    while not list((tmp_path / "data").glob(".big-en-de.nmt.*.tmp/train.en")):
+    while not list((tmp_path / "data").glob(".big-en-de.*.tmp/train.en")):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -74,8 +74,10 @@ def exported_folder(model: Path, report: Callable[[str], None]) -> Path:
         try:
             _convert(model, folder, checksums, report)
         except WriteError as error:
-            then = "Set XDG_CACHE_HOME to another folder, or run `nmt export --to ctranslate2` and give its folder."
-            raise error.changed(then=then) from error
+            error.then = (
+                "Set XDG_CACHE_HOME to another folder, or run `nmt export --to ctranslate2` and give its folder."
+            )
+            raise
     return folder
 
 
