@@ -14,6 +14,7 @@ from nmt.config import (
     load_preset,
     load_yaml,
     option_layer,
+    overlay,
     parse_config,
     parse_layers,
     preset_names,
@@ -119,6 +120,14 @@ def test_settings_leave_their_base_as_it_was():
     assert base == {"model": {"heads": 4}}
 
 
+def test_an_empty_section_changes_nothing_and_an_empty_value_is_one():
+    base = {"model": {"heads": 4}, "validation": {"decoding": {"beam": 2}}}
+    assert overlay(base, {"model": None, "validation": {"decoding": None}}) == base
+    assert overlay(base, {"model": {"data": None}})["model"] == {"heads": 4, "data": None}
+    with pytest.raises(ConfigError, match=r"unknown setting 'model\.data'"):
+        parsed("model.data=null")
+
+
 def test_an_unknown_preset_suggests_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'small'"):
         load_preset("smal")
@@ -131,7 +140,7 @@ def test_differences_are_named_by_key():
     ]
 
 
-def test_lines_that_an_earlier_version_did_not_describe_are_no_difference():
+def test_statistics_of_lines_are_no_difference():
     side = "{sentences: [9, 1], pieces: {p50: 1, p90: 2, p99: 3, p999: 4, max: 5}}"
     ratio = "{p1: 0.6, p10: 0.8, p50: 1.0, p90: 1.2, p99: 1.5}"
     described = parsed(f"data.lines={{max_length: 256, source: {side}, target: {side}, target_per_source: {ratio}}}")

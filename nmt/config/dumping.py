@@ -58,8 +58,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
     """Settings that differ, as (key, before, after), the values as YAML.
 
-    ``data.lines`` is left out: the text and the vocabulary, whose fingerprints are compared, determine it. Bundles of
-    earlier versions do not have it.
+    ``data.lines`` is left out: the text and the vocabulary, whose fingerprints are compared, determine it.
     """
     old, new = (
         dict(flatten(config.model_dump(mode="json", exclude={"data": {"lines"}}))) for config in (before, after)

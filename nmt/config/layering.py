@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from nmt.config.mistakes import mistakes
-from nmt.config.sections import Config
+from nmt.config.sections import Config, Section, subsection
 from nmt.errors import ConfigError
 
 
@@ -42,14 +42,20 @@ def parse_layers(layers: Sequence[Layer]) -> Config:
         raise ConfigError("\n".join(lines)) from None
 
 
-def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two trees of values; ``above`` overrides ``below`` key by key. An empty section changes nothing."""
+def overlay(
+    below: Mapping[str, Any], above: Mapping[str, Any], section: type[Section] | None = Config
+) -> dict[str, Any]:
+    """Merge two trees of values; ``above`` overrides ``below`` key by key. An empty section changes nothing.
+
+    Args:
+        section: the section that the trees belong to; None if they belong to no known section.
+    """
     result = dict(below)
     for key, value in above.items():
-        under = result.get(key)
+        under, inner = result.get(key), subsection(section, key)
         if isinstance(value, Mapping):
-            result[key] = overlay(under if isinstance(under, Mapping) else {}, value)
-        elif value is not None or key not in Config.model_fields:
+            result[key] = overlay(under if isinstance(under, Mapping) else {}, value, inner)
+        elif value is not None or inner is None:
             result[key] = value
     return result
 

@@ -16,6 +16,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def subsection(section: type[Section] | None, name: str) -> type[Section] | None:
+    """The section of a name within another one; None if there is none."""
+    kind = section.model_fields[name].annotation if section is not None and name in section.model_fields else None
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
 class ModelConfig(Section):
     """The Transformer. Defaults are the paper's base model (Vaswani et al. 2017, table 3)."""
 

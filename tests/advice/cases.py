@@ -283,7 +283,7 @@ CASES = [
         f"{TRAIN} --out taken", f"{TRAIN} --out free", ("ownership.py: --out",), write("taken", ""),
         fixed="a run is a folder",
     ),
-    Case(f"{TRAIN} --out data/a", f"{TRAIN} --out free", ("ownership.py: --out",), fixed="and is not a run that nmt wrote"),
+    Case(f"{TRAIN} --out data/a", f"{TRAIN} --out free", ("ownership.py: --out",), fixed="and is not a run"),
     Case(
         f"{TRAIN} --out taken/run", f"{TRAIN} --out free/run", ("training/run.py: --out",), write("taken", ""),
         fixed="cannot be written",
