@@ -31,12 +31,12 @@ from nmt.cli.inspect import inspect
 from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
-    clean_up_patiently,
+    defer_interrupts,
+    discard_stdout,
     end_interrupted,
-    forget_output,
+    flush_stdout,
     open_closed_streams,
     print_own_warnings,
-    tell_of_full_output,
 )
 from nmt.cli.report import report
 from nmt.cli.score import score
@@ -84,12 +84,12 @@ class _Commands(typer.core.TyperGroup):
             _refuse_usage(error, " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand))))
         except BrokenPipeError:
             # Whoever read our output has gone, which is no error.
-            forget_output()
+            discard_stdout()
             sys.exit(0)
         except OSError as error:
             _refuse_by_system(error)
         except KeyboardInterrupt:
-            clean_up_patiently()
+            defer_interrupts()
         # Not while the exception is handled, which keeps alive all that it passed through.
         return end_interrupted()
 
@@ -104,7 +104,7 @@ def _refuse_by_system(error: OSError) -> NoReturn:
     if os.environ.get("NMT_DEBUG") or (name is None and error.errno not in FAULTS):
         raise error
     print_error(f"{name or 'a file that the system does not name'}: {error.strerror}.")
-    forget_output()
+    discard_stdout()
     sys.exit(2)
 
 
@@ -216,5 +216,5 @@ def main() -> None:
         # By this name also as `python -m nmt`, since the shell's completion is for `nmt`.
         app(prog_name="nmt")
     except SystemExit:
-        tell_of_full_output()
+        flush_stdout()
         raise

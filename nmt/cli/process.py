@@ -1,90 +1,147 @@
-"""How the process of a command begins and ends, whatever its caller has done to its streams and the user to it."""
+"""How the process of a command begins and ends: closed streams, Ctrl-C, a full disk, a lost terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import signal
 import sys
 import time
 import warnings
-from typing import NoReturn, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn, TextIO
 
 from nmt.cli.console import STANDARD_OUTPUT, print_error, warn
 from nmt.errors import NmtWarning
 
-# After Ctrl-C; whoever interrupts once more after that ends the process at once.
 _SECONDS_TO_CLEAN_UP = 2.0
+"""After Ctrl-C. A further one after this time ends the process at once."""
+_NOBODY_READS = (errno.EIO, errno.EPIPE)
+"""The terminal was closed; the reader of a pipe ended."""
 
 
 def open_closed_streams() -> None:
-    """Let what a caller has closed (``nmt … <&- >&-``) be as empty, and as deaf, as it can be without an error.
+    """Replace the streams that the caller closed (``nmt … <&- >&-``) by the null device.
 
-    Whoever needs one of them can ask for ``sys.__stdin__`` and the like, which stay None. Left closed, their numbers
-    would go to the next files that are opened.
+    Otherwise the next files that are opened would get their numbers. ``sys.__stdin__`` and the like stay None.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def clean_up_patiently() -> None:
-    """Let further interruptions wait while what was under way cleans up, but not for longer than a user would."""
-    patience = time.monotonic() + _SECONDS_TO_CLEAN_UP
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > patience else None)
+def defer_interrupts() -> None:
+    """Ignore further Ctrl-C for a short time, so that the command can clean up."""
+    deadline = time.monotonic() + _SECONDS_TO_CLEAN_UP
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > deadline else None)
 
 
 def end_interrupted() -> NoReturn:
-    """End with the exit code of Ctrl-C, when all that was under way has cleaned up after itself.
+    """End the process with the exit code of Ctrl-C, after generators and semaphores are closed.
 
-    The interpreter's own end is left out: it waits for threads, and where that is interrupted once more, it takes
-    itself apart beneath those that still compute, which aborts the process.
+    The interpreter's own shutdown is skipped. It waits for threads, and if it is interrupted again, it frees what other
+    threads still compute with, which aborts the process.
     """
-    gc.collect()  # generators that were left clean up when they go
+    gc.collect()  # Generators clean up when they are freed.
     if processes := sys.modules.get("multiprocessing.util"):
-        processes._run_finalizers(0)  # else its watcher would complain of semaphores that nobody gave back
+        processes._run_finalizers(0)  # Otherwise its resource tracker complains of leaked semaphores.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(130)
 
 
-def tell_of_full_output() -> None:
-    """What was still to be written (help, above all) is lost where standard output takes no more."""
+def flush_stdout() -> None:
+    """Write what is left of standard output, such as a help text. If it cannot be written, say so and exit with 2."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        forget_output()
+        discard_stdout()
     except OSError as error:
         print_error(f"{STANDARD_OUTPUT}: {error.strerror}.")
-        forget_output()
+        discard_stdout()
         sys.exit(2)
 
 
-def forget_output() -> None:
-    """Let the interpreter's own flush at its end not complain of what has been told already."""
+def discard_stdout() -> None:
+    """Discard output that cannot be written, so that the interpreter does not report it again when it ends."""
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _send_to_null(sys.stdout)
+
+
+def _send_to_null(stream: TextIO) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def print_own_warnings() -> None:
-    """Print the warnings of this program as all others of its messages, without the line of code they come from."""
+    """Print the warnings of this program like its other messages, without the line of code that they come from."""
     show = warnings.showwarning
 
-    def show_or_print(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show_or_print(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
         if issubclass(category, NmtWarning):
             warn(str(message))
         else:
-            show(message, category, filename, lineno, file, line)
+            show(message, category, *place, **options)
 
     warnings.showwarning = show_or_print
+
+
+class _LastingStream:
+    """A stream whose writes never raise. After one that failed, the rest is discarded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._give_up(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _give_up(self, error: OSError) -> None:
+        _send_to_null(self._stream)
+        if error.errno in _NOBODY_READS and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            os.kill(os.getpid(), signal.SIGHUP)
+
+
+@contextmanager
+def hanging_up_when_unread() -> Iterator[None]:
+    """While the body runs, a write to stderr never raises. If nobody can read it, it acts as a lost terminal does: it
+    sends SIGHUP, unless that is ignored (nohup).
+
+    A lost terminal sends SIGHUP too, so a second one may arrive after the body has removed its own handler. That one
+    ends the command with 129 and not the process at once, so that open files are closed.
+    """
+    before = sys.stderr
+    sys.stderr = _LastingStream(before)
+    ends_at_once = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    if ends_at_once:
+        signal.signal(signal.SIGHUP, _end)
+    try:
+        yield
+    finally:
+        sys.stderr = before
+        if ends_at_once:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -1,27 +1,30 @@
-"""How far something has come: bars in a terminal, a line now and then elsewhere."""
+"""Progress: bars in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nmt.cli.console import description, description_column, is_terminal, notice, stderr
 
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
 Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
 
-# Seconds between two lines about the same thing where nobody watches a terminal.
 _INTERVAL = 10.0
-# Columns of a terminal below which numbers alone are shown.
+"""Seconds between two lines about the same task without a terminal."""
 _ROOM_FOR_BARS = 72
+"""Minimum width of a terminal, in columns, for bars."""
 
 
 @contextmanager
 def progress_display() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]]:
     """Show progress while the body runs.
 
-    Serves a function that takes a unit and gives a callback ``(description, done, total or None)`` to hand on.
+    Yields a function that takes a unit and returns a callback ``(description, done, total or None)``.
     """
     if is_terminal():
         with _bars() as display:
@@ -44,60 +47,54 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
     )
     from rich.text import Text
 
+    of_bytes, of_counts, bytes_per_second = DownloadColumn(), MofNCompleteColumn(), TransferSpeedColumn()
+
+    class Amount(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return (of_bytes if task.fields["unit"] == "bytes" else of_counts).render(task)
+
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
+            if task.fields["unit"] == "bytes":
+                return bytes_per_second.render(task)
             return Text(f"{task.speed:,.0f}/s" if task.speed and task.speed >= 1 else "")
 
-    by_unit: dict[Unit, tuple[ProgressColumn, ...]] = {
-        "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
-        "pairs": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
-        "lines": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
-        "paragraphs": (MofNCompleteColumn(), Rate()),
-    }
-    # Counts are worth more than a bar where there is no room for both.
+    # On a narrow terminal there is room for numbers alone.
     is_narrow = stderr().width < _ROOM_FOR_BARS
-    open_displays: list[Progress] = []
+    columns = (Amount(), Rate()) if is_narrow else (BarColumn(), Amount(), Rate(), TimeRemainingColumn())
+    bars = Progress(description_column(), *columns, console=stderr())
+    tasks: dict[tuple[Unit, str], TaskID] = {}
 
     def display(unit: Unit) -> Callable[[str, int, int | None], None]:
-        tasks: dict[str, int] = {}
-        columns = by_unit[unit][:2] if is_narrow else (BarColumn(), *by_unit[unit])
-        bars = Progress(description_column(), *columns, console=stderr())
-
         def update(name: str, done: int, total: int | None) -> None:
-            if bars not in open_displays:
-                # One live display at a time: what came before is finished.
-                while open_displays:
-                    open_displays.pop().stop()
-                bars.start()
-                open_displays.append(bars)
-            if name not in tasks:
-                tasks[name] = int(bars.add_task(description(name), total=total))
-            bars.update(tasks[name], completed=done, total=total)  # type: ignore[arg-type]
+            bars.start()
+            if (unit, name) not in tasks:
+                tasks[unit, name] = bars.add_task(description(name), total=total, unit=unit)
+            bars.update(tasks[unit, name], completed=done, total=total)
 
         return update
 
     try:
         yield display
     finally:
-        for bars in open_displays:
+        if tasks:
             bars.stop()
 
 
 def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
-    told: dict[str, float] = {}
+    printed: dict[str, float] = {}
     begun: dict[str, tuple[float, int]] = {}
     scale, name = (1_000_000, "MB") if unit == "bytes" else (1, unit)
 
     def update(description: str, done: int, total: int | None) -> None:
         now = time.monotonic()
-        told.setdefault(description, now)
         begin, already = begun.setdefault(description, (now, done))
-        if now - told[description] < _INTERVAL:
+        if now - printed.setdefault(description, now) < _INTERVAL:
             return
-        told[description] = now
+        printed[description] = now
         whole = f" of {total / scale:,.0f}" if total else ""
         rate = (done - already) / (now - begin)
-        # Of less than one per second a rounded figure says nothing.
+        # A rounded rate of less than one per second says nothing.
         speed = f", {rate:,.0f} per second" if unit != "bytes" and rate >= 1 else ""
         left = f", {duration((total - done) / rate)} left" if unit == "pairs" and total and rate > 0 else ""
         notice(f"{description}: {done / scale:,.0f}{whole} {name}{speed}{left}")
@@ -106,7 +103,7 @@ def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people read them: 45s, 3m05s, 2h10m, 4d06h."""
+    """Seconds as text: 45s, 3m05s, 2h10m, 4d06h."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole}s"

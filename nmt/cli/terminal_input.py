@@ -1,7 +1,7 @@
-"""Lines that a person types: through a line editor, with a history and arrow keys, where Python has one (readline).
+"""Lines that a person types: with readline's history and arrow keys, if Python has it.
 
-In its usual mode a terminal edits lines itself, and cuts them at 4,096 bytes. So that mode is off as long as lines
-are read, also while one is translated and the next is pasted already.
+By itself a terminal cuts lines at 4,096 bytes. So its own line editing is off as long as lines are read, also while one
+is translated and the next one is already pasted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _STDOUT, _STDERR = 1, 2
 
 
 def typed_lines(prompt: str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]:
-    """Serve lines from the terminal that is standard input, each before the next is asked for; Ctrl-D ends them.
+    """Yield lines from the terminal that is standard input, each before the next one is asked for; Ctrl-D ends them.
 
-    Prompts and what is typed appear on stderr. A line that is not UTF-8 is reported there, and another asked for.
+    Prompts and what is typed appear on stderr. A line that is not UTF-8 is reported there, and another one asked for.
 
     Args:
-        prompt: shown before each line; without one there is no editor either, as stderr may be a file.
+        prompt: shown before each line; without one there is no editor either, because stderr may be a file.
     """
-    with _raw_mode() if prompt and _has_editor() else contextlib.nullcontext(False) as has_editor:
+    with _without_line_mode() if prompt and _has_editor() else contextlib.nullcontext(False) as has_editor:
         number = 0
         while (raw := _edited(prompt) if has_editor else _plain(prompt)) is not None:
             number += 1
@@ -46,7 +46,7 @@ def _has_editor() -> bool:
         import termios  # noqa: F401
     except ImportError:
         return False
-    # Bytes are text of UTF-8 whatever the locale, and each pasted line is answered like a typed one.
+    # Bytes are UTF-8 text in any locale, and each pasted line is answered like a typed one.
     cast(io.TextIOWrapper, sys.stdin).reconfigure(encoding="utf-8", errors="surrogateescape")
     for setting in ("input-meta on", "output-meta on", "convert-meta off", "enable-bracketed-paste off"):
         readline.parse_and_bind(f"set {setting}")
@@ -54,43 +54,31 @@ def _has_editor() -> bool:
 
 
 @contextlib.contextmanager
-def _raw_mode() -> Iterator[bool]:
-    """Let the terminal hand over bytes as they come: it neither edits nor shows them, but Ctrl-C interrupts."""
+def _without_line_mode() -> Iterator[bool]:
+    """Let the terminal pass on bytes as they come. Ctrl-C still interrupts."""
     import termios
 
-    before = termios.tcgetattr(sys.stdin)
-    _change_modes(off=termios.ICANON | termios.ECHO)
+    before, modes = termios.tcgetattr(sys.stdin), termios.tcgetattr(sys.stdin)
+    modes[3] &= ~termios.ICANON
+    modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
     try:
         yield True
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _change_modes(*, on: int = 0, off: int = 0) -> None:
-    import termios
-
-    modes = termios.tcgetattr(sys.stdin)
-    modes[3] = (modes[3] | on) & ~off
-    modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
-
-
 def _edited(prompt: str) -> bytes | None:
-    # The editor writes to standard output if that is a terminal, and works nowhere else. So for the time of a line
-    # standard output leads where stderr does, and keeps nothing but translations.
-    import termios
-
+    # readline works only if standard output is a terminal, and writes there. So for one line standard output is
+    # redirected to stderr, and gets nothing but translations.
     sys.stdout.flush()
     kept = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
-    # The editor shows what is typed only where the terminal would do so.
-    _change_modes(on=termios.ECHO)
     try:
         return input(prompt).encode("utf-8", "surrogateescape")
     except EOFError:
         return None
     finally:
-        _change_modes(off=termios.ECHO)
         os.dup2(kept, _STDOUT)
         os.close(kept)
 

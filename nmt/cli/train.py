@@ -112,7 +112,7 @@ def train(
     import torch
 
     from nmt.cli.console import notice, write_stdout
-    from nmt.cli.lost_terminal import hanging_up_when_unread
+    from nmt.cli.process import hanging_up_when_unread
     from nmt.cli.training_view import TrainingView, preflight_lines, summary_lines
     from nmt.config import dump_config, option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest

@@ -18,7 +18,7 @@ from nmt.corpora.filters import Filters
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.corpora.locations import Input, is_path, is_unknown_download, key_and_member, locate
 from nmt.corpora.transfer import RemoteFile
-from nmt.text.addresses import check_address, file_name, folder_parts, is_address, public_address
+from nmt.text.addresses import check_address, file_name, folder_parts, is_address, public_address, without_secrets
 from nmt.text.lines import STANDARD_INPUT, STDIN, count_lines
 from nmt.text.printable import has_control_characters
 
@@ -256,7 +256,7 @@ class TestSet(Corpus):
 
     def problems(self, recipe: Recipe) -> Iterator[str]:
         if self.download is not None and self.download not in recipe.downloads:
-            yield f"{self.download!r} is not among the downloads"
+            yield f"{without_secrets(self.download)!r} is not among the downloads"
 
 
 class Toy(Corpus):
@@ -339,6 +339,15 @@ class Recipe(Section):
         if not _NAME.fullmatch(name):
             raise ValueError("must be a plain folder name: letters, digits, '.', '_', '+' and '-'")
         return name
+
+    @field_validator("downloads", mode="before")
+    @classmethod
+    def _have_plain_keys(cls, downloads: Any) -> Any:
+        # Checked first, since further messages quote the keys, and an address may hold a password.
+        for key in downloads if isinstance(downloads, dict) else ():
+            if "://" in str(key):
+                raise ValueError(f"the key {without_secrets(str(key))!r} is an address: choose a short name as the key")
+        return downloads
 
     @field_validator("source_lang", "target_lang")
     @classmethod

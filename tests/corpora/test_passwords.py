@@ -118,6 +118,24 @@ def test_a_wrong_address_in_a_recipe_is_quoted_without_its_secrets(tmp_path):
         assert SECRET not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"downloads": {f"http://me:{SECRET}@host/a.gz": {"url": "http://host/a.gz"}}},
+        {"downloads": {f"http://me:{SECRET}@host/a.gz": {"url": 3, "sum": "x"}}},
+        {"test": [{"kind": "test-set", "name": "wmt14", "download": f"http://me:{SECRET}@host/a.tgz"}]},
+    ],
+)
+def test_an_address_in_place_of_a_key_is_quoted_without_its_secrets(values, tmp_path):
+    toy = [{"kind": "toy"}]
+    recipe = {"name": "x", "source_lang": "en", "target_lang": "de", "train": toy, "valid": toy, "test": toy} | values
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(recipe))
+    with pytest.raises(ConfigError, match="is an address: choose a short name|is not among the downloads") as error:
+        load_recipe(str(tmp_path / "x.yaml"))
+    assert SECRET not in str(error.value)
+    assert "host/a" in str(error.value)
+
+
 def test_nothing_that_is_written_holds_a_secret(file_server, tmp_path):
     """Signed addresses with a user: the data set, its manifest, the cache, and the recipe as shown."""
     downloads = {}
