@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from nmt.corpora.filters import FILTERS
 from nmt.corpora.formats import segment_sentences
 from nmt.corpora.pair_filters import nearly, repair_encoding
-from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
 from nmt.evaluation.metrics import make_metric
 from nmt.evaluation.paper_bleu import moses_tokenizer
@@ -71,9 +70,8 @@ def test_comparison_of_lines(unit):
 
 
 @pytest.mark.parametrize("unit", ["<seg", "<seg>", "<seg ", "<seg a=b>x", "</seg>", ">", "<seg>x</seg>"])
-@pytest.mark.parametrize("strip", [segment_sentences, segments])
-def test_segments_of_test_sets(strip, unit):
-    assert_linear(lambda line: list(strip([line])), unit, 4_000, begin="<seg ")
+def test_segments(unit):
+    assert_linear(lambda line: list(segment_sentences([line])), unit, 4_000, begin="<seg ")
 
 
 @pytest.mark.parametrize(
@@ -175,8 +173,6 @@ TAGS = st.lists(st.sampled_from(["<seg ", "<seg>", ">", "</seg>", "a", " ", "&am
 def test_segments_are_those_of_the_patterns_before(line):
     found = re.search(r"<seg[^>]*>(.*?)</seg>", line)
     assert list(segment_sentences([line])) == ([html.unescape(found[1]).strip()] if found else [])
-    line = "<seg " + line
-    assert list(segments([line])) == [re.sub(r"<seg.*?>(.*)</seg>.*?", "\\1", line)]
 
 
 @given(st.text(st.sampled_from(".!?…\"')”。 a\t"), max_size=40))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import re
 import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -26,9 +25,9 @@ _READ_AHEAD = 1 << 17
 # An archive may unpack to this many times its size, or to this many bytes if that is more. Text: 3 to 10 times.
 _MAX_RATIO = 100
 _ALWAYS_ALLOWED = 256 << 20
-# tarfile reads headers with names and comments into memory.
-_LONGEST_HEADER = 1 << 16
-_PAX_RECORD = re.compile(rb"([0-9]{1,6}) ([^=]{1,200})=")
+# tarfile reads headers with names and comments into memory. Before Python 3.11.10 and 3.12.6 that takes quadratic time
+# (CVE-2024-6232), so the maximum is low.
+_LONGEST_HEADER = 1 << 14
 # No file is larger. tarfile would pass over a member of 10^30 bytes block by block.
 _LARGEST_MEMBER = 1 << 50
 _HELD_IN_MEMORY = (
@@ -38,6 +37,7 @@ _HELD_IN_MEMORY = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
+_IS_END = (tarfile.EmptyHeaderError, tarfile.EOFHeaderError)
 _ZIP_ENCRYPTED = 0x1
 _ENDINGS = (".tar", ".tgz", ".tbz2", ".txz", ".zip", *SUFFIXES)
 
@@ -60,15 +60,12 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
             name that leads outside the folder, or unpacks to far more than its own size.
     """
     taken: dict[str, Path] = {}
-    budget = Budget(archive)
     if members is not None:
         members = [str(PurePosixPath(name)) for name in members]
     try:
-        for name, size, stream in _regular_files(archive, members):
-            budget.check(size, name)
+        for name, stream in _regular_files(archive, members):
             taken[name] = folder / name
             _copy(archive, stream, taken[name])
-            budget.spend(size)
     except (NmtError, OSError) as error:
         _remove(taken)
         if isinstance(error, WriteError) and error.code in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
@@ -124,7 +121,11 @@ class ZippedMembers:
             DownloadError: the member is encrypted or damaged, or unpacks to too many bytes; also while it is read.
         """
         entry = self._entries[name]
-        _check_not_encrypted(self._archive, entry)
+        if entry.flag_bits & _ZIP_ENCRYPTED:
+            raise DownloadError(
+                f"{self._archive}: its member {PurePosixPath(name)} is encrypted, which nmt does not support. Unpack "
+                "it yourself, and name its files by their paths."
+            )
         self._budget.check(entry.file_size, name)
         with _as_download_error(self._archive):
             stream = self._zipped.open(entry)
@@ -155,11 +156,8 @@ def check_whole(path: Path, *, name: str | None = None) -> bool:
                     raise tarfile.ReadError("the two empty blocks at the end are missing")
             return True
         if zipfile.is_zipfile(path):
-            budget = Budget(path)
-            for name_of_member, size, stream in _zipped_files(path, None):
-                budget.check(size, name_of_member)
+            for _, stream in _zipped_files(path, None):
                 _drain(stream)
-                budget.spend(size)
             return True
         if (name or path.name).endswith(_ENDINGS):
             raise tarfile.ReadError("it is neither an archive nor a compressed file")
@@ -242,64 +240,33 @@ class _Limited(io.RawIOBase):
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header that raises an error if it is bad; the standard library takes it for the archive's end."""
+    """A tar header that raises an error if it is bad; the standard library takes some for the archive's end."""
 
     @classmethod
-    def frombuf(cls, buf: Any, encoding: str, errors: str) -> Any:
-        try:
-            header = super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:
-            if not any(buf):  # The archive's end: an empty block, or no block.
-                raise
-            raise tarfile.ReadError(f"bad header: {error}") from None
-        _check_size(header.size, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
+    def frombuf(cls, *arguments: Any) -> Any:
+        header = super().frombuf(*arguments)
+        _check_size(header, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
         return header
 
-    def _proc_pax(self: Any, tar: Any) -> Any:
-        """Apply a pax header to the member that follows it.
-
-        The standard library's method takes quadratic time before Python 3.11.10 and 3.12.6 (CVE-2024-6232), and also
-        for maps of sparse files, which are not text.
-        """
-        records = _pax_records(tar.fileobj.read(self._block(self.size))[: self.size])
-        headers = tar.pax_headers if self.type == tarfile.XGLTYPE else tar.pax_headers.copy()
-        headers.update(records)
+    @classmethod
+    def fromtarfile(cls, tarfile_: Any) -> Any:
         try:
-            following = self.fromtarfile(tar)
+            header = super().fromtarfile(tarfile_)
+        except _IS_END:
+            raise
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(f"bad header: {error}") from None
-        if self.type != tarfile.XGLTYPE:
-            following._apply_pax_info(headers, tar.encoding, tar.errors)
-            following.offset = self.offset
-            if "size" in headers:
-                _check_size(following.size, _LARGEST_MEMBER)
-                has_content = following.isreg() or following.type not in tarfile.SUPPORTED_TYPES
-                tar.offset = following.offset_data + (following._block(following.size) if has_content else 0)
-        return following
+        _check_size(header, _LARGEST_MEMBER)  # again: a pax header may have changed it
+        return header
+
+    def _proc_gnusparse_10(self, *_: Any) -> None:
+        """Refuse a map of a sparse file, which the standard library reads without a limit."""
+        raise tarfile.ReadError("a sparse file, which nmt does not read: repack it without the option --sparse")
 
 
-def _check_size(size: int, largest: int) -> None:
-    if not 0 <= size <= largest:
-        raise tarfile.ReadError(f"bad header: a size of {size:,} bytes")
-
-
-def _pax_records(content: bytes) -> dict[str, str]:
-    """The records of a pax header that tarfile applies. Each is a length, a key and a value: ``18 path=corpus.en``."""
-    records = {}
-    start = 0
-    while match := _PAX_RECORD.match(content, start):
-        end = start + int(match[1])
-        if end <= match.end() or content[end - 1 : end] != b"\n":
-            raise tarfile.ReadError("bad header: the length of a record is wrong")
-        key = match[2].decode("utf-8", "replace")
-        if key.startswith("GNU.sparse."):
-            raise tarfile.ReadError("a sparse file, which nmt does not read: repack it without the option --sparse")
-        if key in tarfile.PAX_FIELDS:
-            records[key] = content[match.end() : end - 1].decode("utf-8", "surrogateescape")
-        start = end
-    if content[start:].strip(b"\0"):
-        raise tarfile.ReadError("bad header: its records are no text")
-    return records
+def _check_size(header: tarfile.TarInfo, largest: int) -> None:
+    if not 0 <= header.size <= largest:
+        raise tarfile.ReadError(f"bad header: a size of {header.size:,} bytes")
 
 
 def _copy(archive: Path, stream: IO[bytes], path: Path) -> None:
@@ -324,8 +291,8 @@ def _drain(stream: IO[bytes] | io.RawIOBase) -> None:
         pass
 
 
-def _regular_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """The regular files among the members: name without a leading ``./``, size, and open stream.
+def _regular_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, IO[bytes]]]:
+    """The regular files among the members: name without a leading ``./``, and open stream.
 
     All names in the archive are checked, including those of other members.
     """
@@ -358,26 +325,20 @@ def _is_tar(path: Path) -> bool:
         return False
 
 
-def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
-    with _as_download_error(archive):
-        zipped = zipfile.ZipFile(archive)
-    with zipped:
-        for entry in zipped.infolist():
-            _check_name(archive, entry.filename)
-            name = str(PurePosixPath(entry.filename))
-            if entry.is_dir() or not (members is None or name in members):
-                continue
-            _check_not_encrypted(archive, entry)
-            with _as_download_error(archive):
-                stream = zipped.open(entry)
-            with stream:
-                yield name, entry.file_size, stream
+def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, IO[bytes]]]:
+    with opened_zip(archive) as zipped:
+        for entry in zipped.names:
+            name = str(PurePosixPath(entry))
+            if members is None or name in members:
+                with zipped.open(entry) as stream:
+                    yield name, stream
 
 
-def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
+def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, IO[bytes]]]:
+    budget = Budget(archive)
     # Read as a stream, so that a compressed archive is decompressed only once.
     with _as_download_error(archive):
-        stream = open_limited(archive)
+        stream = _limited(archive, open_unpacked(archive), budget)
     with stream:
         with _as_download_error(archive):
             tar = tarfile.open(fileobj=stream, mode="r|", bufsize=_READ_AHEAD, tarinfo=_Header)  # noqa: SIM115
@@ -391,10 +352,11 @@ def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tupl
                 _check_name(archive, member.name)
                 name = str(PurePosixPath(member.name))
                 if member.isreg() and (members is None or name in members):
+                    budget.check(member.size, name)
                     with _as_download_error(archive):
                         content = tar.extractfile(member)
                     if content is not None:
-                        yield name, member.size, content
+                        yield name, content
 
 
 @contextmanager
@@ -421,14 +383,6 @@ def _as_download_error(archive: Path) -> Iterator[None]:
 def _is_of_system(error: OSError) -> bool:
     """Whether the system could not read the file; otherwise its content is wrong, such as a negative offset."""
     return error.errno not in (None, errno.EINVAL)
-
-
-def _check_not_encrypted(archive: Path, entry: zipfile.ZipInfo) -> None:
-    if entry.flag_bits & _ZIP_ENCRYPTED:
-        raise DownloadError(
-            f"{archive}: its member {PurePosixPath(entry.filename)} is encrypted, which nmt does not support. Unpack "
-            "it yourself, and name its files by their paths."
-        )
 
 
 def _check_name(archive: Path, name: str) -> None:

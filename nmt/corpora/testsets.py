@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ from nmt.corpora.download import Fetcher
 from nmt.corpora.locations import Input
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
-from nmt.io.writing import FAULTS, WriteError, open_to_write, writing
-from nmt.text.lines import encode_line, read_lines
+from nmt.io.writing import FAULTS, WriteError, writing
+from nmt.text.lines import read_lines
 
 _RAW = "raw"
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
@@ -119,37 +119,6 @@ def _dataset(name: str, langpair: str | None = None) -> Any:
     return dataset
 
 
-def _convert_linearly(dataset: Any) -> None:
-    """Make sacreBLEU's object for a test set extract segments by :func:`segments`.
-
-    sacreBLEU's own pattern gives the same text, but takes cubic time on a long line without ``</seg>``.
-    """
-    from sacrebleu.dataset.fake_sgml import FakeSGMLDataset, WMTAdditionDataset
-
-    if not isinstance(dataset, FakeSGMLDataset):
-        return
-    convert = dataset._convert_format
-
-    def convert_linearly(raw: str, text: str) -> None:
-        if isinstance(dataset, WMTAdditionDataset) and not raw.endswith(".sgm"):
-            convert(raw, text)
-            return
-        with open_to_write(Path(text), "wb") as out:
-            out.writelines(encode_line(dataset._clean(line)) for line in segments(read_lines(raw)))
-
-    dataset._convert_format = convert_linearly
-
-
-def segments(lines: Iterable[str]) -> Iterator[str]:
-    """The text of each segment line of an SGML test set, without its opening tag and its last closing tag."""
-    for line in lines:
-        if line.startswith("<seg "):
-            begin = line.find(">") + 1
-            end = line.rfind("</seg>", begin)
-            is_whole = begin > 0 and end >= 0
-            yield line[begin:end] + line[end + len("</seg>") :] if is_whole else line
-
-
 def _read(original: Any, langpair: str, folder: Path, raw: Path) -> SourceAndReferences:
     """The lines of a test set, converted to text from its downloaded files.
 
@@ -158,7 +127,6 @@ def _read(original: Any, langpair: str, folder: Path, raw: Path) -> SourceAndRef
     dataset = copy.copy(original)
     dataset._rawdir = str(raw)
     dataset.maybe_download = lambda: None
-    _convert_linearly(dataset)
     with writing(folder):
         temporary_folder = tempfile.TemporaryDirectory(prefix=".text-", dir=folder)
     with temporary_folder as temporary:

@@ -165,14 +165,11 @@ def with_pax_header(path, content, times=1):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"1" * (1 << 16), "its records are no text"),  # quadratic in some versions of tarfile (CVE-2024-6232)
-        (b"1" * (1 << 20), "a size of 1,048,576 bytes"),
-        (b"5 path=b\n", "the length of a record is wrong"),
-        (b"9999 path=b\n", "the length of a record is wrong"),
-        (b"0 path=b\n", "the length of a record is wrong"),
+        (b"1" * (1 << 15), "a size of 32,768 bytes"),  # quadratic in some versions of tarfile (CVE-2024-6232)
+        (b"0 path=b\n", "invalid header"),
+        (b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n", "a sparse file, which nmt does not read"),
         (b"12 size=-50\n", "a size of -50 bytes"),
         (b"39 size=999999999999999999999999999999\n", "a size of 999,999,999,999,999,999,999,999,999,999 bytes"),
-        (b"22 GNU.sparse.major=1\n", "a sparse file, which nmt does not read"),
     ],
 )
 @pytest.mark.parametrize("times", [1, 3])

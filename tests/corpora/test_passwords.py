@@ -130,7 +130,7 @@ def test_an_address_in_place_of_a_key_is_quoted_without_its_secrets(values, tmp_
     toy = [{"kind": "toy"}]
     recipe = {"name": "x", "source_lang": "en", "target_lang": "de", "train": toy, "valid": toy, "test": toy} | values
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(recipe))
-    with pytest.raises(ConfigError, match="is an address: choose a short name|is not among the downloads") as error:
+    with pytest.raises(ConfigError, match=r"is an address: choose a short name|is not among the downloads") as error:
         load_recipe(str(tmp_path / "x.yaml"))
     assert SECRET not in str(error.value)
     assert "host/a" in str(error.value)
