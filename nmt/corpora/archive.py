@@ -37,7 +37,7 @@ _HELD_IN_MEMORY = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-_IS_END = (tarfile.EmptyHeaderError, tarfile.EOFHeaderError)
+_IS_END = (tarfile.EmptyHeaderError, tarfile.EOFHeaderError)  # type: ignore[attr-defined]
 _ZIP_ENCRYPTED = 0x1
 _ENDINGS = (".tar", ".tgz", ".tbz2", ".txz", ".zip", *SUFFIXES)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nmt.corpora.chunks import PairChunk
+from nmt.corpora.corpus_kinds import HeldOut
 from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import Hashes
-from nmt.corpora.schema import HeldOut
 
 
 @dataclass(frozen=True)

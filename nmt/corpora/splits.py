@@ -12,13 +12,14 @@ from typing import Self
 
 from nmt.corpora.chunks import EvaluationSentences, store, stored
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
+from nmt.corpora.corpus_kinds import MOST_EVALUATION_PAIRS
 from nmt.corpora.download import Notify
 from nmt.corpora.filter_statistics import FilterStatistics
 from nmt.corpora.filters import KEPT, chosen_filters
 from nmt.corpora.formats import Pair, ReadPair
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.sample_check import PairSample
-from nmt.corpora.schema import MOST_EVALUATION_PAIRS, SPLITS
+from nmt.corpora.schema import SPLITS
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt.corpora.corpus_kinds import Format
 from nmt.corpora.formats import listed
 from nmt.corpora.locations import kind_of, the_one
-from nmt.corpora.schema import Format
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nmt.corpora.chunks import PairChunk, store, stored
+from nmt.corpora.corpus_kinds import HeldOut
 from nmt.corpora.holdout import hold_out
-from nmt.corpora.schema import HeldOut
 
 PAIRS = [(f"source {number}", f"target {number}") for number in range(60)]
 HASHES = np.random.default_rng(0).permutation(60).astype(np.uint64)

@@ -30,10 +30,10 @@ from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.corpora.archive import unpack
+from nmt.corpora.corpus_kinds import Text
 from nmt.corpora.download import Fetcher
 from nmt.corpora.formats import CorpusFile, ParallelText
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
-from nmt.corpora.schema import Text
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
 from nmt.corpora.user_corpora import format_by_name
