@@ -1,7 +1,7 @@
-"""All that the commands write: messages for people go to stderr, so that stdout stays data alone.
+"""All output of the commands: messages go to stderr, and stdout holds data alone.
 
-Messages and data quote file names, recipes and answers of servers. Nothing of them may steer the terminal, so all goes
-through :func:`nmt.text.printable.printable` here, and no other module of the command line writes text.
+Messages and data quote file names, recipes and answers of servers. Nothing in them may control the terminal, so all
+text passes through :func:`nmt.text.printable.printable` here. No other module of the command line writes text.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ _quiet = False
 
 @cache
 def stderr() -> Console:
-    """The console that all commands share. Lines are never wrapped: a log must stay one line a message."""
+    """The console that all commands share. Lines are never wrapped, so that a log has one line per message."""
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def be_quiet() -> None:
-    """Print no notices and no progress from now on; warnings and errors stay."""
+    """Print no notices and no progress from now on, but warnings and errors."""
     global _quiet
     _quiet = True
 
 
 def notice(message: str) -> None:
-    """Print something in passing."""
+    """Print a notice, unless the command is quiet."""
     if not _quiet:
         stderr().print(printable(message))
 
 
 def warn(message: str) -> None:
-    """Print something that may be wrong."""
+    """Print a warning."""
     from rich.text import Text
 
     stderr().print(Text.assemble(("warning: ", "bold yellow"), printable(message)))
 
 
 def print_error(message: str) -> None:
-    """Print what went wrong."""
+    """Print an error."""
     from rich.text import Text
 
     stderr().print(Text.assemble(("error: ", "bold red"), (printable(message), "red")))
@@ -59,7 +59,7 @@ def print_error(message: str) -> None:
 
 @contextmanager
 def naming_stream(name: str) -> Iterator[None]:
-    """Let the system's errors about a stream say which it is."""
+    """Give system errors without a file name the name of a stream."""
     try:
         yield
     except BrokenPipeError:
@@ -70,24 +70,24 @@ def naming_stream(name: str) -> Iterator[None]:
 
 
 def write_stdout(text: str) -> None:
-    """Write text to standard output: made harmless for a terminal, and without what its encoding cannot write."""
+    """Write text to standard output: harmless for a terminal, and without characters that its encoding lacks."""
     with naming_stream(STANDARD_OUTPUT):
         shown = printable(text) if sys.stdout.isatty() else text
         sys.stdout.write(writable(shown, sys.stdout.encoding or "utf-8"))
 
 
 def description_column() -> TextColumn:
-    """The column of a progress bar that tells what it is about; names in it are text, not markup."""
+    """The column of a progress bar that holds its description; names in it are text, not markup."""
     from rich.progress import TextColumn
 
     return TextColumn("{task.description}", markup=False)
 
 
 def description(text: str) -> str:
-    """What a progress bar is about, on one line."""
+    """The description of a progress bar, on one line."""
     return printable(text).replace("\n", " ")
 
 
 def is_terminal() -> bool:
-    """Whether a person watches, so that a live display is of use."""
+    """Whether stderr is a terminal and the command is not quiet: only then is there a live display."""
     return sys.stderr.isatty() and not _quiet

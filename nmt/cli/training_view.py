@@ -1,4 +1,4 @@
-"""How a training run looks to people: a live display in a terminal, plain lines elsewhere."""
+"""The display of a training run: live in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from nmt.training.start.setup import Summary
 
 
-# Columns of a terminal from which on the time left, the bar and the last record fit beside the update.
 _NARROW, _MEDIUM, _WIDE = 40, 72, 130
+"""Minimum widths of a terminal, in columns, for the time left, the bar and the last record."""
 
 
 class TrainingView:
-    """Shows a run: a line a record, and in a terminal a bar with the time left."""
+    """Shows a run: one line per record, and in a terminal a bar with the time left."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
@@ -45,12 +45,12 @@ class TrainingView:
             self._bar.stop()
 
     def measured(self, found: Preflight) -> None:
-        """Show what the run will take."""
+        """Show the estimates of time and memory."""
         for line in preflight_lines(found):
             notice(line)
 
     def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
-        """Show the bar, where a run has an end that is known."""
+        """Show the bar of a run with a known end."""
         self._max_updates = max_updates
         self._max_seconds = None if max_minutes is None else max_minutes * 60
         if self._bar is not None:
@@ -67,7 +67,7 @@ class TrainingView:
         self._bar.update(self._task, description=f"{update:,}", completed=done, left=left, status=self._status)
 
     def _share_done(self, update: int, seconds: float) -> tuple[float, str]:
-        """How much of the run is done, and the time that is left, by whichever limit comes first."""
+        """The share of the run that is done and the time left, by the limit that comes first."""
         assert self._first is not None
         shares = [0.0]
         seconds_left = []
@@ -109,7 +109,7 @@ class TrainingView:
 
 
 def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
-    """What fits on one line of a terminal: a line that does not would be cut where it says how far the run is."""
+    """The columns that fit on one line of a terminal; a longer line would be cut."""
     from rich.progress import BarColumn, TextColumn
 
     where = TextColumn("update {task.description}", markup=False)
@@ -124,7 +124,7 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """What a run comes to, before it begins."""
+    """The facts about a run before it begins."""
     from nmt.convert.expressible import exports_line
 
     total = sum(summary.parameters.values())
@@ -158,7 +158,7 @@ def _mixture_lines(summary: Summary) -> list[str]:
 
 
 def preflight_lines(found: Preflight) -> list[str]:
-    """What the worst micro-batch has shown."""
+    """The measurements of the worst micro-batch."""
     from rich.filesize import decimal
 
     usable = f" of {decimal(found.memory_for_use)}" if found.memory_for_use is not None else ""
