@@ -31,10 +31,10 @@ from nmt.cli.inspect import inspect
 from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
-    defer_interrupts,
     discard_stdout,
     end_interrupted,
     flush_stdout,
+    interrupt_once,
     open_closed_streams,
     print_own_warnings,
 )
@@ -89,8 +89,7 @@ class _Commands(typer.core.TyperGroup):
         except OSError as error:
             _refuse_by_system(error)
         except KeyboardInterrupt:
-            defer_interrupts()
-        # Not while the exception is handled, which keeps alive all that it passed through.
+            pass  # While it is handled, the exception keeps alive all that it passed through.
         return end_interrupted()
 
 
@@ -209,6 +208,7 @@ def main() -> None:
     """Run the command line and end the process."""
     open_closed_streams()
     print_own_warnings()
+    interrupt_once()
     if os.name != "posix":
         print_error("nmt runs on Linux and macOS. On Windows run it within WSL.")
         sys.exit(2)

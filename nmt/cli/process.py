@@ -34,10 +34,19 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def defer_interrupts() -> None:
-    """Ignore further Ctrl-C for a short time, so that the command can clean up."""
-    deadline = time.monotonic() + _SECONDS_TO_CLEAN_UP
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > deadline else None)
+def interrupt_once() -> None:
+    """Raise KeyboardInterrupt at the first Ctrl-C, and ignore further ones for a short time: the command cleans up.
+
+    A caller's setting for Ctrl-C is kept: the shell ignores it for a command in the background.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        deadline = time.monotonic() + _SECONDS_TO_CLEAN_UP
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > deadline else None)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def end_interrupted() -> NoReturn:

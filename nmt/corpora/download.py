@@ -109,7 +109,7 @@ class Fetcher:
                 except UnavailableError as error:
                     failures.append(f"{shown}: {error}")
                 except WriteError as error:
-                    error.kept = _kept(file, path)
+                    error.change(kept=_kept(file, path))
                     raise
                 except OSError as error:
                     raise WriteError.of(error, path, kept=_kept(file, path)) from error

@@ -155,7 +155,7 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
             partial.replace(path)
     except WriteError as error:  # of this file or another one, such as its record
         has_some = partial.is_file() and partial.stat().st_size > 0
-        error.kept = f"The finished part is kept in {partial}." if has_some else "Nothing was left behind."
+        error.change(kept=f"The finished part is kept in {partial}." if has_some else "Nothing was left behind.")
         raise
 
 

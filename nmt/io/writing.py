@@ -55,7 +55,7 @@ class WriteError(NmtError):
     def __init__(
         self, path: Path | str, reason: str, *, code: int | None = None, kept: str | None = None, then: str = _AGAIN
     ) -> None:
-        """Take the parts of the message. Each may be changed while the error is handled.
+        """Join the parts of the message.
 
         Args:
             path: the file or folder that could not be written. A temporary path stands for the final one.
@@ -64,7 +64,6 @@ class WriteError(NmtError):
             kept: what was lost and what was kept, as sentences. By default what remains at the final path.
             then: what to do once the cause is fixed, as a sentence.
         """
-        super().__init__(path, reason)
         self.path = final_path(Path(path))
         """The file or folder that could not be written."""
         self.reason = reason
@@ -75,12 +74,17 @@ class WriteError(NmtError):
         """What was lost and what was kept, as sentences."""
         self.then = then
         """What to do once the cause is fixed, as a sentence."""
+        super().__init__(self._message())
 
-    def __str__(self) -> str:
-        sentences = [
-            f"{self.path}: cannot be written ({self.reason}).", self.kept, _ADVICE.get(self.code or 0, ""), self.then
-        ]  # fmt: skip
-        return " ".join(filter(None, sentences))
+    def _message(self) -> str:
+        what = f"{self.path}: cannot be written ({self.reason})."
+        return " ".join(filter(None, (what, self.kept, _ADVICE.get(self.code or 0, ""), self.then)))
+
+    def change(self, *, kept: str | None = None, then: str | None = None) -> None:
+        """Change what the message says about what was kept, and what to do."""
+        self.kept = self.kept if kept is None else kept
+        self.then = self.then if then is None else then
+        self.args = (self._message(),)
 
     @classmethod
     def of(cls, error: OSError, path: Path | str, *, kept: str | None = None) -> WriteError:
@@ -203,7 +207,7 @@ def append(path: Path, content: bytes) -> None:
         except WriteError as error:
             with contextlib.suppress(WriteError):
                 stream.truncate(before)
-            error.kept = "What it held before is unchanged."
+            error.change(kept="What it held before is unchanged.")
             raise
 
 
@@ -234,5 +238,5 @@ def scratch_folder() -> Iterator[Path]:
             yield scratch
     except WriteError as error:
         if error.path.is_relative_to(scratch):  # not of a file that was written elsewhere meanwhile
-            error.then = f"{_AGAIN} The variable TMPDIR may name a folder on another disk."
+            error.change(then=f"{_AGAIN} The variable TMPDIR may name a folder on another disk.")
         raise

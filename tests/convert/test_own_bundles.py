@@ -57,7 +57,7 @@ def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatc
         import_model(tmp_path / "average", tmp_path / "new")
     assert json.loads((tmp_path / "new" / "notes.json").read_text()) == {"averaged": ["a", "b"]}
     import_model(OLD[-1], tmp_path / "plain")
-    with pytest.raises(OutputError, match="is a bundle, not an average of checkpoints"):
+    with pytest.raises(OutputError, match="and is not an average of checkpoints"):
         import_model(tmp_path / "average", tmp_path / "plain")
 
 

@@ -74,9 +74,8 @@ def exported_folder(model: Path, report: Callable[[str], None]) -> Path:
         try:
             _convert(model, folder, checksums, report)
         except WriteError as error:
-            error.then = (
-                "Set XDG_CACHE_HOME to another folder, or run `nmt export --to ctranslate2` and give its folder."
-            )
+            then = "Set XDG_CACHE_HOME to another folder, or run `nmt export --to ctranslate2` and give its folder."
+            error.change(then=then)
             raise
     return folder
 
