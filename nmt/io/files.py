@@ -55,7 +55,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def _followed(path: Path) -> Path:
     """The path that is replaced: where a link leads, else the path itself, as the user gave it."""
     has_name = path.name not in ("", "..")
-    return path if has_name and not path.is_symlink() else Path(os.path.realpath(path))
+    is_link = os.path.islink(path)  # noqa: PTH114 - Path.is_symlink raises an error for a name that is too long
+    return path if has_name and not is_link else Path(os.path.realpath(path))
 
 
 def _make_parent(path: Path) -> None:

@@ -52,6 +52,14 @@ def test_whatever_call_fails_names_the_file_and_keeps_the_earlier_one(tmp_path, 
     assert path.read_text() == "after"
 
 
+@pytest.mark.parametrize("length", [240, 300], ids=["with its ending", "alone"])
+def test_a_name_that_is_too_long_is_named(tmp_path, length):
+    path = tmp_path / ("x" * length)
+    with pytest.raises(WriteError) as error, replacing(path):
+        pass
+    assert str(error.value).startswith(f"{path}: cannot be written (File name too long). Nothing was left behind.")
+
+
 def test_an_error_of_what_the_body_reads_is_not_the_files(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "out.txt") as stream:
         stream.write((tmp_path / "nothing").read_bytes())
