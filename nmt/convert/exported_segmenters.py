@@ -24,7 +24,6 @@ from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
-_NAMES: dict[Language, str] = {"source": SOURCE_MODEL, "target": TARGET_MODEL}
 _SPACE = "▁"
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
@@ -49,16 +48,27 @@ def write_segmenters(vocab: VocabularyPair, folder: Path) -> None:
     write_file(folder / TARGET_MODEL, vocab.target.model_bytes)
 
 
+def segmenter_files(folder: Path) -> dict[Language, Path]:
+    """The SentencePiece models of an exported folder, as :func:`write_segmenters` wrote them."""
+    return {"source": folder / SOURCE_MODEL, "target": folder / TARGET_MODEL}
+
+
 class Segmenters:
     """The SentencePiece models of an exported folder, used as its users use them."""
 
-    def __init__(self, folder: Path, source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
+    def __init__(
+        self, files: Mapping[Language, Path], source_pieces: Sequence[str], target_pieces: Sequence[str]
+    ) -> None:
         """Read the models.
+
+        Args:
+            files: the SentencePiece model of each language.
+            source_pieces, target_pieces: the pieces that the model knows.
 
         Raises:
             CheckpointError: a model is missing or damaged.
         """
-        self._processors = {language: _processor(folder / name) for language, name in _NAMES.items()}
+        self._processors = {language: _processor(path) for language, path in files.items()}
         self._known: dict[Language, frozenset[str]] = {
             "source": frozenset(source_pieces),
             "target": frozenset(target_pieces),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nmt.convert.argos.package import ARGOS
 from nmt.convert.ctranslate2.target import CTRANSLATE2
 from nmt.convert.huggingface.target import HUGGINGFACE
 from nmt.convert.marian.writing import MARIAN
@@ -9,7 +10,7 @@ from nmt.convert.onnx.target import ONNX
 from nmt.convert.target import Target
 from nmt.errors import ConfigError
 
-TARGETS: tuple[Target, ...] = (MARIAN, CTRANSLATE2, HUGGINGFACE, ONNX)
+TARGETS: tuple[Target, ...] = (MARIAN, CTRANSLATE2, HUGGINGFACE, ONNX, ARGOS)
 
 
 def find_target(name: str) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
 from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.ctranslate2.files import vocabularies
-from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
+from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
 from nmt.errors import CheckpointError
 
 _SEARCHED_AT_ONCE = 16
@@ -22,10 +23,11 @@ _SEARCHED_AT_ONCE = 16
 class CTranslate2Side(SegmentingSide):
     """CTranslate2 on the CPU, in the type of the stored weights where the processor has it."""
 
-    def __init__(self, folder: Path, max_positions: int) -> None:
-        """Open a folder.
+    def __init__(self, folder: Path, segmenters: Segmenters, max_positions: int) -> None:
+        """Open a model.
 
         Args:
+            folder: the folder with ``model.bin``.
             max_positions: that of the model. CTranslate2 fails where an output needs more.
 
         Raises:
@@ -39,7 +41,7 @@ class CTranslate2Side(SegmentingSide):
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). Export the model again.") from None
         self._max_positions = max_positions
-        super().__init__("ctranslate2", Segmenters(folder, *vocabularies(folder)))
+        super().__init__("ctranslate2", segmenters)
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ class CTranslate2Side(SegmentingSide):
 
 def ctranslate2_sides(folder: Path, bundle: Bundle) -> list[Side]:
     """CTranslate2, if it is installed."""
-    try:
-        return [CTranslate2Side(folder, bundle.config.model.max_positions)]
-    except ImportError:
+    if find_spec("ctranslate2") is None:
         return []
+    segmenters = Segmenters(segmenter_files(folder), *vocabularies(folder))
+    return [CTranslate2Side(folder, segmenters, bundle.config.model.max_positions)]

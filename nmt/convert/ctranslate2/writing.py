@@ -39,15 +39,20 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
         NmtError: CTranslate2 is not installed, or cannot express this model.
         WriteError: a file could not be written.
     """
+    write_model(bundle, folder, quantization)
+    write_segmenters(bundle.vocab, folder)
+    for path in BundleFolder(bundle.folder).pipeline:
+        write_file(folder / path.name, path.read_bytes())
+
+
+def write_model(bundle: Bundle, folder: Path, quantization: str) -> None:
+    """Write weights, settings and vocabularies alone; see :func:`write_ctranslate2`."""
     check_expressible(bundle.config.model, ATTENTION, str(bundle.folder), "CTranslate2")
     spec = _specification(bundle)
     spec.validate()
     spec.optimize(quantization)
     with writing(folder):
         spec.save(str(folder))
-    write_segmenters(bundle.vocab, folder)
-    for path in BundleFolder(bundle.folder).pipeline:
-        write_file(folder / path.name, path.read_bytes())
 
 
 def model_settings(model: ModelConfig) -> dict[str, object]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
-from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
+from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
 from nmt.convert.onnx.files import vocabularies
 from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME
 from nmt.data.vocab import Vocabulary
@@ -44,7 +44,7 @@ class OnnxRuntimeSide(SegmentingSide):
             session, (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
         )
         source, self._pieces = vocabularies(folder)
-        super().__init__("onnxruntime", Segmenters(folder, source, self._pieces))
+        super().__init__("onnxruntime", Segmenters(segmenter_files(folder), source, self._pieces))
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(self._pieces)}
         self._max_positions = max_positions
