@@ -138,7 +138,7 @@ def spm_pieces(path: Path) -> list[str]:
     return pieces
 
 
-def check_vocabulary(found: tuple[list[str], list[str]], bundle: Bundle) -> Check:
+def check_vocabulary(found: tuple[Sequence[str], Sequence[str]], bundle: Bundle) -> Check:
     """Compare the source and target pieces of an exported folder with those of its bundle."""
     differing, total = [], 0
     for side, pieces in zip(SIDES, found, strict=True):

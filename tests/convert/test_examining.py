@@ -11,8 +11,8 @@ from nmt.convert.certificate import examining
 from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
 from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.exporting import export_model
+from nmt.convert.foreign import NOTHING_GIVEN, Given
 from nmt.convert.formats import FORMATS, find_format
-from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.importing import import_model
 from nmt.convert.installed import check_installed, not_usable

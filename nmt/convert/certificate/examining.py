@@ -22,12 +22,10 @@ from nmt.convert.certificate.quantized import quantized_checks, quantized_remark
 from nmt.convert.certificate.record import Certificate, Check, certificate_from, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.foreign import ForeignModel
-from nmt.convert.formats import Format, find_format
-from nmt.convert.given import Given
+from nmt.convert.foreign import ForeignModel, Given
+from nmt.convert.formats import Format, find_format, find_target
 from nmt.convert.installed import not_usable
 from nmt.convert.own_bundles import OWN
-from nmt.convert.targets import find_target
 from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
 
@@ -98,6 +96,7 @@ def certify_import(job: ImportJob) -> Certificate:
         NmtError: a file cannot be read.
     """
     form = find_format(job.origin, job.format)
+    assert form.read is not None
     model = form.read(job.origin, job.given)
     ours = OurSide(job.bundle)
     probes = _probes(ours, job.lines)
@@ -142,22 +141,22 @@ def certify_export(job: ExportJob) -> Certificate:
     Raises:
         NmtError: a file cannot be read.
     """
-    target, ours = find_target(job.to), OurSide(job.bundle)
+    form, ours = find_target(job.to), OurSide(job.bundle)
     probes = _probes(ours, job.lines)
-    sides = target.sides(job.folder, ours.bundle)
-    is_exact = job.quantization == target.quantizations[0]
+    sides = form.sides(job.folder, ours.bundle)
+    is_exact = job.quantization == form.quantizations[0]
     compared = [*(_compared(ours, sides, probes) if is_exact else _compared_quantized(ours, sides, probes, job.lines))]
-    unused = [] if any(target.package in side.software for side in sides) else [not_usable(target.package)]
+    unused = [] if any(form.package in side.software for side in sides) else [not_usable(form.package)]
     return Certificate(
         direction="export",
         quantization=job.quantization,
-        toolkit=target.toolkit,
+        toolkit=form.toolkit,
         version=None,
         software=_software([ours, *sides]),
         files={path.name: sha256_of(path) for path in sorted(job.folder.iterdir())},
         tensors=tensor_record({name: tensor.numpy() for name, tensor in ours.bundle.weights.items()}),
         checks=(
-            *target.check_files(job.folder, ours.bundle, job.quantization),
+            *form.check_files(job.folder, ours.bundle, job.quantization),
             cached_steps(ours, probes),
             *compared,
         ),
@@ -192,12 +191,12 @@ def _software(sides: Sequence[Side]) -> Mapping[str, str]:
 
 def _toolkit_itself(form: Format, origin: Path, model: ForeignModel) -> tuple[list[Side], list[str]]:
     """The toolkit itself as a side, where it can be used; else a remark that says why not."""
-    if form.software is None:
+    if form.side is None:
         return [], ["The model was not compared with the toolkit itself."]
     try:
-        return [form.software.open(origin, model)], []
+        return [form.side(origin, model)], []
     except ImportError as error:
-        return [], [not_usable(form.software.package, error)]
+        return [], [not_usable(form.package, error)]
 
 
 def _as_json(job: ImportJob | ExportJob) -> bytes:

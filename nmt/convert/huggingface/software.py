@@ -13,6 +13,7 @@ from torch import Tensor
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.installed import check_installed
+from nmt.convert.vocabulary import piece_names
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
@@ -140,4 +141,7 @@ def huggingface_side(path: Path, model: ForeignModel) -> HuggingFaceSide:
     Raises:
         ImportError: transformers is not installed.
     """
-    return HuggingFaceSide(path, model.source.pieces, model.target.pieces, dtype=torch.float32)
+    source, target = (
+        [piece_names(side, model.start)[piece] for piece in side.pieces] for side in (model.source, model.target)
+    )
+    return HuggingFaceSide(path, source, target, dtype=torch.float32)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
-from nmt.convert.foreign import ForeignModel
-from nmt.convert.given import Given
+from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.marian.reading import MarianFiles, find_files
 from nmt.convert.vocabulary import piece_names
 
