@@ -40,15 +40,7 @@ class CTranslate2Side(SegmentingSide):
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). Export the model again.") from None
         self._max_positions = max_positions
         super().__init__("ctranslate2", Segmenters(folder, *vocabularies(folder)))
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
-
-    def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
-        """As :meth:`Side.states`: CTranslate2 does not show them for such models."""
-        return None
+        self.name = f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
 
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.score`."""
