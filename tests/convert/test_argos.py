@@ -11,7 +11,7 @@ import torch
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.convert.argos.package import package_name, write_argos
 from nmt.convert.argos.sentence_ends import SentenceEnds, sentence_splitter
-from nmt.convert.targets import find_target
+from nmt.convert.formats import find_target
 from nmt.errors import CheckpointError, NmtError
 from nmt.text.sentences import nonbreaking_prefixes, sentences
 from tests.convert.conftest import export, failed, names

@@ -17,8 +17,8 @@ from nmt.convert.certificate.quantized import quantized_checks
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.usage import ctranslate2_remarks, ctranslate2_usage
 from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.formats import find_target
 from nmt.convert.onnx.usage import onnx_usage
-from nmt.convert.targets import find_target
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair

@@ -1,5 +1,6 @@
 """The process that compares two models: what it prints, how it fails, and what is said of packages that are missing."""
 
+import pickle
 import subprocess
 import sys
 from importlib import metadata
@@ -11,8 +12,8 @@ from nmt.convert.certificate import examining
 from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
 from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.exporting import export_model
+from nmt.convert.foreign import NOTHING_GIVEN, Given
 from nmt.convert.formats import FORMATS, find_format
-from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.importing import import_model
 from nmt.convert.installed import check_installed, not_usable
@@ -73,11 +74,9 @@ def test_what_a_library_prints_is_not_taken_for_the_answer():
         "    os.write(1, b'of compiled code')\n"
         "    raise NmtError('the answer')\n"
         "examining._run = run\n"
-        "examining._main()\n"
+        "examining.answer()\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", program], input=examining._as_json(IMPORT), capture_output=True, check=True
-    )
+    found = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(IMPORT), capture_output=True, check=True)
     assert found.stdout == b'{"error": "the answer"}'
     assert b"of a library" in found.stderr
     assert b"of compiled code" in found.stderr
@@ -141,7 +140,7 @@ def test_what_a_conversion_is_given_reaches_its_examination(monkeypatch, tmp_pat
     import_model(STORED, tmp_path / "first", given=given, lines=lines)
     import_model(tmp_path / "first", tmp_path / "copy", lines=lines)
     export_model(tmp_path / "copy", tmp_path / "out", to="huggingface", quantization="bfloat16", lines=lines)
-    imported, copied, exported = (examining._from_json(examining._as_json(job)) for job in jobs)
+    imported, copied, exported = jobs
     assert (imported.origin, imported.format, imported.given) == (STORED, "huggingface", given)
     assert (copied.origin, copied.format) == (tmp_path / "first", "nmt")
     assert (exported.bundle, exported.to, exported.quantization) == (tmp_path / "copy", "huggingface", "bfloat16")

@@ -4,7 +4,7 @@ import pytest
 
 from nmt.config import ModelConfig
 from nmt.convert.expressible import FORMATS, MARIAN, MARIANMT, check_expressible, exports_line, obstacles
-from nmt.convert.targets import TARGETS
+from nmt.convert.formats import WRITABLE
 from nmt.errors import NmtError
 
 OF_MARIAN = {"positions": "tensor2tensor", "decoder_start": "zero", "norm_epsilon": 1e-6}
@@ -39,7 +39,7 @@ def test_each_setting_decides_the_formats(settings, formats):
 
 
 def test_every_format_has_a_table():
-    assert list(FORMATS) == [target.name for target in TARGETS]
+    assert list(FORMATS) == [target.name for target in WRITABLE]
 
 
 def test_all_obstacles_are_named_at_once_with_the_settings_that_remove_them():
@@ -52,8 +52,8 @@ def test_all_obstacles_are_named_at_once_with_the_settings_that_remove_them():
         "exported to ctranslate2, onnx, argos."
     )
     assert exports_line(model) == (
-        "exports to: ctranslate2, onnx, argos; not marian (positions: sinusoidal, decoder_start: bos, norm_epsilon: 1e-05), "
-        "huggingface (norm: pre)"
+        "exports to: ctranslate2, onnx, argos; not marian (positions: sinusoidal, decoder_start: bos, norm_epsilon: "
+        "1e-05), huggingface (norm: pre)"
     )
     with pytest.raises(NmtError, match=r"^m: MarianMT cannot express norm: pre\."):
         check_expressible(model, MARIANMT, "m", "MarianMT")

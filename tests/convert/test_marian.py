@@ -24,17 +24,17 @@ from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exporting import export_model
-from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.foreign import NOTHING_GIVEN, Given
+from nmt.convert.formats import find_target
 from nmt.convert.importing import import_model
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
-from nmt.convert.marian.writing import MARIAN
-from nmt.convert.targets import find_target
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.conftest import read_certificate
 from tests.convert.unexamined import examine_nothing
 
+MARIAN = find_target("Marian")
 DATA = Path(__file__).parent / "data"
 POST_NORM = ["marian-post", "marian-decoder"]
 NAMES = [*POST_NORM, "marian-pre"]
@@ -302,7 +302,7 @@ def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, impo
         (lambda folder: save_array(folder / "model.npz"), "is not an .npz file, or is damaged"),
         (lambda folder: (folder / "vocab.yml").unlink(), "lacks vocab.yml"),
         (lambda folder: (folder / "vocab.yml").write_text("a: 0\n"), "lacks </s> and <unk>"),
-        (lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n"), "has 2 pieces, but Wemb"),
+        (lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n"), "Wemb is 38 x 16, expected 2 x 16"),
         (lambda folder: (folder / "source.spm").unlink(), "no SentencePiece model lies beside it"),
         (lambda folder: (folder / "source.spm").write_bytes(b"\x0a\xff"), r"source\.spm: is not a SentencePiece model"),
         (lambda folder: (folder / "decoder.yml").write_text("[1"), "is not YAML"),
@@ -639,7 +639,7 @@ def test_the_lines_of_the_card_keep_tags_whole(make_bundle, tmp_path):
 
 
 def test_the_name_of_a_format_may_be_in_capitals():
-    assert find_target("Marian") is MARIAN
+    assert find_target("Marian").name == "marian"
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
 

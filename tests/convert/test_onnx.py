@@ -16,10 +16,10 @@ from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.config import DecodingConfig
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.formats import find_target
 from nmt.convert.onnx import checking
 from nmt.convert.onnx.usage import onnx_remarks, onnx_usage
 from nmt.convert.onnx.writing import QUANTIZATIONS, write_onnx
-from nmt.convert.targets import find_target
 from nmt.errors import CheckpointError, NmtError
 from tests.convert.conftest import export, failed, names, probes_of
 

@@ -20,10 +20,9 @@ from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.files import vocabularies
 from nmt.convert.ctranslate2.software import CTranslate2Side
-from nmt.convert.ctranslate2.writing import QUANTIZATIONS, model_settings, write_model
+from nmt.convert.ctranslate2.writing import model_settings, write_model
 from nmt.convert.exported_files import file_check, read_json, settings_check
 from nmt.convert.exported_segmenters import Segmenters, check_vocabulary
-from nmt.convert.target import Target
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.errors import CheckpointError, NmtError
 from nmt.io.writing import open_to_write, scratch_folder, write_file
@@ -156,14 +155,14 @@ def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[C
         ]
 
 
-def _usage(bundle: Bundle, name: str) -> str:
-    """As :attr:`Target.usage`: install the package, and translate standard input."""
+def argos_usage(bundle: Bundle, name: str) -> str:
+    """As :attr:`Format.usage`: install the package, and translate standard input."""
     source, target = _languages(bundle)
     return _USAGE.format(name=name, file=f"{package_name(bundle)}.argosmodel", source=source, target=target)
 
 
-def _remarks(bundle: Bundle) -> Mapping[str, str]:
-    """As :attr:`Target.remarks`."""
+def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
+    """As :attr:`Format.remarks`."""
     found = {
         "search": "Argos Translate searches with a beam of 4 and length^0.2, whatever the bundle's settings are. It "
         "does not forbid pieces: pad, bos and unk could be emitted.",
@@ -175,17 +174,3 @@ def _remarks(bundle: Bundle) -> Mapping[str, str]:
             f"Argos Translate fails at sentences of more than {bundle.config.model.max_positions - 1} pieces."
         )
     return found
-
-
-ARGOS = Target(
-    name="argos",
-    toolkit="Argos Translate",
-    holds=("*.argosmodel",),
-    quantizations=QUANTIZATIONS,
-    write=write_argos,
-    sides=argos_sides,
-    check_files=check_argos_files,
-    usage=_usage,
-    remarks=_remarks,
-    package="ctranslate2",
-)

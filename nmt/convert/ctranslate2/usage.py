@@ -36,7 +36,7 @@ while lines := list(itertools.islice(sys.stdin, 256)):
 
 
 def ctranslate2_usage(bundle: Bundle, name: str) -> str:
-    """As :attr:`Target.usage`: a program that translates the lines of standard input."""
+    """As :attr:`Format.usage`: a program that translates the lines of standard input."""
     decoding = bundle.config.decoding
     decoded = "target.decode(result.hypotheses[0])"
     return _USAGE.format(
@@ -62,7 +62,7 @@ def _segmenting(bundle: Bundle) -> str:
 
 
 def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
-    """As :attr:`Target.remarks`."""
+    """As :attr:`Format.remarks`."""
     found = {
         "search": "CTranslate2 does not store which pieces must never be emitted. Pass disable_unk and "
         "suppress_sequences in each call, as above.",

@@ -16,7 +16,7 @@ _LONGEST_OUTPUT = 40
 
 
 def check_onnx(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """As :attr:`Target.check_files`."""
+    """As :attr:`Format.check_files`."""
     checks = check_onnx_files(folder, bundle, quantization)
     # Activations of 8 bits are rounded by the largest of a whole target, so steps and whole targets differ.
     return [*checks, *_steps(folder, bundle)] if quantization == "float32" else checks

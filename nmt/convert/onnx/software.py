@@ -45,14 +45,10 @@ class OnnxRuntimeSide(SegmentingSide):
         )
         source, self._pieces = vocabularies(folder)
         super().__init__("onnxruntime", Segmenters(segmenter_files(folder), source, self._pieces))
+        self.name = f"ONNX Runtime {metadata.version('onnxruntime')}"
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(self._pieces)}
         self._max_positions = max_positions
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"ONNX Runtime {metadata.version('onnxruntime')}"
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.states`."""

@@ -65,7 +65,7 @@ _TEXT_FROM_LIST = 'target.decode([target_pieces[index] for index in translate(id
 
 
 def onnx_usage(bundle: Bundle, name: str) -> str:
-    """As :attr:`Target.usage`: a program that translates the lines of standard input by a greedy search."""
+    """As :attr:`Format.usage`: a program that translates the lines of standard input by a greedy search."""
     lists = writes_lists(bundle)
     vocabularies = _VOCABULARIES.format(source_pieces=SOURCE_PIECES_NAME, target_pieces=TARGET_PIECES_NAME)
     return _USAGE.format(
@@ -98,7 +98,7 @@ def _ids_from_list(bundle: Bundle) -> str:
 
 
 def onnx_remarks(bundle: Bundle) -> Mapping[str, str]:
-    """As :attr:`Target.remarks`."""
+    """As :attr:`Format.remarks`."""
     found = {
         "search": "The graphs compute logits. The program above searches greedily and never emits pad, unk and bos; "
         "a beam search is left to the user.",
