@@ -128,7 +128,9 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     settings = _settings(config_file)
     check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
     values = read_variables(weights)
-    attributes = {name: array.item() for name, array in values.items() if array.ndim == 0}
+    attributes = {
+        name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
+    }
     tensors = _tensors(values, str(weights))
     ours = _model_settings(attributes, tensors, settings, str(weights))
     is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
@@ -158,7 +160,6 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
     if not ours["source_eos"] and not metadata:
         remarks.append(_NO_EOS)
-    starts_with_zeros = bool(attributes.get("decoder/start_from_zero_embedding"))
     return foreign_model(
         str(weights),
         ours,
@@ -169,7 +170,9 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(tensors),
         source=source,
         target=target,
-        start=None if starts_with_zeros else str(settings.get("decoder_start_token", special["bos_token"])),
+        start=None
+        if ours["decoder_start"] == "zero"
+        else str(settings.get("decoder_start_token", special["bos_token"])),
         powers=NO_POWERS if is_scaled else UNSCALED,
         files=files_by_name([weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))]),
         source_lang=languages[0],
@@ -269,6 +272,7 @@ def _model_settings(
         "attention_bias": "encoder/layer_0/self_attention/query/bias" in tensors,
         "output_bias": _NAMES[OUTPUT_BIAS] in tensors,
         "source_eos": settings.get("add_source_eos") is True,
+        "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
         "positions": "sinusoidal",
     }
 
@@ -330,5 +334,6 @@ def _read(stream: BinaryIO, size: int) -> dict[str, Any]:
         alias, name = text(), text()
         if name not in variables:
             raise ValueError(f"{shown(alias)} stands for {shown(name)}, which is not there")
-        variables[alias] = variables[name]
+        # The scale of a variable is shared with it.
+        variables |= {alias + end: variables[name + end] for end in ("", "_scale") if name + end in variables}
     return variables
