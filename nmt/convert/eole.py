@@ -18,11 +18,7 @@ from nmt.config import DecodingConfig
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
-    OUTPUT,
-    OUTPUT_BIAS,
     POSITIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
     Array,
     ForeignModel,
     ForeignVocabulary,
@@ -30,6 +26,7 @@ from nmt.convert.foreign import (
     Naming,
     files_by_name,
     layer_modules,
+    matrices,
     weights_and_biases,
 )
 from nmt.convert.json_files import read_json
@@ -506,10 +503,8 @@ def _naming(settings: _Settings, tensors: Mapping[str, Array], name: str, *, is_
     target = _shared(settings, tensors, name, "share_embeddings", _TARGET, _SOURCE)
     output = _shared(settings, tensors, name, "share_decoder_embeddings", _OUTPUT, target)
     names = {ours: theirs for ours, theirs in _NAMES.items() if _is_stored(theirs, settings, tensors)}
-    names |= {SOURCE_EMBEDDING: _SOURCE, TARGET_EMBEDDING: target, OUTPUT: output}
-    names |= dict(zip(POSITIONS, _LEARNED if is_learned else _TABLES, strict=True))
-    if settings.model.get("generator_bias") is not False:
-        names[OUTPUT_BIAS] = "generator.bias"
+    bias = None if settings.model.get("generator_bias") is False else "generator.bias"
+    names |= matrices(_SOURCE, target, output, bias=bias, positions=_LEARNED if is_learned else _TABLES)
     shift = settings.get(_EMBEDDINGS, "position_shift") or 0
     if is_learned and (type(shift) is not int or shift < 0):
         raise settings.refused(f"model.{_EMBEDDINGS}.position_shift", shift, "positions before the first")

@@ -10,10 +10,9 @@ from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME
 from nmt.checkpoint.lineage import described_origin
 from nmt.config.documents import parse_json
 from nmt.convert.card import CARD_NAME, model_card
-from nmt.convert.certificate.examining import ExportJob, examine
+from nmt.convert.certificate.examining import REPORT, ExportJob, examine, failed
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exported_files import write_json
-from nmt.convert.failure import REPORT, failed
 from nmt.convert.formats import Format, find_target
 from nmt.convert.own_bundles import behind_link
 from nmt.errors import ConfigError

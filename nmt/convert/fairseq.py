@@ -12,16 +12,13 @@ import numpy as np
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
-    OUTPUT,
-    POSITIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
     Array,
     ForeignModel,
     Given,
     Naming,
     files_by_name,
     layer_modules,
+    matrices,
     weights_and_biases,
 )
 from nmt.convert.messages import shown
@@ -273,11 +270,10 @@ def _current_names(tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _naming(tensors: Mapping[str, Array], *, is_learned: bool) -> Naming:
-    names = weights_and_biases(MODULES) | {
-        SOURCE_EMBEDDING: "encoder.embed_tokens.weight",
-        TARGET_EMBEDDING: "decoder.embed_tokens.weight",
-        OUTPUT: next(name for name in _OUTPUTS if name in tensors or name == _OUTPUTS[-1]),
-    }
-    if is_learned:
-        names |= dict(zip(POSITIONS, _POSITIONS, strict=True))
+    names = weights_and_biases(MODULES) | matrices(
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        next(name for name in _OUTPUTS if name in tensors or name == _OUTPUTS[-1]),
+        positions=_POSITIONS if is_learned else (),
+    )
     return Naming(names, first_position=FIRST_POSITION)

@@ -77,6 +77,20 @@ def weights_and_biases(modules: Mapping[str, str]) -> dict[str, str]:
     return {f"{ours}.{end}": f"{theirs}.{end}" for ours, theirs in modules.items() for end in ("weight", "bias")}
 
 
+def matrices(
+    source: str, target: str, output: str, *, bias: str | None = None, positions: Sequence[str] = ()
+) -> dict[str, str]:
+    """The entries of :attr:`Naming.tensors` for the matrices of pieces and of positions.
+
+    Args:
+        source, target, output: the embeddings of both sides, and the projection to the target's pieces.
+        bias: of that projection.
+        positions: of source and target, if a file may hold them.
+    """
+    names = {SOURCE_EMBEDDING: source, TARGET_EMBEDDING: target, OUTPUT: output}
+    return names | ({} if bias is None else {OUTPUT_BIAS: bias}) | dict(zip(POSITIONS, positions, strict=False))
+
+
 def layer_modules(part: str, prefix: str, modules: Mapping[str, str], projections: Sequence[str]) -> dict[str, str]:
     """Our modules of the layers of a part -> theirs, with ``{n}`` for the number of the layer.
 

@@ -10,10 +10,8 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.argos import package as argos
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
-from nmt.convert.ctranslate2 import files as ctranslate2_files
 from nmt.convert.ctranslate2 import reading as ctranslate2_reading
 from nmt.convert.ctranslate2 import software as ctranslate2_software
-from nmt.convert.ctranslate2 import usage as ctranslate2_usage
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.engine import TOOLKIT as CTRANSLATE2
 from nmt.convert.ctranslate2.engine import CTranslate2Engine
@@ -27,10 +25,7 @@ from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
 from nmt.convert.marian import reading as marian_reading
 from nmt.convert.marian import writing as marian_writing
 from nmt.convert.marian.software import marian_side
-from nmt.convert.onnx import checking as onnx_checking
-from nmt.convert.onnx import files as onnx_files
 from nmt.convert.onnx import software as onnx_software
-from nmt.convert.onnx import usage as onnx_usage
 from nmt.convert.onnx import writing as onnx_writing
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
 from nmt.convert.own_bundles import OWN
@@ -96,13 +91,13 @@ FORMATS = (
         recognises=ctranslate2_reading.is_ctranslate2,
         read=ctranslate2_reading.read_ctranslate2,
         side=ctranslate2_software.ImportedSide,
-        holds=ctranslate2_files.HOLDS,
+        holds=ctranslate2_writing.HOLDS,
         quantizations=ctranslate2_writing.QUANTIZATIONS,
         write=ctranslate2_writing.write_ctranslate2,
         sides=ctranslate2_software.ctranslate2_sides,
-        check_files=ctranslate2_files.check_ctranslate2_files,
-        usage=ctranslate2_usage.ctranslate2_usage,
-        remarks=ctranslate2_usage.ctranslate2_remarks,
+        check_files=ctranslate2_writing.check_ctranslate2_files,
+        usage=ctranslate2_writing.ctranslate2_usage,
+        remarks=ctranslate2_writing.ctranslate2_remarks,
     ),
     Format(
         "eole",  # before formats whose files end with .pt, as its optimizer.pt does
@@ -132,13 +127,13 @@ FORMATS = (
         "onnx",
         "ONNX",
         "onnxruntime",
-        holds=onnx_files.HOLDS,
+        holds=onnx_writing.HOLDS,
         quantizations=onnx_writing.QUANTIZATIONS,
         write=onnx_writing.write_onnx,
         sides=onnx_software.onnx_sides,
-        check_files=onnx_checking.check_onnx,
-        usage=onnx_usage.onnx_usage,
-        remarks=onnx_usage.onnx_remarks,
+        check_files=onnx_software.check_onnx,
+        usage=onnx_writing.onnx_usage,
+        remarks=onnx_writing.onnx_remarks,
     ),
     Format(
         "argos",

@@ -17,9 +17,8 @@ from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config import Config, DataConfig
 from nmt.config.mistakes import first_mistake
 from nmt.convert.archives import unpacked
-from nmt.convert.certificate.examining import ImportJob, examine
+from nmt.convert.certificate.examining import ImportJob, examine, failed
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.failure import failed
 from nmt.convert.foreign import NOTHING_GIVEN, ForeignModel, Given
 from nmt.convert.formats import find_format
 from nmt.convert.naming import model_name

@@ -10,16 +10,13 @@ from typing import Any, Literal
 from nmt.config import DecodingConfig
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
-    OUTPUT,
-    POSITIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
     ForeignModel,
     ForeignVocabulary,
     Given,
     Naming,
     files_by_name,
     layer_modules,
+    matrices,
     weights_and_biases,
 )
 from nmt.convert.messages import shown
@@ -84,13 +81,12 @@ _NAMING = Naming(
             "decoder_norm": "decoder.layer_norm",
         }
     )
-    | {
-        SOURCE_EMBEDDING: "src_embed.lut.weight",
-        TARGET_EMBEDDING: "trg_embed.lut.weight",
-        OUTPUT: "decoder.output_layer.weight",
-        POSITIONS[0]: "encoder.pe.pe",
-        POSITIONS[1]: "decoder.pe.pe",
-    }
+    | matrices(
+        "src_embed.lut.weight",
+        "trg_embed.lut.weight",
+        "decoder.output_layer.weight",
+        positions=("encoder.pe.pe", "decoder.pe.pe"),
+    )
 )
 _FINAL_NORMS = ("encoder.layer_norm.weight", "decoder.layer_norm.weight")
 

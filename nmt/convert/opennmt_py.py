@@ -10,17 +10,13 @@ from typing import Any
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
-    OUTPUT,
-    OUTPUT_BIAS,
-    POSITIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
     Array,
     ForeignModel,
     Given,
     Naming,
     files_by_name,
     layer_modules,
+    matrices,
     weights_and_biases,
 )
 from nmt.convert.messages import shown
@@ -78,14 +74,13 @@ _NAMES = weights_and_biases(
         "encoder_norm": "encoder.layer_norm",
         "decoder_norm": "decoder.layer_norm",
     }
-) | {
-    SOURCE_EMBEDDING: "encoder.embeddings.make_embedding.emb_luts.0.weight",
-    TARGET_EMBEDDING: "decoder.embeddings.make_embedding.emb_luts.0.weight",
-    OUTPUT: "generator.weight",
-    OUTPUT_BIAS: "generator.bias",
-    POSITIONS[0]: "encoder.embeddings.make_embedding.pe.pe",
-    POSITIONS[1]: "decoder.embeddings.make_embedding.pe.pe",
-}
+) | matrices(
+    "encoder.embeddings.make_embedding.emb_luts.0.weight",
+    "decoder.embeddings.make_embedding.emb_luts.0.weight",
+    "generator.weight",
+    bias="generator.bias",
+    positions=("encoder.embeddings.make_embedding.pe.pe", "decoder.embeddings.make_embedding.pe.pe"),
+)
 _ATTENTION_BIAS = re.compile(r".*_attention\.\w+\.bias")
 
 

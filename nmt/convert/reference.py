@@ -47,7 +47,7 @@ class Reference:
 
     def decode(self, pieces: Sequence[str], memory_SD: Floats) -> Floats:
         """The log-probabilities (T + 1, V) of each next piece, after the start and after each piece of a target."""
-        start = self._model.start
+        start = None if self._model.config.decoder_start == "zero" else self._model.start
         ids = [None if start is None else self._target_ids[start], *(self._target_ids[piece] for piece in pieces)]
         x_TD = self._embed(TARGET_EMBEDDING, ids) + self._positions(len(ids), POSITIONS[1])
         for layer in range(self._config.decoder_layers):

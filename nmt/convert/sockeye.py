@@ -13,18 +13,14 @@ from nmt.config.documents import parse_json
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
-    OUTPUT,
-    OUTPUT_BIAS,
-    POSITIONS,
     PROJECTIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
     Array,
     ForeignModel,
     ForeignVocabulary,
     Given,
     Naming,
     files_by_name,
+    matrices,
     weights_and_biases,
 )
 from nmt.convert.messages import shown
@@ -261,11 +257,12 @@ def _naming(norm: str) -> Naming:
             **weights_and_biases(modules),
             **projections,
             "decoder.{n}.cross_attention.query.weight": "decoder.layers.{n}.enc_attention.ff_q.weight",
-            SOURCE_EMBEDDING: "embedding_source.embedding.weight",
-            TARGET_EMBEDDING: "embedding_target.embedding.weight",
-            OUTPUT: "output_layer.weight",
-            OUTPUT_BIAS: "output_layer.bias",
-            POSITIONS[0]: "encoder.pos_embedding.weight",
-            POSITIONS[1]: "decoder.pos_embedding.weight",
+            **matrices(
+                "embedding_source.embedding.weight",
+                "embedding_target.embedding.weight",
+                "output_layer.weight",
+                bias="output_layer.bias",
+                positions=("encoder.pos_embedding.weight", "decoder.pos_embedding.weight"),
+            ),
         }
     )

@@ -11,6 +11,7 @@ import pytest
 from nmt.convert.certificate import examining
 from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
 from nmt.convert.certificate.record import Certificate, Check
+from nmt.convert.certificate.side import Side
 from nmt.convert.exporting import export_model
 from nmt.convert.foreign import NOTHING_GIVEN, Given
 from nmt.convert.formats import FORMATS, find_format
@@ -167,3 +168,15 @@ def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_pat
     for job in jobs:
         examining._run(job)
     assert compared == ["of an import", "of a copy", "float32", "bfloat16"]
+
+
+def test_software_that_compared_nothing_is_not_listed():
+    def side(name):
+        found = Side()
+        found.name, found.software = name, {name: "1"}
+        return found
+
+    checks = [Check("cached steps", True, "", "nmt"), Check("forced scores", True, "", "marian")]
+    sides = [side("marian"), side("silent")]
+    assert examining._took_part(side("nmt"), sides, checks) == {"nmt": "1", "marian": "1"}
+    assert side("silent").search([("a",)], 1, 3) is None

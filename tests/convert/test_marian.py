@@ -528,10 +528,17 @@ class FakeMarian:
         return ["0 ||| ▁a ||| WordScores= -1 -1 ||| F0= -2 ||| -2"]
 
 
+def install(pymarian, monkeypatch):
+    """Let a package be installed."""
+    monkeypatch.setitem(sys.modules, "pymarian", pymarian)
+    monkeypatch.setattr("nmt.convert.marian.software.metadata.version", lambda package: "1.12")
+    return pymarian
+
+
 @pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
 def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.convert.archives._ODD", frozenset())  # the second of two walls
-    monkeypatch.setitem(sys.modules, "pymarian", pymarian := FakeMarian())
+    pymarian = install(FakeMarian(), monkeypatch)
     (copy / "model.npz").rename(copy / name)
     copy = copy.rename(tmp_path / "a folder with spaces")
     vocabularies = yaml.safe_load((copy / "decoder.yml").read_text())["vocabs"]
@@ -547,7 +554,7 @@ def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, 
 
 @pytest.mark.parametrize(("name", "reason"), [("marian-pre", "pre-norm"), ("marian-post", "takes text, not pieces")])
 def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    install(FakeMarian(), monkeypatch)
     folder = Path(shutil.copytree(DATA / name, tmp_path / "model"))
     model = read_marian(folder)
     if name == "marian-post":
@@ -558,7 +565,7 @@ def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path
 
 
 def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    install(FakeMarian(), monkeypatch)
     (tmp_path / "a b").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a b"))
     with pytest.raises(ImportError, match="set TMPDIR to a folder without spaces"):

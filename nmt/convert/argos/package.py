@@ -18,9 +18,8 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.argos.sentence_ends import sentence_splitter
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
-from nmt.convert.ctranslate2.files import vocabularies
 from nmt.convert.ctranslate2.software import CTranslate2Side
-from nmt.convert.ctranslate2.writing import model_settings, write_model
+from nmt.convert.ctranslate2.writing import model_settings, vocabularies, write_model
 from nmt.convert.exported_files import file_check, read_json, settings_check
 from nmt.convert.exported_segmenters import Segmenters, check_vocabulary
 from nmt.data.imported_vocab import ImportedVocabulary

@@ -7,11 +7,12 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.kinds import read_json
 from nmt.convert.certificate.checks import COMPARISONS, cached_steps
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
@@ -23,8 +24,11 @@ from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.formats import Format, find_format, find_target
 from nmt.convert.installed import not_usable
 from nmt.convert.own_bundles import OWN
-from nmt.errors import NmtError
+from nmt.errors import CheckpointError, NmtError
+from nmt.io.files import replacing
 from nmt.io.hashing import sha256_of
+
+REPORT = "please report this as an error of nmt"
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,34 @@ def examine(job: ImportJob | ExportJob) -> Certificate:
     return certificate_from(found)
 
 
+def failed(path: Path, out: Path, certificate: Certificate, *, advice: str = REPORT) -> CheckpointError:
+    """Write a failed certificate beside the place of the model, and say so.
+
+    Args:
+        path: what was converted.
+        out: where the model would have been.
+        advice: what to do, as the end of a sentence.
+    """
+    report = _free(out.with_name(f"{out.name}.parity.json"))
+    with replacing(report) as stream:
+        stream.write(certificate.as_json())
+    first = certificate.failed[0]
+    return CheckpointError(
+        f"{path}: the {certificate.direction}ed model differs from it, so none was written. The check of {first.name} "
+        f"failed: {first.detail}. All checks are in {report}: {advice}."
+    )
+
+
+def _free(report: Path) -> Path:
+    """The path, unless a file that is no certificate lies there: then one with a number."""
+    for number in range(1, 1_000):
+        path = report if number == 1 else report.with_name(f"{report.stem}-{number}.json")
+        values = read_json(path)
+        if not path.exists() or (isinstance(values, dict) and "parity" in values):
+            return path
+    return report
+
+
 def certify_import(job: ImportJob) -> Certificate:
     """Compare a bundle with the model that it was imported from.
 
@@ -98,14 +130,15 @@ def certify_import(job: ImportJob) -> Certificate:
     probes = _probes(ours, job.lines)
     toolkit, remark = _toolkit_itself(form, job.origin, model)
     sides = [ReferenceSide(model), *toolkit]
+    checks = (cached_steps(ours, probes), *_compared(ours, sides, probes))
     return Certificate(
         direction="import",
         toolkit=model.toolkit,
         version=model.version,
-        software=_software([ours, *sides]),
+        software=_took_part(ours, sides, checks),
         files={name: sha256_of(path) for name, path in model.files.items()},
         tensors=tensor_record(model.tensors),
-        checks=(cached_steps(ours, probes), *_compared(ours, sides, probes)),
+        checks=checks,
         remarks=(*model.remarks, *remark),
         bundle=_bundle_files(job.bundle),
     )
@@ -123,7 +156,7 @@ def certify_copy(job: ImportJob) -> Certificate:
         direction="import",
         toolkit=OWN,
         version=None,
-        software=_software([ours]),
+        software=ours.software,
         files=_bundle_files(job.origin),
         tensors=tensor_record({name: tensor.float().numpy() for name, tensor in theirs.bundle.weights.items()}),
         checks=(cached_steps(ours, probes), *_compared(ours, [theirs], probes)),
@@ -142,20 +175,22 @@ def certify_export(job: ExportJob) -> Certificate:
     sides = form.sides(job.folder, ours.bundle)
     is_exact = job.quantization == form.quantizations[0]
     compared = [*(_compared(ours, sides, probes) if is_exact else _compared_quantized(ours, sides, probes, job.lines))]
-    unused = [] if any(form.package in side.software for side in sides) else [not_usable(form.package)]
+    checks = (
+        *form.check_files(job.folder, ours.bundle, job.quantization),
+        cached_steps(ours, probes),
+        *compared,
+    )
+    software = _took_part(ours, sides, checks)
+    unused = [] if form.package in software else [not_usable(form.package)]
     return Certificate(
         direction="export",
         quantization=job.quantization,
         toolkit=form.toolkit,
         version=None,
-        software=_software([ours, *sides]),
+        software=software,
         files={path.name: sha256_of(path) for path in sorted(job.folder.iterdir())},
         tensors=tensor_record({name: tensor.numpy() for name, tensor in ours.bundle.weights.items()}),
-        checks=(
-            *form.check_files(job.folder, ours.bundle, job.quantization),
-            cached_steps(ours, probes),
-            *compared,
-        ),
+        checks=checks,
         remarks=(*unused, *quantized_remarks(compared)),
         bundle=_bundle_files(job.bundle),
     )
@@ -181,8 +216,10 @@ def _compared_quantized(ours: OurSide, sides: Sequence[Side], probes: Probes, li
         yield from quantized_checks(ours, theirs, probes, lines)
 
 
-def _software(sides: Sequence[Side]) -> Mapping[str, str]:
-    return {package: version for side in sides for package, version in side.software.items()}
+def _took_part(ours: OurSide, sides: Sequence[Side], checks: Sequence[Check]) -> dict[str, str]:
+    """Package -> version of our side and of those sides that a check compared with."""
+    compared = [side for side in sides if any(check.oracle == side.name for check in checks)]
+    return {package: version for side in (ours, *compared) for package, version in side.software.items()}
 
 
 def _toolkit_itself(form: Format, origin: Path, model: ForeignModel) -> tuple[list[Side], list[str]]:

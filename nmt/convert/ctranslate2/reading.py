@@ -170,9 +170,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(tensors),
         source=source,
         target=target,
-        start=None
-        if ours["decoder_start"] == "zero"
-        else str(settings.get("decoder_start_token", special["bos_token"])),
+        start=str(settings.get("decoder_start_token", special["bos_token"])),
         powers=NO_POWERS if is_scaled else UNSCALED,
         files=files_by_name([weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))]),
         source_lang=languages[0],

@@ -14,8 +14,8 @@ import numpy as np
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
 from nmt.convert.ctranslate2.engine import NEVER_EMITTED
-from nmt.convert.ctranslate2.files import vocabularies
 from nmt.convert.ctranslate2.reading import model_folder
+from nmt.convert.ctranslate2.writing import vocabularies
 from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.vocabulary import piece_names

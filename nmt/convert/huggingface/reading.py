@@ -13,10 +13,7 @@ from nmt.config.documents import parse_json
 from nmt.convert.fairseq import MODULES
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
-    OUTPUT,
     OUTPUT_BIAS,
-    POSITIONS,
-    SOURCE_EMBEDDING,
     TARGET_EMBEDDING,
     Array,
     ForeignModel,
@@ -24,6 +21,7 @@ from nmt.convert.foreign import (
     Given,
     Naming,
     files_by_name,
+    matrices,
     weights_and_biases,
 )
 from nmt.convert.json_files import read_json
@@ -85,14 +83,11 @@ _MATRICES = (
     "lm_head.weight",
 )
 """The matrices of pieces. A file holds those that are one under one name, or under several."""
-NAMES = weights_and_biases({ours: f"model.{theirs}" for ours, theirs in MODULES.items()}) | {
-    SOURCE_EMBEDDING: _MATRICES[1],
-    TARGET_EMBEDDING: _MATRICES[2],
-    OUTPUT: _MATRICES[3],
-    OUTPUT_BIAS: "final_logits_bias",
-    POSITIONS[0]: "model.encoder.embed_positions.weight",
-    POSITIONS[1]: "model.decoder.embed_positions.weight",
-}
+NAMES = weights_and_biases({ours: f"model.{theirs}" for ours, theirs in MODULES.items()}) | matrices(
+    *_MATRICES[1:],
+    bias="final_logits_bias",
+    positions=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
+)
 
 
 def is_huggingface(path: Path) -> bool:
@@ -332,12 +327,12 @@ def _naming(tensors: Mapping[str, Array], config: Mapping[str, Any], file: Path)
         return present[0]
 
     if not is_tied:
-        matrices = one_of(source, shared), one_of(target, shared), one_of(output)
+        found = one_of(source, shared), one_of(target, shared), one_of(output)
     elif not config.get("share_encoder_decoder_embeddings", True):
-        matrices = one_of(source), one_of(target, output), one_of(target, output)
+        found = one_of(source), one_of(target, output), one_of(target, output)
     else:
-        matrices = (one_of(shared, source, target, output),) * 3
-    names = NAMES | dict(zip((SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT), matrices, strict=True))
+        found = (one_of(shared, source, target, output),) * 3
+    names = NAMES | matrices(*found)
     if NAMES[OUTPUT_BIAS] not in tensors:
         del names[OUTPUT_BIAS]
     return Naming(names)

@@ -16,16 +16,13 @@ from nmt.config import DecodingConfig
 from nmt.convert.archives import check_file_name
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
-    OUTPUT,
-    OUTPUT_BIAS,
     PROJECTIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
     Array,
     ForeignModel,
     Given,
     Naming,
     files_by_name,
+    matrices,
 )
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.messages import shown
@@ -385,11 +382,9 @@ def marian_naming(tensors: Container[str], norm: str) -> Naming:
             names[f"{part}.{{n}}.feed_forward.{ours}.bias"] = f"{layer}_ffn_b{number}"
         names |= _norm(f"{part}.{{n}}.feed_forward_norm", f"{layer}_ffn_ffn_ln", place)
         names |= _norm(f"{part}_norm", f"{part}_top_ln", "")
-    names[SOURCE_EMBEDDING] = "encoder_Wemb" if "encoder_Wemb" in tensors else "Wemb"
-    names[TARGET_EMBEDDING] = "decoder_Wemb" if "decoder_Wemb" in tensors else "Wemb"
-    names[OUTPUT] = _UNTIED_OUTPUT if _UNTIED_OUTPUT in tensors else names[TARGET_EMBEDDING]
-    if _BIAS in tensors:
-        names[OUTPUT_BIAS] = _BIAS
+    source, target = (name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb"))
+    output = _UNTIED_OUTPUT if _UNTIED_OUTPUT in tensors else target
+    names |= matrices(source, target, output, bias=_BIAS if _BIAS in tensors else None)
     return Naming(names, first_layer=1, is_transposed=True)
 
 
