@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,17 +10,9 @@ from torch import Tensor, nn
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.convert.expressible import MARIANMT, Allowed, Table, check_expressible
-from nmt.convert.foreign import Part
-from nmt.convert.huggingface.names import (
-    OUTPUT,
-    OUTPUT_BIAS,
-    POSITIONS,
-    SHARED,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
-    layout,
-)
-from nmt.convert.weights import layer_tensors
+from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
+from nmt.convert.huggingface.reading import NAMES, SHARED
+from nmt.convert.weights import their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.machine.packages import require_package
 from nmt.model.positions import fixed_positions
@@ -51,7 +42,7 @@ def to_marian(bundle: Bundle) -> Any:
 
     with torch.device("meta"):  # no memory for initial weights, which are replaced at once
         model = transformers.MarianMTModel(config)
-    model.load_state_dict(dict(_weights(ours, bundle.weights, vocab_size)), assign=True)
+    model.load_state_dict(_weights(bundle, vocab_size), assign=True)
     model.tie_weights()
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
@@ -96,18 +87,15 @@ def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any
     )
 
 
-def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) -> Iterator[tuple[str, Tensor]]:
+def _weights(bundle: Bundle, vocab_size: int) -> dict[str, Tensor]:
+    model, ours = bundle.config.model, bundle.weights
     embedding_VD = ours["embedding.weight"][:vocab_size]
-    for name in (SHARED, SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT):
-        yield name, embedding_VD
     logits_bias_1V = torch.zeros(1, vocab_size)
     logits_bias_1V[:, _NEVER_EMITTED] = -torch.inf
-    yield OUTPUT_BIAS, logits_bias_1V
+    weights = ours | dict.fromkeys((SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT), embedding_VD)
+    weights[OUTPUT_BIAS] = logits_bias_1V
     # MarianMT would make sinusoids of its own: sines in the first half of the features, cosines in the second.
-    fixed_PD = fixed_positions(model)
-    sides: dict[Part, str] = {"encoder": "source", "decoder": "target"}
-    for part, side in sides.items():
-        positions_PD = ours[f"{side}_positions.weight"] if fixed_PD is None else fixed_PD.float()
-        yield POSITIONS[part], positions_PD
-    for name, array in layer_tensors(ours, model, layout({})):
-        yield name, torch.from_numpy(array)
+    if (fixed_PD := fixed_positions(model)) is not None:
+        weights |= dict.fromkeys(POSITIONS, fixed_PD.float())
+    theirs = their_tensors(weights, model, Naming(NAMES))
+    return {name: torch.from_numpy(array) for name, array in theirs.items()} | {SHARED: embedding_VD}

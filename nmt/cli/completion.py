@@ -26,8 +26,12 @@ def setting_keys(incomplete: str) -> list[str]:
 
 
 def export_formats(incomplete: str) -> list[str]:
-    """The formats of exports whose names begin so: those of :mod:`nmt.convert.targets`, which is slow to import."""
-    return [name for name in ("marian", "ctranslate2", "huggingface", "onnx") if name.startswith(incomplete.lower())]
+    """The formats of exports whose names begin so: those of :mod:`nmt.convert.formats`, which is slow to import."""
+    return [
+        name
+        for name in ("marian", "ctranslate2", "huggingface", "onnx", "argos")
+        if name.startswith(incomplete.lower())
+    ]
 
 
 def _names(folder: str, incomplete: str) -> list[str]:

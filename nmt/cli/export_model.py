@@ -16,7 +16,9 @@ def export_model(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
     to: Annotated[
         str,
-        typer.Option(metavar="FORMAT", help="marian, ctranslate2, huggingface or onnx.", autocompletion=export_formats),
+        typer.Option(
+            metavar="FORMAT", help="marian, ctranslate2, huggingface, onnx or argos.", autocompletion=export_formats
+        ),
     ],
     out: Annotated[
         Path | None,

@@ -42,7 +42,7 @@ def import_model(
     Example: nmt import opus-mt-en-de.zip --source-lang en --target-lang de
     """
     from nmt.cli.console import notice
-    from nmt.convert.given import Given
+    from nmt.convert.foreign import Given
     from nmt.convert.importing import import_model
     from nmt.convert.naming import default_bundle
 

@@ -19,6 +19,7 @@ _MAX_BYTES = 20 << 30
 _LARGEST_RATIO = 100
 """The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
 _ODD = frozenset("|<>&;`$\"'\\*?")
+_SUFFIXES = (".zip", ".argosmodel")
 _OF_MACOS = "__MACOSX"
 _DAMAGES = (
     zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError,
@@ -52,7 +53,7 @@ def unpacked(path: Path) -> Iterator[Path]:
     Raises:
         CheckpointError: the archive is damaged, or names two files alike.
     """
-    if path.suffix != ".zip" or not path.is_file():
+    if path.suffix not in _SUFFIXES or not path.is_file():
         yield path
         return
     with scratch_folder() as scratch:

@@ -17,13 +17,13 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.lineage import LINEAGE
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.target import Target
+from nmt.convert.formats import Format
 
 CARD_NAME = "README.md"
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|#]")
 
 
-def model_card(bundle: Bundle, target: Target, quantization: str, certificate: Certificate, name: str) -> str:
+def model_card(bundle: Bundle, form: Format, quantization: str, certificate: Certificate, name: str) -> str:
     """The model card, as Markdown.
 
     Args:
@@ -36,12 +36,12 @@ def model_card(bundle: Bundle, target: Target, quantization: str, certificate: C
         else "translation"
     )
     parts = [
-        f"# {_line(name)}: {pair}, for {target.toolkit}",
+        f"# {_line(name)}: {pair}, for {form.toolkit}",
         f"A Transformer ({_sizes(bundle)}; weights in {quantization}), exported by nmt {nmt.__version__}.",
         "## Translate",
-        f"```\n{target.usage(bundle, name).strip()}\n```",
+        f"```\n{form.usage(bundle, name).strip()}\n```",
         "## Differences",
-        "\n".join(f"- {line}" for line in _differences(bundle, target)) or "None that are known.",
+        "\n".join(f"- {line}" for line in _differences(bundle, form)) or "None that are known.",
         "## Data and licences",
         "\n".join(f"- {line}" for line in _sources(bundle)) or "Not recorded in the bundle.",
         "## Checks",
@@ -73,7 +73,7 @@ def _sizes(bundle: Bundle) -> str:
     )
 
 
-def _differences(bundle: Bundle, target: Target) -> Iterator[str]:
+def _differences(bundle: Bundle, form: Format) -> Iterator[str]:
     data = bundle.config.data
     prepared = [
         name
@@ -86,7 +86,7 @@ def _differences(bundle: Bundle, target: Target) -> Iterator[str]:
     ]
     if prepared:
         yield f"nmt prepares source text with {', '.join(map(_line, prepared))}; do the same before you segment it."
-    for setting, what in target.remarks(bundle).items():
+    for setting, what in form.remarks(bundle).items():
         yield f"`{setting}`: {what}"
 
 

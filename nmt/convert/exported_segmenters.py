@@ -14,7 +14,7 @@ from sentencepiece import SentencePieceProcessor
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
-from nmt.convert.certificate.side import Language, Pieces
+from nmt.convert.certificate.side import Language, Pieces, Side
 from nmt.convert.exported_files import file_check, read_bytes, read_json
 from nmt.data.imported_vocab import LANGUAGE_TAG
 from nmt.data.shards import SIDES
@@ -24,7 +24,6 @@ from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
-_NAMES: dict[Language, str] = {"source": SOURCE_MODEL, "target": TARGET_MODEL}
 _SPACE = "▁"
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
@@ -49,28 +48,39 @@ def write_segmenters(vocab: VocabularyPair, folder: Path) -> None:
     write_file(folder / TARGET_MODEL, vocab.target.model_bytes)
 
 
+def segmenter_files(folder: Path) -> dict[Language, Path]:
+    """The SentencePiece models of an exported folder, as :func:`write_segmenters` wrote them."""
+    return {"source": folder / SOURCE_MODEL, "target": folder / TARGET_MODEL}
+
+
 class Segmenters:
     """The SentencePiece models of an exported folder, used as its users use them."""
 
-    def __init__(self, folder: Path, source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
+    def __init__(
+        self, files: Mapping[Language, Path], source_pieces: Sequence[str], target_pieces: Sequence[str]
+    ) -> None:
         """Read the models.
+
+        Args:
+            files: the SentencePiece model of each language.
+            source_pieces, target_pieces: the pieces that the model knows.
 
         Raises:
             CheckpointError: a model is missing or damaged.
         """
-        self._processors = {language: _processor(folder / name) for language, name in _NAMES.items()}
+        self._processors = {language: _processor(path) for language, path in files.items()}
         self._known: dict[Language, frozenset[str]] = {
             "source": frozenset(source_pieces),
             "target": frozenset(target_pieces),
         }
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
-        """As :meth:`nmt.convert.certificate.side.Side.segment`."""
+        """As :meth:`Side.segment`."""
         known = self._known[language]
         return [[piece if piece in known else _UNK for piece in self._pieces(line, language)] for line in lines]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:
-        """As :meth:`nmt.convert.certificate.side.Side.text`."""
+        """As :meth:`Side.text`."""
         decoded = (self._processors["target"].decode(list(row)) for row in pieces)
         return [text.replace(_SPACE, " ").replace("\n", " ") for text in decoded]
 
@@ -82,30 +92,21 @@ class Segmenters:
         return [tag[0], *self._processors[language].encode(line[tag.end() :], out_type=str)]
 
 
-class SegmentingSide:
+class SegmentingSide(Side):
     """The part of a side that is the same for every exported folder with SentencePiece models."""
 
-    def __init__(self, package: str, segmenters: Segmenters) -> None:
-        """Take the package that computes, and the models."""
-        self._package, self._segmenters = package, segmenters
+    def __init__(self, package: str, segmenters: Segmenters | None) -> None:
+        """Take the package that computes, and the models; None if it reads and writes pieces only."""
+        self.software = {name: metadata.version(name) for name in (package, *(["sentencepiece"] if segmenters else []))}
+        self._segmenters = segmenters
 
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`nmt.convert.certificate.side.Side.software`."""
-        return {package: metadata.version(package) for package in (self._package, "sentencepiece")}
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
+        """As :meth:`Side.segment`."""
+        return None if self._segmenters is None else self._segmenters.segment(lines, language)
 
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`nmt.convert.certificate.side.Side.max_searches`."""
-        return 1_000
-
-    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
-        """As :meth:`nmt.convert.certificate.side.Side.segment`."""
-        return self._segmenters.segment(lines, language)
-
-    def text(self, pieces: Sequence[Pieces]) -> list[str]:
-        """As :meth:`nmt.convert.certificate.side.Side.text`."""
-        return self._segmenters.text(pieces)
+    def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
+        """As :meth:`Side.text`."""
+        return None if self._segmenters is None else self._segmenters.text(pieces)
 
 
 def _processor(path: Path) -> SentencePieceProcessor:
@@ -138,7 +139,7 @@ def spm_pieces(path: Path) -> list[str]:
     return pieces
 
 
-def check_vocabulary(found: tuple[list[str], list[str]], bundle: Bundle) -> Check:
+def check_vocabulary(found: tuple[Sequence[str], Sequence[str]], bundle: Bundle) -> Check:
     """Compare the source and target pieces of an exported folder with those of its bundle."""
     differing, total = [], 0
     for side, pieces in zip(SIDES, found, strict=True):

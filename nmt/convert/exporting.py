@@ -10,13 +10,11 @@ from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME
 from nmt.checkpoint.lineage import described_origin
 from nmt.config.documents import parse_json
 from nmt.convert.card import CARD_NAME, model_card
-from nmt.convert.certificate.examining import ExportJob, examine
+from nmt.convert.certificate.examining import REPORT, ExportJob, examine, failed
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exported_files import write_json
-from nmt.convert.failure import REPORT, failed
+from nmt.convert.formats import Format, find_target
 from nmt.convert.own_bundles import behind_link
-from nmt.convert.target import Target
-from nmt.convert.targets import find_target
 from nmt.errors import ConfigError
 from nmt.io.files import replacing_folder
 from nmt.io.ownership import Kind, check_replaceable
@@ -50,37 +48,37 @@ def export_model(
         NmtError: the format cannot express the model, or its software is missing.
         OutputError: ``out`` holds something else.
     """
-    target = find_target(to)
-    quantization = quantization or target.quantizations[0]
-    if quantization not in target.quantizations:
-        raise ConfigError(
-            f"--quantization {quantization}: {target.toolkit} has {', '.join(target.quantizations)} here."
-        )
-    check_replaceable(out, exported_kind(target))
+    form = find_target(to)
+    assert form.write is not None
+    quantization = quantization or form.quantizations[0]
+    if quantization not in form.quantizations:
+        raise ConfigError(f"--quantization {quantization}: {form.toolkit} has {', '.join(form.quantizations)} here.")
+    kind = exported_kind(form)
+    check_replaceable(out, kind)
     bundle_folder = behind_link(bundle_folder)
     bundle = load_bundle(bundle_folder)
-    with replacing_folder(out, exported_kind(target)) as temporary:
-        target.write(bundle, temporary, quantization)
-        certificate = examine(ExportJob(bundle_folder, temporary, target.name, quantization, tuple(lines)))
+    with replacing_folder(out, kind) as temporary:
+        form.write(bundle, temporary, quantization)
+        certificate = examine(ExportJob(bundle_folder, temporary, form.name, quantization, tuple(lines)))
         if certificate.failed:
-            is_exact = quantization == target.quantizations[0]
+            is_exact = quantization == form.quantizations[0]
             raise failed(bundle_folder, out, certificate, advice=REPORT if is_exact else _ANOTHER)
         write_file(temporary / PARITY_NAME, certificate.as_json())
         write_json(temporary / ORIGIN_NAME, described_origin(bundle_folder))
-        card = model_card(bundle, target, quantization, certificate, out.name)
+        card = model_card(bundle, form, quantization, certificate, out.name)
         write_file(temporary / CARD_NAME, card.encode())
     return certificate
 
 
-def exported_kind(target: Target) -> Kind:
+def exported_kind(form: Format) -> Kind:
     """A folder that this program exported to a format."""
 
     def is_ours(folder: Path) -> bool:
         try:
             parity = parse_json((folder / PARITY_NAME).read_bytes())["parity"]
-            return bool(parity["direction"] == "export" and parity["toolkit"] == target.toolkit)
+            return bool(parity["direction"] == "export" and parity["toolkit"] == form.toolkit)
         except (OSError, ValueError, TypeError, KeyError):
             return False
 
-    holds = (*target.holds, PARITY_NAME, ORIGIN_NAME, CARD_NAME)
-    return Kind(f"a {target.toolkit} model that nmt exported", is_ours, is_folder=True, holds=holds)
+    holds = (*form.holds, PARITY_NAME, ORIGIN_NAME, CARD_NAME)
+    return Kind(f"a {form.toolkit} model that nmt exported", is_ours, is_folder=True, holds=holds)

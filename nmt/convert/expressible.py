@@ -42,6 +42,7 @@ FORMATS: Mapping[str, Table] = {
     "ctranslate2": ATTENTION,
     "huggingface": MARIANMT,
     "onnx": SOURCE_END,
+    "argos": ATTENTION,
 }
 """Format of ``nmt export`` -> its table."""
 

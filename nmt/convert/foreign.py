@@ -1,15 +1,15 @@
 """A model of another toolkit: its tensors under its own names, its vocabulary, and what its settings mean in our terms.
 
-Every importer makes a :class:`ForeignModel`. All else (the bundle, the independent forward pass, the certificate) works
-on that, so a new format is one module.
+Every reader makes a :class:`ForeignModel`. All else (the bundle, the independent forward pass, the certificate) works
+on that, so a new toolkit is one file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,121 +17,97 @@ from numpy.typing import NDArray
 from nmt.config import DecodingConfig, ModelConfig
 
 Array = NDArray[np.float32]
-Part = Literal["encoder", "decoder"]
 
-ATTENTION = ("query", "key", "value", "output")
-LINEARS: dict[Part, tuple[str, ...]] = {
-    "encoder": (*(f"self_attention.{name}" for name in ATTENTION), "feed_forward.inner", "feed_forward.output"),
-    "decoder": (
-        *(f"self_attention.{name}" for name in ATTENTION),
-        *(f"cross_attention.{name}" for name in ATTENTION),
-        "feed_forward.inner",
-        "feed_forward.output",
-    ),
-}
-"""The matrices of a layer, as sites that every toolkit has."""
-NORMS: dict[Part, tuple[str, ...]] = {
-    "encoder": ("self_attention_norm", "feed_forward_norm"),
-    "decoder": ("self_attention_norm", "cross_attention_norm", "feed_forward_norm"),
-}
-"""The norms of a layer, as sites that every toolkit has."""
-
-
-def features(config: ModelConfig, site: str) -> tuple[int, int]:
-    """Features out and in of a matrix of :data:`LINEARS`."""
-    if site == "feed_forward.inner":
-        return config.d_ff, config.d_model
-    if site == "feed_forward.output":
-        return config.d_model, config.d_ff
-    query, key, value, output = ATTENTION
-    sizes = {query: config.key_size, key: config.key_size, value: config.value_size}
-    name = site.split(".")[1]
-    if name == output:
-        return config.d_model, config.heads * config.value_size
-    return config.heads * sizes[name], config.d_model
+SOURCE_EMBEDDING, TARGET_EMBEDDING = "embedding.source_weight", "embedding.weight"
+OUTPUT, OUTPUT_BIAS = "embedding.output_weight", "embedding.output_bias"
+POSITIONS = ("source_positions.weight", "target_positions.weight")
+PROJECTIONS = ("query", "key", "value")
+"""The parameters of which our model has one matrix, in its order. Toolkits have three."""
+BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, normalization="length")
+"""The search that fairseq, OpenNMT-py 3 and Sockeye make by default."""
+_LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.")
 
 
 @dataclass(frozen=True)
-class Names:
-    """The names of a tensor and of its bias, with ``{layer}`` for the number of the layer."""
+class Given:
+    """Options of an import; None where the files tell."""
 
-    weight: str
-    bias: str | None
+    source_spm: Path | None = None
+    target_spm: Path | None = None
+    source_lang: str | None = None
+    target_lang: str | None = None
 
-    def of_layer(self, layer: int) -> Names:
-        """The names in one layer."""
-        return Names(self.weight.format(layer=layer), None if self.bias is None else self.bias.format(layer=layer))
+
+NOTHING_GIVEN = Given()
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where a toolkit keeps each tensor of a model."""
+class Naming:
+    """Where a toolkit keeps the parameters of a model."""
 
-    linears: Mapping[tuple[Part, str], Names]
-    """Part and site -> names of matrix and bias."""
-    norms: Mapping[tuple[Part, str], Names]
-    """Part and site -> names of scale and bias. The site ``norm`` is the final one of a pre-norm part."""
-    source_embedding: str
-    target_embedding: str
-    output: str
-    output_bias: str | None
-    positions: Mapping[Part, str] = field(default_factory=dict)
-    """The names of learned positions."""
-    first_position_row: int = 0
-    """The row of the first piece in learned positions."""
-    position_tables: tuple[str, ...] = ()
-    """The names of tables of sinusoids, which are compared with ours and not used."""
+    tensors: Mapping[str, str]
+    """Our parameter -> their tensor, with ``{n}`` for the number of a layer. Queries, keys and values are parameters of
+    their own: ``encoder.{n}.self_attention.query.weight``."""
     first_layer: int = 0
-    """The number of the first layer in names."""
+    """The number of the first layer in their names."""
+    first_position: int = 0
+    """The row of the first piece in stored positions."""
     is_transposed: bool = False
     """Whether matrices of layers are stored as (in, out)."""
 
+    def theirs(self, ours: str) -> str | None:
+        """Their tensor of one of our parameters, such as ``encoder.0.self_attention.query.weight``; None without."""
+        if (layer := _LAYER.match(ours)) is None:
+            return self.tensors.get(ours)
+        name = self.tensors.get(f"{layer[1]}.{{n}}.{ours[layer.end() :]}")
+        return None if name is None else name.format(n=int(layer[2]) + self.first_layer)
 
-def weight_and_bias(name: str) -> Names:
-    """The names of a module's tensors, as torch names them."""
-    return Names(f"{name}.weight", f"{name}.bias")
+    def as_theirs(self, ours: str, array: Array) -> Array:
+        """A parameter of ours, stored as theirs. The same again leads back."""
+        is_matrix = array.ndim == 2 and _LAYER.match(ours) is not None
+        return array.T if is_matrix and self.is_transposed else array
 
 
-@dataclass(frozen=True)
-class LayerModules:
-    """The names of the modules that each layer has, in a toolkit where a projection is a module."""
+def weights_and_biases(modules: Mapping[str, str]) -> dict[str, str]:
+    """The entries of :attr:`Naming.tensors` for modules that name their tensors as torch does.
 
-    layers: Mapping[Part, str]
-    """Part -> prefix of the modules of a layer, with ``{layer}``."""
-    attentions: Mapping[Part, Mapping[str, tuple[str, str]]]
-    """Part and site -> attention and its norm."""
-    projections: tuple[str, str, str, str]
-    """Those of :data:`ATTENTION`."""
-    feed_forward: tuple[str, str, str]
-    """Inner and output projection, and the norm."""
-    final_norm: str = "layer_norm"
-    """The norm of a whole part, in pre-norm models."""
+    Args:
+        modules: our module -> theirs.
+    """
+    return {f"{ours}.{end}": f"{theirs}.{end}" for ours, theirs in modules.items() for end in ("weight", "bias")}
 
-    def linears(self, names: Callable[[str], Names] = weight_and_bias) -> dict[tuple[Part, str], Names]:
-        """As :attr:`Layout.linears`.
 
-        Args:
-            names: given a module's name, those of its tensors.
-        """
-        found: dict[tuple[Part, str], Names] = {}
-        for part, layer in self.layers.items():
-            for site, (attention, _) in self.attentions[part].items():
-                for ours, theirs in zip(ATTENTION, self.projections, strict=True):
-                    found[part, f"{site}.{ours}"] = names(f"{layer}.{attention}.{theirs}")
-            inner, output, _ = self.feed_forward
-            found[part, "feed_forward.inner"] = names(f"{layer}.{inner}")
-            found[part, "feed_forward.output"] = names(f"{layer}.{output}")
-        return found
+def matrices(
+    source: str, target: str, output: str, *, bias: str | None = None, positions: Sequence[str] = ()
+) -> dict[str, str]:
+    """The entries of :attr:`Naming.tensors` for the matrices of pieces and of positions.
 
-    def norms(self) -> dict[tuple[Part, str], Names]:
-        """As :attr:`Layout.norms`."""
-        found: dict[tuple[Part, str], Names] = {}
-        for part, layer in self.layers.items():
-            for site, (_, norm) in self.attentions[part].items():
-                found[part, f"{site}_norm"] = weight_and_bias(f"{layer}.{norm}")
-            found[part, "feed_forward_norm"] = weight_and_bias(f"{layer}.{self.feed_forward[-1]}")
-            found[part, "norm"] = weight_and_bias(f"{part}.{self.final_norm}")
-        return found
+    Args:
+        source, target, output: the embeddings of both sides, and the projection to the target's pieces.
+        bias: of that projection.
+        positions: of source and target, if a file may hold them.
+    """
+    names = {SOURCE_EMBEDDING: source, TARGET_EMBEDDING: target, OUTPUT: output}
+    return names | ({} if bias is None else {OUTPUT_BIAS: bias}) | dict(zip(POSITIONS, positions, strict=False))
+
+
+def layer_modules(part: str, prefix: str, modules: Mapping[str, str], projections: Sequence[str]) -> dict[str, str]:
+    """Our modules of the layers of a part -> theirs, with ``{n}`` for the number of the layer.
+
+    Args:
+        part: ``encoder`` or ``decoder``.
+        prefix: of their names in a layer.
+        modules: those of a layer; an attention stands for its four projections.
+        projections: their names of the projections of queries, keys, values and outputs.
+    """
+    names = {}
+    for ours, theirs in modules.items():
+        if ours.endswith("attention"):
+            for projection, name in zip((*PROJECTIONS, "output"), projections, strict=True):
+                names[f"{part}.{{n}}.{ours}.{projection}"] = f"{prefix}.{theirs}.{name}"
+        else:
+            names[f"{part}.{{n}}.{ours}"] = f"{prefix}.{theirs}"
+    return names
 
 
 @dataclass(frozen=True)
@@ -159,21 +135,21 @@ class ForeignModel:
     decoding: DecodingConfig
     tensors: Mapping[str, Array]
     """All tensors of the file, by the toolkit's names."""
-    layout: Layout
+    naming: Naming
     source: ForeignVocabulary
     target: ForeignVocabulary
     start: str | None
     """The piece that the decoder reads first; None if it reads zeros."""
     files: Mapping[str, Path]
     """The files that were read: name within the model -> path."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Our parameter -> what their numbers are multiplied by, where the toolkit scales them otherwise."""
     punctuation: bool = False
     """Whether source text is normalised by Moses' punctuation script before it is segmented."""
     source_lang: str = ""
     target_lang: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
     """The toolkit's own settings, as read."""
-    ignored: tuple[str, ...] = ()
-    """Names of tensors that have no effect on the model, such as counters and tables of positions."""
     remarks: tuple[str, ...] = ()
     """What users of the imported model must know."""
 
@@ -182,15 +158,32 @@ class ForeignModel:
         """The folder of the files, for errors."""
         return next(iter(self.files.values()), Path()).parent
 
-    def linear(self, part: Part, layer: int, site: str) -> tuple[Array, Array | None]:
-        """A matrix as (out, in), and its bias."""
-        names = self.layout.linears[part, site].of_layer(layer + self.layout.first_layer)
-        weight = self.tensors[names.weight]
-        bias = None if names.bias is None else self.tensors[names.bias].reshape(-1)
-        return (weight.T if self.layout.is_transposed else weight), bias
+    def parameter(self, ours: str) -> Array | None:
+        """One of our parameters, from the toolkit's tensors; None if the toolkit has none, such as a bias.
 
-    def norm(self, part: Part, site: str, layer: int = 0) -> tuple[Array, Array]:
-        """Scale and bias of a norm."""
-        names = self.layout.norms[part, site].of_layer(layer + self.layout.first_layer)
-        assert names.bias is not None
-        return self.tensors[names.weight].reshape(-1), self.tensors[names.bias].reshape(-1)
+        Embeddings have the toolkit's rows; positions begin with that of the first piece.
+        """
+        if (theirs := self.naming.theirs(ours)) is None:
+            return None
+        array = self.tensors[theirs]
+        if ours in POSITIONS:
+            array = array.reshape(-1, array.shape[-1])[self.naming.first_position :][: self.config.max_positions]
+        elif ours.endswith(("bias", "norm.weight")):
+            array = array.reshape(-1)
+        array = self.naming.as_theirs(ours, array)
+        return array * np.float32(self.factors[ours]) if ours in self.factors else array
+
+
+def files_by_name(paths: Iterable[Path | None]) -> dict[str, Path]:
+    """The files that were read, as :attr:`ForeignModel.files`; None is left out.
+
+    A file gets the names of as many folders above it as tell it from the other files.
+    """
+    files: dict[str, Path] = {}
+    for path in paths:
+        if path is None:
+            continue
+        parts = path.absolute().parts
+        names = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        files[next(name for name in names if files.get(name, path) == path)] = path
+    return files

@@ -1,100 +1,188 @@
-"""The formats that can be imported, and how each is recognised and read."""
+"""The formats of models: how each is recognised and read, and how it is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.checkpoint.bundle import Bundle
+from nmt.convert.argos import package as argos
+from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
-from nmt.convert.eole.reading import is_eole, read_eole
-from nmt.convert.fairseq.reading import is_fairseq, read_fairseq
-from nmt.convert.foreign import ForeignModel
-from nmt.convert.given import Given
-from nmt.convert.huggingface.reading import is_huggingface, read_huggingface
+from nmt.convert.ctranslate2 import reading as ctranslate2_reading
+from nmt.convert.ctranslate2 import software as ctranslate2_software
+from nmt.convert.ctranslate2 import writing as ctranslate2_writing
+from nmt.convert.ctranslate2.engine import TOOLKIT as CTRANSLATE2
+from nmt.convert.ctranslate2.engine import CTranslate2Engine
+from nmt.convert.eole import is_eole, read_eole
+from nmt.convert.fairseq import is_fairseq, read_fairseq
+from nmt.convert.foreign import ForeignModel, Given
+from nmt.convert.huggingface import reading as huggingface_reading
+from nmt.convert.huggingface import writing as huggingface_writing
 from nmt.convert.huggingface.software import huggingface_side
-from nmt.convert.joeynmt.reading import is_joeynmt, read_joeynmt
-from nmt.convert.marian.reading import is_marian, read_marian
+from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
+from nmt.convert.marian import reading as marian_reading
+from nmt.convert.marian import writing as marian_writing
 from nmt.convert.marian.software import marian_side
-from nmt.convert.opennmt_py.reading import is_opennmt_py, read_opennmt_py
+from nmt.convert.onnx import software as onnx_software
+from nmt.convert.onnx import writing as onnx_writing
+from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
 from nmt.convert.own_bundles import OWN
-from nmt.convert.sockeye.reading import is_sockeye, read_sockeye
-from nmt.errors import CheckpointError
-
-
-@dataclass(frozen=True)
-class Software:
-    """A toolkit that models are compared with."""
-
-    package: str
-    open: Callable[[Path, ForeignModel], Side]
-    """Makes a side that computes with the toolkit; it raises ImportError where that cannot be used."""
+from nmt.convert.sockeye import is_sockeye, read_sockeye
+from nmt.errors import CheckpointError, ConfigError
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of models."""
+    """A format of models, which can be read or written or both."""
 
     name: str
     """On the command line."""
-    files: str
-    """What a path must be, for errors."""
-    recognises: Callable[[Path], bool]
-    read: Callable[[Path, Given], ForeignModel]
-    software: Software | None = None
-    """The toolkit itself, if models can be compared with it."""
+    toolkit: str
+    package: str = ""
+    """The package of the toolkit itself, if models can be compared with it."""
+
+    files: str = ""
+    """What a path of such a model must be, for errors."""
+    recognises: Callable[[Path], bool] = lambda path: False
+    read: Callable[[Path, Given], ForeignModel] | None = None
+    side: Callable[[Path, ForeignModel], Side] | None = None
+    """Opens a model that was read with the toolkit itself; it raises ImportError where that cannot be used."""
+
+    holds: tuple[str, ...] = ()
+    """Patterns for the names of all files in an exported folder, beside the card, the lineage and the certificate."""
+    quantizations: tuple[str, ...] = ()
+    """The types of stored weights. The first is the default, without loss."""
+    write: Callable[[Bundle, Path, str], None] | None = None
+    """Writes a bundle's model into a folder; it raises NmtError where the format cannot express the model."""
+    sides: Callable[[Path, Bundle], list[Side]] = lambda folder, bundle: []
+    """Opens an exported folder as one or more sides, with the toolkit itself where it is installed."""
+    check_files: Callable[[Path, Bundle, str], list[Check]] = lambda folder, bundle, quantization: []
+    """Checks what the exported files hold, by reading them again."""
+    usage: Callable[[Bundle, str], str] = lambda bundle, name: ""
+    """Given a bundle and the name of its exported folder, the lines of code that translate with it, for its README."""
+    remarks: Callable[[Bundle], Mapping[str, str]] = lambda bundle: {}
+    """Known differences that the format forces on a model: setting -> what becomes of it."""
 
 
 FORMATS = (
     Format(
         "marian",
-        "a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
-        is_marian,
-        read_marian,
-        Software("pymarian", marian_side),
+        "Marian",
+        "pymarian",
+        files="a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
+        recognises=marian_reading.is_marian,
+        read=marian_reading.read_marian,
+        side=marian_side,
+        holds=marian_writing.HOLDS,
+        quantizations=("float32",),
+        write=marian_writing.write_marian,
+        sides=marian_writing.marian_sides,
+        check_files=marian_writing.check_marian,
+        usage=marian_writing.marian_usage,
+        remarks=marian_writing.marian_remarks,
+    ),
+    Format(
+        CTranslate2Engine.name,
+        CTRANSLATE2,
+        "ctranslate2",
+        files="a folder with model.bin and its vocabularies (CTranslate2), or a package of Argos Translate",
+        recognises=ctranslate2_reading.is_ctranslate2,
+        read=ctranslate2_reading.read_ctranslate2,
+        side=ctranslate2_software.ImportedSide,
+        holds=ctranslate2_writing.HOLDS,
+        quantizations=ctranslate2_writing.QUANTIZATIONS,
+        write=ctranslate2_writing.write_ctranslate2,
+        sides=ctranslate2_software.ctranslate2_sides,
+        check_files=ctranslate2_writing.check_ctranslate2_files,
+        usage=ctranslate2_writing.ctranslate2_usage,
+        remarks=ctranslate2_writing.ctranslate2_remarks,
     ),
     Format(
         "eole",  # before formats whose files end with .pt, as its optimizer.pt does
-        "a folder with config.json, vocab.json and model.NN.safetensors",
-        is_eole,
-        read_eole,
+        "Eole",
+        files="a folder with config.json, vocab.json and model.NN.safetensors",
+        recognises=is_eole,
+        read=read_eole,
     ),
     Format(
         "huggingface",  # before formats whose files end with .pt, as a Trainer's optimizer.pt does
-        "a folder with config.json, model.safetensors and the files of a MarianTokenizer (Hugging Face transformers)",
-        is_huggingface,
-        read_huggingface,
-        Software("transformers", huggingface_side),
+        huggingface_reading.TOOLKIT,
+        "transformers",
+        files="a folder with config.json, model.safetensors and the files of a MarianTokenizer (Hugging Face "
+        "transformers)",
+        recognises=huggingface_reading.is_huggingface,
+        read=huggingface_reading.read_huggingface,
+        side=huggingface_side,
+        holds=huggingface_writing.HOLDS,
+        quantizations=tuple(huggingface_writing.DTYPES),
+        write=huggingface_writing.write_huggingface,
+        sides=huggingface_writing.huggingface_sides,
+        check_files=huggingface_writing.check_huggingface,
+        usage=huggingface_writing.huggingface_usage,
+        remarks=huggingface_writing.huggingface_remarks,
+    ),
+    Format(
+        "onnx",
+        "ONNX",
+        "onnxruntime",
+        holds=onnx_writing.HOLDS,
+        quantizations=onnx_writing.QUANTIZATIONS,
+        write=onnx_writing.write_onnx,
+        sides=onnx_software.onnx_sides,
+        check_files=onnx_software.check_onnx,
+        usage=onnx_writing.onnx_usage,
+        remarks=onnx_writing.onnx_remarks,
+    ),
+    Format(
+        "argos",
+        "Argos Translate",
+        "ctranslate2",
+        holds=("*.argosmodel",),
+        quantizations=ctranslate2_writing.QUANTIZATIONS,
+        write=argos.write_argos,
+        sides=argos.argos_sides,
+        check_files=argos.check_argos_files,
+        usage=argos.argos_usage,
+        remarks=argos.argos_remarks,
     ),
     Format(
         "fairseq",
-        "a .pt file with dict.LANG.txt beside it",
-        is_fairseq,
-        read_fairseq,
+        "fairseq",
+        files="a .pt file with dict.LANG.txt beside it",
+        recognises=is_fairseq,
+        read=read_fairseq,
     ),
     Format(
         "opennmt-py",
-        "a .pt file without dictionaries beside it",
-        is_opennmt_py,
-        read_opennmt_py,
+        "OpenNMT-py",
+        files="a .pt file without dictionaries beside it",
+        recognises=is_opennmt_py,
+        read=read_opennmt_py,
     ),
     Format(
         "joeynmt",
-        "a folder with config.yaml, a .ckpt file, src_vocab.txt and trg_vocab.txt",
-        is_joeynmt,
-        read_joeynmt,
+        "JoeyNMT",
+        files="a folder with config.yaml, a .ckpt file, src_vocab.txt and trg_vocab.txt",
+        recognises=is_joeynmt,
+        read=read_joeynmt,
     ),
     Format(
         "sockeye",
-        "a folder with config, params.best, vocab.src.0.json and vocab.trg.0.json (Sockeye 3)",
-        is_sockeye,
-        read_sockeye,
+        "Sockeye",
+        files="a folder with config, params.best, vocab.src.0.json and vocab.trg.0.json (Sockeye 3)",
+        recognises=is_sockeye,
+        read=read_sockeye,
     ),
 )
+"""In the order in which the files of a model are recognised."""
+READABLE = tuple(form for form in FORMATS if form.read is not None)
+WRITABLE = tuple(form for form in FORMATS if form.write is not None)
 
 
 def find_format(path: Path, name: str | None = None) -> Format:
-    """The format of a path.
+    """The format of a path, which can be read.
 
     Args:
         name: of the format, if the user gave it.
@@ -104,11 +192,23 @@ def find_format(path: Path, name: str | None = None) -> Format:
     """
     if not path.exists():
         raise CheckpointError(f"{path}: no such file or folder.")
-    named = [one for one in FORMATS if name in (None, one.name)]
+    named = [form for form in READABLE if name in (None, form.name)]
     if not named:
-        raise CheckpointError(f"--format {name}: known are {', '.join([*(one.name for one in FORMATS), OWN])}.")
-    found = next((one for one in named if one.recognises(path)), None)
+        raise CheckpointError(f"--format {name}: known are {', '.join([*(form.name for form in READABLE), OWN])}.")
+    found = next((form for form in named if form.recognises(path)), None)
     if found is None:
-        known = "; ".join(f"{one.name}: {one.files}" for one in named)
+        known = "; ".join(f"{form.name}: {form.files}" for form in named)
         raise CheckpointError(f"{path}: holds no model that can be imported. Known are {known}.")
     return found
+
+
+def find_target(name: str) -> Format:
+    """The format to export to, which can be written.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    for form in WRITABLE:
+        if form.name == name.lower():
+            return form
+    raise ConfigError(f"--to {name}: models can be exported to {', '.join(form.name for form in WRITABLE)}.")

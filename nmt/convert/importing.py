@@ -17,15 +17,12 @@ from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config import Config, DataConfig
 from nmt.config.mistakes import first_mistake
 from nmt.convert.archives import unpacked
-from nmt.convert.certificate.examining import ImportJob, examine
+from nmt.convert.certificate.examining import ImportJob, examine, failed
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.failure import failed
-from nmt.convert.foreign import ForeignModel
+from nmt.convert.foreign import NOTHING_GIVEN, ForeignModel, Given
 from nmt.convert.formats import find_format
-from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.naming import model_name
 from nmt.convert.own_bundles import OWN, behind_link, is_own
-from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab_pair import VocabularyPair
@@ -94,11 +91,11 @@ def _check_apart(path: Path, out: Path) -> None:
 
 def _import(path: Path, folder: Path, out: Path, format: str | None, given: Given, lines: Sequence[str]) -> Certificate:
     form = find_format(folder, format)
+    assert form.read is not None
     try:
         model = form.read(folder, given)
     except ValidationError as error:
         raise CheckpointError(f"{path}: a setting cannot be used: {first_mistake(error)}") from None
-    check_tensors(model, str(path))
     vocab = our_vocabulary(model)
     weights = our_weights(model)
     certifying = _Certifying(ImportJob(out, folder, form.name, given, tuple(lines)), path, out)

@@ -3,7 +3,7 @@
 It shares no code with our model: it is what the certificate compares with where the toolkit itself is not installed. No
 caches, no batches: each call computes one pair of sentences.
 
-Shapes: S source pieces, T target pieces, D d_model, H heads, K size of a head, V vocabulary.
+Shapes: S source pieces, T target pieces, D d_model, H heads, K size of a head, V vocabulary, I pairs of features.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.convert.foreign import Array, ForeignModel, Part
+from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, ForeignModel
 
 Floats = NDArray[np.float64]
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
+_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
+    "gelu": lambda x: x * (1 + _ERROR_FUNCTION(x / math.sqrt(2))) / 2,
+}
 
 
 class Reference:
@@ -33,61 +39,76 @@ class Reference:
         """The encoder's states (S, D) of a source, with eos if the model reads it."""
         end = [self._model.source.eos] if self._config.source_eos or not pieces else []
         ids = [self._source_ids[piece] for piece in (*pieces, *end)]
-        x_SD = self._embed(self._model.layout.source_embedding, ids, "encoder")
+        x_SD = self._embed(SOURCE_EMBEDDING, ids) + self._positions(len(ids), POSITIONS[0])
         for layer in range(self._config.encoder_layers):
-            x_SD = self._attend(x_SD, x_SD, "encoder", layer, "self_attention", is_causal=False)
-            x_SD = self._feed_forward(x_SD, "encoder", layer)
-        return self._final_norm(x_SD, "encoder")
+            x_SD = self._attend(x_SD, None, f"encoder.{layer}.self_attention", is_causal=False)
+            x_SD = self._feed_forward(x_SD, f"encoder.{layer}.feed_forward")
+        return self._norm(x_SD, "encoder_norm") if self._is_pre else x_SD
 
     def decode(self, pieces: Sequence[str], memory_SD: Floats) -> Floats:
         """The log-probabilities (T + 1, V) of each next piece, after the start and after each piece of a target."""
-        start = self._model.start
+        start = None if self._model.config.decoder_start == "zero" else self._model.start
         ids = [None if start is None else self._target_ids[start], *(self._target_ids[piece] for piece in pieces)]
-        x_TD = self._embed(self._model.layout.target_embedding, ids, "decoder")
+        x_TD = self._embed(TARGET_EMBEDDING, ids) + self._positions(len(ids), POSITIONS[1])
         for layer in range(self._config.decoder_layers):
-            x_TD = self._attend(x_TD, x_TD, "decoder", layer, "self_attention", is_causal=True)
-            x_TD = self._attend(x_TD, memory_SD, "decoder", layer, "cross_attention", is_causal=False)
-            x_TD = self._feed_forward(x_TD, "decoder", layer)
-        x_TD = self._final_norm(x_TD, "decoder")
+            x_TD = self._attend(x_TD, None, f"decoder.{layer}.self_attention", is_causal=True)
+            x_TD = self._attend(x_TD, memory_SD, f"decoder.{layer}.cross_attention", is_causal=False)
+            x_TD = self._feed_forward(x_TD, f"decoder.{layer}.feed_forward")
+        if self._is_pre:
+            x_TD = self._norm(x_TD, "decoder_norm")
         logits_TV = x_TD @ self._output.T
-        if self._model.layout.output_bias is not None:
-            logits_TV = logits_TV + self._tensor(self._model.layout.output_bias).reshape(-1)
+        if (bias_V := self._parameter(OUTPUT_BIAS)) is not None:
+            logits_TV = logits_TV + bias_V
         shifted_TV = logits_TV - logits_TV.max(axis=1, keepdims=True)
         log_probabilities: Floats = shifted_TV - np.log(np.exp(shifted_TV).sum(axis=1, keepdims=True))
         return log_probabilities
 
+    @property
+    def _is_pre(self) -> bool:
+        return self._config.norm == "pre"
+
     @functools.cached_property
     def _output(self) -> Floats:
-        return self._tensor(self._model.layout.output)
+        return self._present(OUTPUT)
 
-    def _tensor(self, name: str) -> Floats:
-        return self._model.tensors[name].astype(np.float64)
+    def _parameter(self, name: str) -> Floats | None:
+        array = self._model.parameter(name)
+        return None if array is None else array.astype(np.float64)
 
-    def _embed(self, matrix: str, ids: Sequence[int | None], part: Part) -> Floats:
-        rows = self._model.tensors[matrix]
-        vectors = [np.zeros(self._config.d_model) if index is None else rows[index].astype(np.float64) for index in ids]
-        return np.stack(vectors) * math.sqrt(self._config.d_model) + self._positions(len(ids), part)
+    def _present(self, name: str) -> Floats:
+        array = self._parameter(name)
+        assert array is not None, name
+        return array
 
-    def _positions(self, length: int, part: Part) -> Floats:
-        if (learned := self._model.layout.positions.get(part)) is not None:
-            first = self._model.layout.first_position_row
-            return self._tensor(learned)[first : first + length]
+    def _embed(self, matrix: str, ids: Sequence[int | None]) -> Floats:
+        """The vectors of pieces (T, D), multiplied by sqrt(d_model); zeros for None."""
+        rows_VD = self._model.parameter(matrix)
+        assert rows_VD is not None
+        known_T = np.array([index is not None for index in ids])
+        vectors_TD = rows_VD[[index or 0 for index in ids]].astype(np.float64)
+        found: Floats = vectors_TD * known_T[:, None] * math.sqrt(self._config.d_model)
+        return found
+
+    def _positions(self, length: int, table: str) -> Floats:
         width, kind = self._config.d_model, self._config.positions
-        table = np.empty((length, width))
-        for position in range(length):
-            for pair in range(width // 2):
-                exponent = pair / (width / 2 - 1) if kind == "tensor2tensor" else 2 * pair / width
-                angle = (position + self._config.first_position) / 10_000**exponent
-                sine, cosine = (2 * pair, 2 * pair + 1) if kind == "sinusoidal" else (pair, pair + width // 2)
-                table[position, sine], table[position, cosine] = math.sin(angle), math.cos(angle)
-        return table
+        if kind == "learned":
+            return self._present(table)[:length]
+        pair_I = np.arange(width // 2)
+        exponent_I = pair_I / (width / 2 - 1) if kind == "tensor2tensor" else 2 * pair_I / width
+        angle_TI = (np.arange(length) + self._config.first_position)[:, None] / 10_000**exponent_I
+        table_TD = np.empty((length, width))
+        if kind == "sinusoidal":
+            table_TD[:, ::2], table_TD[:, 1::2] = np.sin(angle_TI), np.cos(angle_TI)
+        else:
+            table_TD[:, : width // 2], table_TD[:, width // 2 :] = np.sin(angle_TI), np.cos(angle_TI)
+        return table_TD
 
-    def _attend(self, x_TD: Floats, memory_SD: Floats, part: Part, layer: int, site: str, *, is_causal: bool) -> Floats:
-        is_pre, heads = self._config.norm == "pre", self._config.heads
-        normed_TD = self._norm(x_TD, part, f"{site}_norm", layer) if is_pre else x_TD
-        keys_SD = normed_TD if site == "self_attention" else memory_SD
+    def _attend(self, x_TD: Floats, memory_SD: Floats | None, module: str, *, is_causal: bool) -> Floats:
+        """A sub-layer of attention to a memory, or to the sub-layer's own input."""
+        normed_TD = self._norm(x_TD, f"{module}_norm") if self._is_pre else x_TD
+        keys_SD = normed_TD if memory_SD is None else memory_SD
         query, key, value = (
-            self._linear(rows, part, layer, f"{site}.{name}").reshape(len(rows), heads, -1).transpose(1, 0, 2)
+            self._linear(rows, f"{module}.{name}").reshape(len(rows), self._config.heads, -1).transpose(1, 0, 2)
             for name, rows in (("query", normed_TD), ("key", keys_SD), ("value", keys_SD))
         )
         scores_HTS = query @ key.transpose(0, 2, 1) / math.sqrt(query.shape[-1])
@@ -96,40 +117,23 @@ class Reference:
         weights_HTS = np.exp(scores_HTS - scores_HTS.max(axis=-1, keepdims=True))
         weights_HTS /= weights_HTS.sum(axis=-1, keepdims=True)
         mixed_TD = (weights_HTS @ value).transpose(1, 0, 2).reshape(len(x_TD), -1)
-        sum_TD = x_TD + self._linear(mixed_TD, part, layer, f"{site}.output")
-        return sum_TD if is_pre else self._norm(sum_TD, part, f"{site}_norm", layer)
+        sum_TD = x_TD + self._linear(mixed_TD, f"{module}.output")
+        return sum_TD if self._is_pre else self._norm(sum_TD, f"{module}_norm")
 
-    def _feed_forward(self, x_TD: Floats, part: Part, layer: int) -> Floats:
-        is_pre = self._config.norm == "pre"
-        normed_TD = self._norm(x_TD, part, "feed_forward_norm", layer) if is_pre else x_TD
-        hidden_TF = self._activation(self._linear(normed_TD, part, layer, "feed_forward.inner"))
-        sum_TD = x_TD + self._linear(hidden_TF, part, layer, "feed_forward.output")
-        return sum_TD if is_pre else self._norm(sum_TD, part, "feed_forward_norm", layer)
+    def _feed_forward(self, x_TD: Floats, module: str) -> Floats:
+        normed_TD = self._norm(x_TD, f"{module}_norm") if self._is_pre else x_TD
+        hidden_TF = _ACTIVATIONS[self._config.activation](self._linear(normed_TD, f"{module}.inner"))
+        sum_TD = x_TD + self._linear(hidden_TF, f"{module}.output")
+        return sum_TD if self._is_pre else self._norm(sum_TD, f"{module}_norm")
 
-    def _activation(self, x: Floats) -> Floats:
-        functions: dict[str, Callable[[Floats], Floats]] = {
-            "relu": lambda x: np.maximum(x, 0),
-            "swish": lambda x: x / (1 + np.exp(-x)),
-            "quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
-            "gelu": lambda x: x * (1 + _ERROR_FUNCTION(x / math.sqrt(2))) / 2,
-        }
-        return functions[self._config.activation](x)
-
-    def _linear(self, x: Floats, part: Part, layer: int, site: str) -> Floats:
-        weight, bias = self._model.linear(part, layer, site)
-        product: Floats = x @ weight.astype(np.float64).T
+    def _linear(self, x: Floats, module: str) -> Floats:
+        product: Floats = x @ self._present(f"{module}.weight").T
+        bias = self._parameter(f"{module}.bias")
         return product if bias is None else product + bias
 
-    def _final_norm(self, x: Floats, part: Part) -> Floats:
-        return self._norm(x, part, "norm", 0) if self._config.norm == "pre" else x
-
-    def _norm(self, x: Floats, part: Part, site: str, layer: int) -> Floats:
-        scale, bias = self._model.norm(part, site, layer)
+    def _norm(self, x: Floats, module: str) -> Floats:
         centred = x - x.mean(axis=-1, keepdims=True)
         variance = (centred**2).mean(axis=-1, keepdims=True)
-        normed: Floats = centred / np.sqrt(variance + self._config.norm_epsilon) * _wide(scale) + _wide(bias)
-        return normed
-
-
-def _wide(array: Array) -> Floats:
-    return array.astype(np.float64)
+        normed: Floats = centred / np.sqrt(variance + self._config.norm_epsilon)
+        scaled: Floats = normed * self._present(f"{module}.weight") + self._present(f"{module}.bias")
+        return scaled

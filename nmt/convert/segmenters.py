@@ -8,8 +8,7 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.convert.foreign import ForeignVocabulary
-from nmt.convert.given import Given
+from nmt.convert.foreign import ForeignVocabulary, Given
 from nmt.convert.messages import shown
 from nmt.errors import VocabularyError
 
@@ -81,6 +80,23 @@ def segmented_vocabulary(
     return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else read_segmenter(segmenter), pad)
 
 
+def pieces_by_id(ids: object, name: str) -> list[str]:
+    """The pieces of a vocabulary that gives each its id.
+
+    Args:
+        name: of the vocabulary's file, for errors.
+
+    Raises:
+        VocabularyError: it does not, or the ids have gaps.
+    """
+    if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
+        raise VocabularyError(f"{name}: is not a vocabulary: expected a mapping from pieces to ids.")
+    pieces = sorted(ids, key=ids.__getitem__)
+    if [ids[piece] for piece in pieces] != list(range(len(pieces))):
+        raise VocabularyError(f"{name}: its ids are not 0, 1, 2, … without gaps.")
+    return pieces
+
+
 def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -> Iterator[str]:
     """What users must know about the text of a model without SentencePiece models."""
     if source.segmenter is not None and target.segmenter is not None:
@@ -90,6 +106,20 @@ def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -
         if side.segmenter is None and any(piece.endswith(_SUBWORD_NMT) for piece in side.pieces):
             yield "Pieces that end with @@ are subword-nmt's: apply its codes to sources, and delete '@@ ' in outputs."
             return
+
+
+def read_text(path: Path) -> str:
+    """The text of a vocabulary's file.
+
+    Raises:
+        VocabularyError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise VocabularyError(f"{path}: is not UTF-8 text.") from None
 
 
 def _is_text(piece: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,11 +12,13 @@ from pydantic import ValidationError
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
-from nmt.convert.foreign import Array
 from nmt.convert.messages import shown
 from nmt.errors import CheckpointError
 
 _Section = TypeVar("_Section", ModelConfig, DecodingConfig)
+Table = Mapping[str, tuple[tuple[Any, ...], str]]
+"""Setting of a toolkit -> the values that our model can express, the first of which is the toolkit's default, and what
+it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
 _LONGEST_LIST = 50
@@ -61,23 +63,19 @@ def parse_yaml_settings(text: str, name: str) -> dict[str, Any]:
     return values
 
 
-def check_settings(
-    settings: Mapping[str, Any], expected: Mapping[str, tuple[Any, ...]], needs: Mapping[str, str], name: str
-) -> None:
+def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None:
     """Refuse settings that mean something that our model lacks.
 
     Args:
-        expected: setting -> the values that our model can express; the first one is the toolkit's default.
-        needs: setting -> what our model would need for other values.
         name: of the file, for errors.
 
     Raises:
-        CheckpointError: a setting has another value. The message names it.
+        CheckpointError: a setting has another value than the table allows. The message names it.
     """
-    for key, allowed in expected.items():
+    for key, (allowed, needs) in table.items():
         value = settings.get(key, allowed[0])
         if value is not None and value not in allowed:
-            needed = f" It would need {needs[key]}." if key in needs else ""
+            needed = f" It would need {needs}." if needs else ""
             raise CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
 
 
@@ -179,18 +177,6 @@ def language_code(value: Any) -> str:
 def version_of(value: Any) -> str | None:
     """The version of a toolkit in a file's settings; None unless it is printable, with at most 80 characters."""
     return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 80 else None
-
-
-def positions_of_tables(tensors: Mapping[str, Array], tables: Sequence[str], kind: str) -> int:
-    """The maximum length of a model whose file holds its positions.
-
-    Args:
-        tables: the names of the tables of encoder and decoder.
-        kind: ``learned``, or one of our kinds of sinusoids.
-    """
-    found = [tensors[name] for name in tables if name in tensors]
-    rows = [table.size // table.shape[-1] for table in found if table.ndim and table.size]
-    return min(rows, default=0) if kind == "learned" else min([MAX_POSITIONS, *rows])
 
 
 def only_file(folder: Path, names: tuple[str, ...], pattern: str, what: str) -> Path:

@@ -1,34 +1,54 @@
-"""The tensors of another toolkit's model as its file holds them: which are equal, and what tables of positions tell."""
+"""The tensors of files, and what they tell of a model: which embeddings are one, and what its positions are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
-from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Layout
+from nmt.convert.foreign import (
+    OUTPUT,
+    POSITIONS,
+    SOURCE_EMBEDDING,
+    TARGET_EMBEDDING,
+    Array,
+    ForeignModel,
+    ForeignVocabulary,
+    Naming,
+)
 from nmt.convert.messages import shown
+from nmt.convert.segmenters import segmentation_remarks
+from nmt.convert.settings import MAX_POSITIONS, model_settings
 from nmt.convert.torch_files import TorchFile
+from nmt.convert.weights import our_parameters, split
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
 
-_COMPARED_POSITIONS = 256
-_POSITION_LIMIT = 1e-3
-"""The largest difference in a table of sinusoids: toolkits compute them in fp32 or fp16."""
+STORED_POSITIONS = (
+    "The stored positions differ from computed ones, as those of 16 bits do. They are taken as they are, as learned "
+    "positions."
+)
+NO_POWERS: Mapping[str, int] = {}
+UNSCALED = {SOURCE_EMBEDDING: -1, TARGET_EMBEDDING: -1}
+"""The powers of sqrt(d_model) for a toolkit that does not multiply embeddings by it."""
+_SAME_POSITIONS = 1.5e-4
+"""The largest difference of a table of fp32 from ours of float64; that of a table of 16 bits is larger."""
+_SHOWN = 3
 
 
 def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -> dict[str, Array]:
-    """The tensors of a state dict.
+    """The tensors of a state dict, as float32.
 
     Args:
         values: the state dict, within what was read from the file.
         ignored: endings of the names of tensors that are not read.
 
     Raises:
-        CheckpointError: it is no state dict, or a tensor is damaged.
+        CheckpointError: it is no state dict, or a tensor is damaged or quantised.
     """
     if not isinstance(values, Mapping):
         raise CheckpointError(f"{file.path}: has no tensors by name where the model's should be.")
@@ -36,47 +56,107 @@ def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -
     for name, tensor in values.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise CheckpointError(f"{file.path}: {shown(name)} of the model is not a tensor.")
-        if name.endswith(tuple(ignored)):
-            continue
-        if not tensor.is_floating_point():
-            raise CheckpointError(
-                f"{file.path}: {shown(name)} does not hold floating-point numbers: the model is quantised. "
-                "Import the model that it was made from."
-            )
-        tensors[name] = _array(tensor, f"{file.path}: {shown(name)}")
+        if not name.endswith(tuple(ignored)):
+            tensors[name] = _array(tensor, file.path, name)
     return tensors
 
 
-def _array(tensor: torch.Tensor, name: str) -> Array:
+def read_safetensors(files: Sequence[Path]) -> dict[str, Array]:
+    """All tensors of files of safetensors as float32, by name.
+
+    Raises:
+        CheckpointError: a file is damaged, or holds numbers that are not floating-point, or a tensor of another file.
+    """
+    tensors: dict[str, Array] = {}
+    for path in files:
+        try:
+            with safe_open(path, "pt") as file:
+                read = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"{path}: cannot be read ({error}). Copy the model again.") from None
+        if (twice := next((name for name in read if name in tensors), None)) is not None:
+            raise CheckpointError(
+                f"{path}: holds '{shown(twice)}', which another file of the model holds too. Copy the model again."
+            )
+        tensors |= {name: _array(tensor, path, name) for name, tensor in read.items()}
+    return tensors
+
+
+def _array(tensor: torch.Tensor, path: Path, name: str) -> Array:
     """The numbers of a tensor, as float32."""
+    if not tensor.is_floating_point():
+        raise CheckpointError(
+            f"{path}: '{shown(name)}' is not a tensor of floating-point numbers: the model is quantised. Import the "
+            "model that it was made from."
+        )
     # A view may show each number of its storage many times.
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-        raise CheckpointError(f"{name} is damaged: a tensor is larger than its storage.")
+        raise CheckpointError(f"{path}: '{shown(name)}' is damaged: a tensor is larger than its storage.")
     try:
         return tensor.detach().float().contiguous().numpy()
     except (RuntimeError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{name} is damaged: it cannot be read ({shown(str(error))}).") from None
+        raise CheckpointError(f"{path}: '{shown(name)}' is damaged: it cannot be read ({shown(str(error))}).") from None
 
 
-def check_layer_counts(tensors: Mapping[str, Array], layers: Sequence[object], name: str) -> None:
-    """Refuse numbers of layers that the tensors cannot make up, before names are made of them.
+def foreign_model(
+    name: str,
+    ours: Mapping[str, Any],
+    *,
+    tensors: Mapping[str, Array],
+    naming: Naming,
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
+    powers: Mapping[str, int] = NO_POWERS,
+    ignored: Iterable[str] = (),
+    remarks: Iterable[str] = (),
+    **others: Any,
+) -> ForeignModel:
+    """A model of another toolkit, each of whose tensors has its place and its size.
+
+    The tensors tell which embeddings are one. Positions that a file holds are computed ones if they are equal to those,
+    and learned ones if not.
+
+    Args:
+        name: of the model's file, for errors.
+        ours: the settings of our :class:`ModelConfig`, but for the tying of embeddings. ``positions`` is the kind that
+            is computed where no positions are stored.
+        powers: our parameter -> the power of sqrt(d_model) that their numbers must be multiplied by to be ours.
+        ignored: names of tensors that have no effect on the model.
+        remarks, others: as the attributes of :class:`ForeignModel`.
 
     Raises:
-        CheckpointError: a number is larger than that of all tensors.
+        CheckpointError: a setting is missing or impossible; or a tensor is missing, of another size or without a place
+            in our model. The message names it.
     """
-    for count in layers:
-        if isinstance(count, int) and count > len(tensors):
-            raise CheckpointError(
-                f"{name}: its settings ask for {count:,} layers, but it has {len(tensors):,} tensors."
-            )
+    tied = "none" if TARGET_EMBEDDING in powers else _tied_embeddings(tensors, naming, source, target)
+    ours_as_stored = _with_stored_positions(name, ours, tensors, naming)
+    config = model_settings(name, **ours_as_stored, tied_embeddings=tied)
+    if ours["positions"] != config.positions:
+        remarks = [*remarks, STORED_POSITIONS]
+        tensors = _both_tables(name, ours, tensors, naming)
+    model = ForeignModel(
+        config=config,
+        tensors=tensors,
+        naming=naming,
+        source=source,
+        target=target,
+        factors={scaled: config.d_model ** (power / 2) for scaled, power in powers.items()},
+        remarks=(*remarks, *segmentation_remarks(source, target)),
+        **others,
+    )
+    _check_tensors(model, name, ignored)
+    return model
 
 
-def tied_embeddings(
-    tensors: Mapping[str, Array], layout: Layout, source: ForeignVocabulary, target: ForeignVocabulary
+def _tied_embeddings(
+    tensors: Mapping[str, Array],
+    naming: Naming,
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
 ) -> Literal["all", "decoder", "none"]:
     """Which embeddings are equal, number by number. Matrices that are missing are equal to none."""
     source_VD, target_VD, output_VD = (
-        tensors.get(name) for name in (layout.source_embedding, layout.target_embedding, layout.output)
+        tensors.get(naming.tensors[name]) for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)
     )
     if target_VD is None or output_VD is None or not np.array_equal(target_VD, output_VD):
         return "none"
@@ -84,31 +164,92 @@ def tied_embeddings(
     return "all" if is_shared else "decoder"
 
 
-def check_position_tables(model: ForeignModel, name: str) -> None:
-    """Check tables of sinusoids, where a file has them: they prove how the toolkit numbers and orders positions.
+def _with_stored_positions(
+    name: str, settings: Mapping[str, Any], tensors: Mapping[str, Array], naming: Naming
+) -> dict[str, Any]:
+    """The settings, with the kind and the number of the positions that the file holds."""
+    model_settings(name, **{"max_positions": MAX_POSITIONS, **settings})  # they are possible
+    kind, width = settings["positions"], settings["d_model"]
+    names = [theirs for ours in POSITIONS if (theirs := naming.tensors.get(ours, "")) in tensors]
+    if not names:
+        return {"max_positions": MAX_POSITIONS, **settings}
+    for table in names:
+        if (shape := tensors[table].shape)[-1:] != (width,) or tensors[table].size != max(
+            shape[:-1], default=0
+        ) * width:
+            raise CheckpointError(f"{name}: {table} is {_size(shape)}, expected a number of positions x {width}.")
+    rows = min(tensors[table].size // width for table in names) - naming.first_position
+    if rows < settings.get("max_positions", 0):
+        raise CheckpointError(
+            f"{name}: {names[0]} has {rows:,} positions, but the settings say {settings['max_positions']:,}: they "
+            "belong to different models."
+        )
+    if kind == "learned":
+        return {**settings, "max_positions": rows}
+    settings = {**settings, "max_positions": settings.get("max_positions", min(MAX_POSITIONS, rows))}
+    computed = fixed_positions(model_settings(name, **settings))
+    assert computed is not None
+    for table in names:
+        stored = tensors[table].reshape(-1, width)[: len(computed)]
+        if not np.abs(stored - computed.numpy()).max() <= _SAME_POSITIONS:
+            return {**settings, "positions": "learned", "first_position": 0}
+    return settings
 
-    Args:
-        name: of the file, for errors.
 
-    Raises:
-        CheckpointError: a table holds other positions than the settings promise.
-    """
-    ours = fixed_positions(model.config)
-    if ours is None:
-        return
-    for table in model.layout.position_tables:
-        if table not in model.tensors:
-            continue
-        stored = model.tensors[table]
-        has_width = stored.ndim > 0 and stored.shape[-1] == ours.shape[-1]
-        theirs_TD = stored.reshape(-1, ours.shape[-1])[:_COMPARED_POSITIONS] if has_width else None
-        ours_TD = ours[:_COMPARED_POSITIONS].numpy()
-        if theirs_TD is None or not _are_near(theirs_TD, ours_TD[: len(theirs_TD)]):
+def _both_tables(
+    name: str, settings: Mapping[str, Any], tensors: Mapping[str, Array], naming: Naming
+) -> Mapping[str, Array]:
+    """The tensors, with the computed positions of a side that stores none beside one that does."""
+    computed = fixed_positions(model_settings(name, **{"max_positions": MAX_POSITIONS, **settings}))
+    assert computed is not None
+    return {**{naming.tensors[ours]: computed.float().numpy() for ours in POSITIONS}, **tensors}
+
+
+def _check_tensors(model: ForeignModel, name: str, ignored: Iterable[str]) -> None:
+    layers = model.config.encoder_layers + model.config.decoder_layers
+    if layers > len(model.tensors):  # found out before a model of so many layers is made
+        raise CheckpointError(
+            f"{name}: its settings say {layers:,} layers, but it holds {len(model.tensors):,} tensors."
+        )
+    expected = [*_expected(model)]
+    names = dict.fromkeys(tensor for tensor, _ in expected)
+    if missing := [tensor for tensor in names if tensor not in model.tensors]:
+        raise CheckpointError(f"{name}: lacks {_listed(missing)}: the file is not whole, or its settings are wrong.")
+    # A matrix may be stored for each of its uses, and positions although they are computed.
+    stored_again = {model.naming.theirs(ours) for ours in (SOURCE_EMBEDDING, OUTPUT, *POSITIONS)}
+    if left_over := sorted(model.tensors.keys() - names.keys() - stored_again - {*ignored}):
+        raise CheckpointError(
+            f"{name}: holds {_listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
+            "that nmt does not have; please report it with the settings of the model."
+        )
+    for tensor, size in expected:
+        found = model.tensors[tensor].shape
+        is_row = len(size) == 1 and found == (1, *size)  # as Marian stores vectors
+        if found != size and not is_row and size:
             raise CheckpointError(
-                f"{name}: {table} holds other positions than {model.config.positions} from "
-                f"{model.config.first_position}, which nmt does not have."
+                f"{name}: {tensor} is {_size(found)}, expected {_size(size)}. Its files belong to different models, or "
+                "are damaged."
             )
 
 
-def _are_near(theirs_TD: Array, ours_TD: NDArray[np.float64]) -> bool:
-    return theirs_TD.shape == ours_TD.shape and bool(np.abs(theirs_TD - ours_TD).max(initial=0) < _POSITION_LIMIT)
+def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name -> shape of each tensor, as the settings say; no shape for positions, which are checked before."""
+    for whole, shapes in our_parameters(model.config).items():
+        for ours, parameter in split(whole, shapes, model.config).items():
+            if (theirs := model.naming.theirs(ours)) is None:
+                continue
+            size = tuple(parameter.shape)
+            if ours.startswith("embedding."):
+                side = model.source if ours == SOURCE_EMBEDDING else model.target
+                size = (len(side.pieces), *size[1:])
+            is_matrix = len(size) == 2 and not ours.startswith("embedding.")
+            yield theirs, () if ours in POSITIONS else size[::-1] if is_matrix and model.naming.is_transposed else size
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(shown, names[:_SHOWN])) + more
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single number"

@@ -1,102 +1,65 @@
-"""The weights of another toolkit's model under our names, with the rows of its matrices in our order of the pieces."""
+"""The weights of another toolkit's model under our names, and ours under the names of another toolkit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nmt.config import ModelConfig
-from nmt.convert.foreign import ATTENTION, LINEARS, NORMS, Array, ForeignModel, Layout, Names, Part
+from nmt.convert.foreign import (
+    OUTPUT_BIAS,
+    PROJECTIONS,
+    SOURCE_EMBEDDING,
+    Array,
+    ForeignModel,
+    Naming,
+)
 from nmt.convert.vocabulary import PieceOrder, piece_order
 from nmt.model.embeddings import ROWS_MULTIPLE
+from nmt.model.transformer import Transformer
 
 SILENT = -100.0
 """The bias of a piece that must never be predicted: its probability is 0 in fp32, and gradients stay finite."""
+_FUSED = "query_key_value"
+
+
+def our_parameters(config: ModelConfig, target_pieces: int = 1, source_pieces: int = 1) -> dict[str, Tensor]:
+    """The parameters of our model, without memory for their numbers: only their shapes are of use."""
+    with torch.device("meta"):
+        return dict(Transformer(config, target_pieces, source_vocab_size=source_pieces).named_parameters())
+
+
+def split(name: str, parameter: Tensor, config: ModelConfig) -> dict[str, Tensor]:
+    """A parameter by its name; one of queries, keys and values together as three parameters."""
+    if _FUSED not in name:
+        return {name: parameter}
+    sizes = [config.heads * size for size in (config.key_size, config.key_size, config.value_size)]
+    parts = torch.split(parameter, sizes)
+    return {name.replace(_FUSED, one): part for one, part in zip(PROJECTIONS, parts, strict=True)}
 
 
 def our_weights(model: ForeignModel) -> dict[str, Tensor]:
-    """The weights of the bundle, fp32, by our names. Every number is the toolkit's own, in another place."""
-    return {name: torch.from_numpy(np.array(array, np.float32)) for name, array in _arrays(model)}
-
-
-def _arrays(model: ForeignModel) -> Iterator[tuple[str, Array]]:
-    yield from _embeddings(model)
-    sizes: dict[Part, int] = {"encoder": model.config.encoder_layers, "decoder": model.config.decoder_layers}
-    for part, layers in sizes.items():
-        for layer in range(layers):
-            yield from _layer(model, part, layer)
-        if model.config.norm == "pre":
-            yield from _norm(model, part, "norm", 0, f"{part}_norm")
-    first = model.layout.first_position_row
-    for part, name in model.layout.positions.items():
-        side = "source" if part == "encoder" else "target"
-        yield f"{side}_positions.weight", model.tensors[name][first : first + model.config.max_positions]
-
-
-def layer_tensors(weights: Mapping[str, Tensor], config: ModelConfig, layout: Layout) -> Iterator[tuple[str, Array]]:
-    """The tensors of all layers and final norms of our model, under the names and in the layout of another toolkit.
-
-    Biases that our model lacks are zeros.
-    """
-    sizes: dict[Part, int] = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
-    for part, layers in sizes.items():
-        for layer in range(layers):
-            for site in LINEARS[part]:
-                names = layout.linears[part, site].of_layer(layer + layout.first_layer)
-                weight_OI, bias_O = _our_linear(weights, config, f"{part}.{layer}", site)
-                yield names.weight, _contiguous(weight_OI.T if layout.is_transposed else weight_OI)
-                if names.bias is not None:
-                    yield names.bias, bias_O
-            for site in NORMS[part]:
-                yield from _their_norm(
-                    weights, layout.norms[part, site], layer + layout.first_layer, f"{part}.{layer}.{site}"
-                )
-        if config.norm == "pre":
-            yield from _their_norm(weights, layout.norms[part, "norm"], 0, f"{part}_norm")
-
-
-def _our_linear(weights: Mapping[str, Tensor], config: ModelConfig, prefix: str, site: str) -> tuple[Array, Array]:
-    module, name = site.split(".")
-    rows = slice(None)
-    if module != "feed_forward" and name != "output":
-        place = ATTENTION.index(name)
-        starts = [
-            0,
-            *np.cumsum([config.heads * size for size in (config.key_size, config.key_size, config.value_size)]),
-        ]
-        rows, name = slice(starts[place], starts[place + 1]), "query_key_value"
-    weight = weights[f"{prefix}.{module}.{name}.weight"].numpy()[rows]
-    bias = weights.get(f"{prefix}.{module}.{name}.bias")
-    return weight, np.zeros(len(weight), np.float32) if bias is None else _contiguous(bias.numpy()[rows])
-
-
-def _their_norm(weights: Mapping[str, Tensor], names: Names, layer: int, ours: str) -> Iterator[tuple[str, Array]]:
-    names = names.of_layer(layer)
-    assert names.bias is not None
-    yield names.weight, weights[f"{ours}.weight"].numpy()
-    yield names.bias, weights[f"{ours}.bias"].numpy()
-
-
-def _contiguous(array: Array) -> Array:
-    return np.ascontiguousarray(array)
-
-
-def _embeddings(model: ForeignModel) -> Iterator[tuple[str, Array]]:
+    """The weights of the bundle, fp32, by our names. Biases that the toolkit lacks are zeros."""
     source, target = (piece_order(side, model.start) for side in (model.source, model.target))
-    layout, tensors = model.layout, model.tensors
-    yield "embedding.weight", _rows(tensors[layout.target_embedding], target)
-    if model.config.tied_embeddings != "all":
-        yield "embedding.source_weight", _rows(tensors[layout.source_embedding], source)
-    if model.config.tied_embeddings == "none":
-        yield "embedding.output_weight", _rows(tensors[layout.output], target)
-    if model.config.output_bias:
-        theirs = None if layout.output_bias is None else tensors[layout.output_bias].reshape(-1, 1)
-        bias = _rows(np.zeros((len(model.target.pieces), 1), np.float32) if theirs is None else theirs, target)[:, 0]
-        bias[list(target.silent)] = SILENT
-        yield "embedding.output_bias", bias
+    weights: dict[str, Array] = {}
+    for name, shapes in our_parameters(model.config).items():
+        parts = split(name, shapes, model.config)
+        found = [_or_zeros(model.parameter(part), tuple(shape.shape)) for part, shape in parts.items()]
+        weights[name] = np.concatenate(found)
+        if name == OUTPUT_BIAS:
+            bias_V = _or_zeros(model.parameter(name), (len(model.target.pieces),))
+            weights[name] = _rows(bias_V[:, None], target)[:, 0]
+            weights[name][list(target.silent)] = SILENT
+        elif name.startswith("embedding."):
+            weights[name] = _rows(weights[name], source if name == SOURCE_EMBEDDING else target)
+    return {name: torch.from_numpy(np.array(array, np.float32)) for name, array in weights.items()}
+
+
+def _or_zeros(parameter: Array | None, shape: tuple[int, ...]) -> Array:
+    return np.zeros(shape, np.float32) if parameter is None else parameter
 
 
 def _rows(matrix_VD: Array, order: PieceOrder) -> Array:
@@ -107,31 +70,13 @@ def _rows(matrix_VD: Array, order: PieceOrder) -> Array:
     return rows_VD
 
 
-def _layer(model: ForeignModel, part: Part, layer: int) -> Iterator[tuple[str, Array]]:
-    prefix = f"{part}.{layer}"
-    for attention in ("self_attention", "cross_attention"):
-        if f"{attention}.query" in LINEARS[part]:
-            *projections, output = (model.linear(part, layer, f"{attention}.{name}") for name in ATTENTION)
-            fused = np.concatenate([weight for weight, _ in projections])
-            yield f"{prefix}.{attention}.query_key_value.weight", fused
-            yield f"{prefix}.{attention}.output.weight", output[0]
-            if model.config.attention_bias:
-                biases = [_bias(bias, len(weight)) for weight, bias in projections]
-                yield f"{prefix}.{attention}.query_key_value.bias", np.concatenate(biases)
-                yield f"{prefix}.{attention}.output.bias", _bias(output[1], len(output[0]))
-    for site in ("feed_forward.inner", "feed_forward.output"):
-        weight, bias = model.linear(part, layer, site)
-        yield f"{prefix}.{site}.weight", weight
-        yield f"{prefix}.{site}.bias", _bias(bias, len(weight))
-    for site in NORMS[part]:
-        yield from _norm(model, part, site, layer, f"{prefix}.{site}")
+def their_tensors(weights: Mapping[str, Tensor], config: ModelConfig, naming: Naming) -> dict[str, Array]:
+    """Parameters of ours under the names and in the form of another toolkit. Biases that ours lack are zeros.
 
-
-def _bias(bias: Array | None, size: int) -> Array:
-    return np.zeros(size, np.float32) if bias is None else bias
-
-
-def _norm(model: ForeignModel, part: Part, site: str, layer: int, name: str) -> Iterator[tuple[str, Array]]:
-    scale, bias = model.norm(part, site, layer)
-    yield f"{name}.weight", scale
-    yield f"{name}.bias", bias
+    Args:
+        weights: by our names. Matrices of pieces have the rows that the toolkit gets.
+    """
+    ours = {name: part for whole, weight in weights.items() for name, part in split(whole, weight, config).items()}
+    biases = {name.replace(".weight", ".bias"): torch.zeros(len(weight)) for name, weight in ours.items()}
+    named = ((naming.theirs(name), naming.as_theirs(name, part.numpy())) for name, part in (biases | ours).items())
+    return {theirs: np.ascontiguousarray(array) for theirs, array in named if theirs is not None}

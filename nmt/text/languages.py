@@ -38,6 +38,17 @@ _THREE_LETTERS = {
 _WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"}
 _CANONICAL = _THREE_LETTERS | _WITHDRAWN
 
+_ENGLISH_NAMES = """
+ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali bs=Bosnian ca=Catalan cs=Czech cy=Welsh da=Danish
+de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fr=French ga=Irish
+gl=Galician gu=Gujarati he=Hebrew hi=Hindi hr=Croatian hu=Hungarian hy=Armenian id=Indonesian is=Icelandic
+it=Italian ja=Japanese ka=Georgian kk=Kazakh km=Khmer kn=Kannada ko=Korean ky=Kyrgyz lo=Lao lt=Lithuanian lv=Latvian
+mk=Macedonian ml=Malayalam mn=Mongolian mr=Marathi ms=Malay mt=Maltese my=Burmese nb=Norwegian ne=Nepali nl=Dutch
+nn=Norwegian no=Norwegian pa=Punjabi pl=Polish ps=Pashto pt=Portuguese ro=Romanian ru=Russian si=Sinhala sk=Slovak
+sl=Slovenian sq=Albanian sr=Serbian sv=Swedish sw=Swahili ta=Tamil te=Telugu th=Thai tl=Tagalog tr=Turkish ug=Uyghur
+uk=Ukrainian ur=Urdu uz=Uzbek vi=Vietnamese zh=Chinese
+"""
+
 CHARACTERS_PER_WORD = {
     **dict.fromkeys(("Hani", "Bopo", "Yiii"), 1.5),
     "Kana": 4.0,
@@ -129,6 +140,13 @@ class _Code:
 def primary_language(code: str) -> str:
     """The language of a code without script and region, in two letters if possible: ``zh`` for ``zho_Hans``."""
     return _parts(code).language
+
+
+def name_of(code: str) -> str:
+    """The English name of a language; of languages that few programs translate, the code."""
+    language = primary_language(code)
+    names = dict(entry.split("=") for entry in _ENGLISH_NAMES.split())
+    return names.get(language, language)
 
 
 @functools.lru_cache(maxsize=100)  # Asked for every line.

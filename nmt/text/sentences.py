@@ -89,12 +89,12 @@ def _ends(line: str, begin: int, end: int, following: str, language: str) -> boo
     last_words = line[max(begin, end - 2 - _LONGEST_PREFIX) : end - 1].rsplit(maxsplit=1)
     if not last_words or len(last_words[-1]) > _LONGEST_PREFIX:
         return True
-    is_numeric_only = _prefixes(language).get(last_words[-1].lstrip(_OPENING))
+    is_numeric_only = nonbreaking_prefixes(language).get(last_words[-1].lstrip(_OPENING))
     return is_numeric_only is None or (is_numeric_only and not following.isdigit())
 
 
 @functools.cache
-def _prefixes(language: str) -> dict[str, bool]:
+def nonbreaking_prefixes(language: str) -> dict[str, bool]:
     """The words of Moses' list after which a full stop ends no sentence; True if this holds only before a number."""
     from sacremoses.corpus import NonbreakingPrefixes
 

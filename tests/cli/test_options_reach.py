@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.config import option_layer, setting_layer
-from nmt.convert.given import Given
+from nmt.convert.foreign import Given
 from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import DataError
 from nmt.evaluation.metrics import Score

@@ -10,7 +10,7 @@ from nmt.cli.app import app
 from nmt.cli.completion import export_formats
 from nmt.cli.other_names import recommended
 from nmt.config import Config, setting_names
-from nmt.convert.targets import TARGETS
+from nmt.convert.formats import WRITABLE
 
 COMMANDS = typer.main.get_command(app).commands
 
@@ -57,4 +57,4 @@ def test_an_option_of_another_toolkit_is_answered_with_ours(typed, ours):
 
 
 def test_the_completed_formats_are_those_of_exports():
-    assert sorted(export_formats("")) == sorted(target.name for target in TARGETS)
+    assert sorted(export_formats("")) == sorted(target.name for target in WRITABLE)

@@ -17,7 +17,7 @@ from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
 from nmt.convert.certificate.record import Certificate, Check, certificate_from
-from nmt.convert.targets import Target
+from nmt.convert.formats import Format
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -44,8 +44,8 @@ def examined_here(request, monkeypatch):
 
 
 def _examine_here(job: examining.ImportJob | examining.ExportJob) -> Certificate:
-    """As :func:`nmt.convert.certificate.examining.examine`; job and certificate are JSON on their way here too."""
-    return certificate_from(json.loads(examining._run(examining._from_json(examining._as_json(job))).as_json()))
+    """As :func:`nmt.convert.certificate.examining.examine`; the certificate is JSON on its way here too."""
+    return certificate_from(json.loads(examining._run(job).as_json()))
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +131,7 @@ def probes_of(bundle: Bundle) -> Probes:
     return make_probes(bundle.vocab, bundle.config.model.max_positions - 1, LINES)
 
 
-def export(target: Target, bundle: Bundle, folder: Path, quantization: str | None = None) -> list[Check]:
+def export(target: Format, bundle: Bundle, folder: Path, quantization: str | None = None) -> list[Check]:
     """Write a bundle in a format; all checks of the folder, by the format's software as well."""
     folder.mkdir()
     target.write(bundle, folder, quantization or target.quantizations[0])

@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.certificate.examining import ImportJob, certify_import
-from nmt.convert.formats import FORMATS, find_format
-from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.foreign import NOTHING_GIVEN
+from nmt.convert.formats import READABLE, find_format
 from nmt.convert.importing import import_model
 from nmt.data.data_folder import vocabulary_files
 from tests.convert.conftest import read_certificate
@@ -35,7 +35,7 @@ def imported(request, tmp_path_factory):
 
 def test_every_format_has_a_tiny_model():
     of_its_own = {"huggingface"}  # test_huggingface_software.py tampers with its bundles
-    assert {form.name for form in FORMATS} == WRITERS.keys() | of_its_own
+    assert {form.name for form in READABLE} == WRITERS.keys() | of_its_own
 
 
 def test_a_good_import_is_certified(imported):

@@ -15,10 +15,9 @@ from nmt.config import DecodingConfig
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.quantized import quantized_checks
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
-from nmt.convert.ctranslate2.usage import ctranslate2_remarks, ctranslate2_usage
-from nmt.convert.ctranslate2.writing import write_ctranslate2
-from nmt.convert.onnx.usage import onnx_usage
-from nmt.convert.targets import find_target
+from nmt.convert.ctranslate2.writing import ctranslate2_remarks, ctranslate2_usage, write_ctranslate2
+from nmt.convert.formats import find_target
+from nmt.convert.onnx.writing import onnx_usage
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -110,17 +109,23 @@ def test_outputs_without_pieces_stay_empty(make_bundle, ctranslate2, tmp_path):
 
 
 WRONG = {
-    "a wrong epsilon": ({"norm_epsilon": 0.3}, "settings", lambda values: values | {"layer_norm_epsilon": 1e-6}),
-    "no eos": ({}, "settings", lambda values: values | {"add_source_eos": False}),
+    "a wrong epsilon": ({"norm_epsilon": 0.3}, "layer_norm_epsilon", 1e-6),
+    "no eos": ({}, "add_source_eos", False),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_settings_are_found(name, make_bundle, ctranslate2, monkeypatch, tmp_path):
-    settings, check, change = WRONG[name]
-    right = ctranslate2_writing.model_settings
-    monkeypatch.setattr(ctranslate2_writing, "model_settings", lambda model: change(right(model)))
-    assert {check, "forced scores"} <= failed(export(TARGET, make_bundle(**settings), tmp_path / "model"))
+    settings, key, value = WRONG[name]
+    right = ctranslate2_writing._specification
+
+    def wrong(bundle):
+        specification = right(bundle)
+        setattr(specification.config, key, value)
+        return specification
+
+    monkeypatch.setattr(ctranslate2_writing, "_specification", wrong)
+    assert {"settings", "forced scores"} <= failed(export(TARGET, make_bundle(**settings), tmp_path / "model"))
 
 
 def test_a_lost_bias_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):

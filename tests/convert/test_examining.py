@@ -1,5 +1,6 @@
 """The process that compares two models: what it prints, how it fails, and what is said of packages that are missing."""
 
+import pickle
 import subprocess
 import sys
 from importlib import metadata
@@ -10,9 +11,10 @@ import pytest
 from nmt.convert.certificate import examining
 from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
 from nmt.convert.certificate.record import Certificate, Check
+from nmt.convert.certificate.side import Side
 from nmt.convert.exporting import export_model
+from nmt.convert.foreign import NOTHING_GIVEN, Given
 from nmt.convert.formats import FORMATS, find_format
-from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.importing import import_model
 from nmt.convert.installed import check_installed, not_usable
@@ -73,11 +75,9 @@ def test_what_a_library_prints_is_not_taken_for_the_answer():
         "    os.write(1, b'of compiled code')\n"
         "    raise NmtError('the answer')\n"
         "examining._run = run\n"
-        "examining._main()\n"
+        "examining.answer()\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", program], input=examining._as_json(IMPORT), capture_output=True, check=True
-    )
+    found = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(IMPORT), capture_output=True, check=True)
     assert found.stdout == b'{"error": "the answer"}'
     assert b"of a library" in found.stderr
     assert b"of compiled code" in found.stderr
@@ -141,7 +141,7 @@ def test_what_a_conversion_is_given_reaches_its_examination(monkeypatch, tmp_pat
     import_model(STORED, tmp_path / "first", given=given, lines=lines)
     import_model(tmp_path / "first", tmp_path / "copy", lines=lines)
     export_model(tmp_path / "copy", tmp_path / "out", to="huggingface", quantization="bfloat16", lines=lines)
-    imported, copied, exported = (examining._from_json(examining._as_json(job)) for job in jobs)
+    imported, copied, exported = jobs
     assert (imported.origin, imported.format, imported.given) == (STORED, "huggingface", given)
     assert (copied.origin, copied.format) == (tmp_path / "first", "nmt")
     assert (exported.bundle, exported.to, exported.quantization) == (tmp_path / "copy", "huggingface", "bfloat16")
@@ -168,3 +168,15 @@ def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_pat
     for job in jobs:
         examining._run(job)
     assert compared == ["of an import", "of a copy", "float32", "bfloat16"]
+
+
+def test_software_that_compared_nothing_is_not_listed():
+    def side(name):
+        found = Side()
+        found.name, found.software = name, {name: "1"}
+        return found
+
+    checks = [Check("cached steps", True, "", "nmt"), Check("forced scores", True, "", "marian")]
+    sides = [side("marian"), side("silent")]
+    assert examining._took_part(side("nmt"), sides, checks) == {"nmt": "1", "marian": "1"}
+    assert side("silent").search([("a",)], 1, 3) is None

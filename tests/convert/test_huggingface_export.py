@@ -20,9 +20,9 @@ from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.exporting import export_model, exported_kind
+from nmt.convert.formats import find_target
 from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.reading import read_huggingface
-from nmt.convert.huggingface.target import HUGGINGFACE
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
@@ -36,6 +36,7 @@ from tests.convert.conftest import SIZES
 from tests.convert.marian_mt import SOURCE_LINES, TARGET_LINES
 from tests.faults.disk import Disk, Fault, mounted
 
+HUGGINGFACE = find_target("huggingface")
 MODELS = [
     pytest.param({}, id="the paper's"),
     pytest.param({"positions": "sinusoidal_halves", "activation": "swish"}, id="halves, swish"),

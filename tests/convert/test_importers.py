@@ -16,21 +16,18 @@ from sentencepiece import SentencePieceProcessor
 import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.certificate.reference_side import ReferenceSide
-from nmt.convert.completing import files_by_name
-from nmt.convert.eole.reading import read_eole
-from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
-from nmt.convert.fairseq.settings import _max_positions
+from nmt.convert.eole import read_eole
+from nmt.convert.fairseq import _max_positions, read_dictionary, read_fairseq
+from nmt.convert.foreign import NOTHING_GIVEN, OUTPUT, Given, files_by_name
 from nmt.convert.formats import find_format
-from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
-from nmt.convert.joeynmt.reading import _restricted, read_joeynmt
-from nmt.convert.joeynmt.settings import decoding_config
-from nmt.convert.opennmt_py.reading import read_opennmt_py
+from nmt.convert.joeynmt import _restricted, decoding_config, read_joeynmt
+from nmt.convert.opennmt_py import read_opennmt_py
 from nmt.convert.segmenters import find_segmenters
 from nmt.convert.settings import language_code, version_of
-from nmt.convert.sockeye.reading import read_sockeye
-from nmt.convert.soundness import check_tensors
+from nmt.convert.sockeye import read_sockeye
 from nmt.convert.vocabulary import our_vocabulary
+from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.peers import (
@@ -87,7 +84,7 @@ def test_fairseq_before_1_0_is_read(tmp_path):
 def test_positions_of_fairseq_begin_after_padding(tmp_path):
     assert read_fairseq(write(tmp_path, "fairseq")).config.first_position == 2
     learned = read_fairseq(write_fairseq(tmp_path / "learned", learned=True))
-    assert (learned.config.first_position, learned.layout.first_position_row) == (0, 2)
+    assert (learned.config.first_position, learned.naming.first_position) == (0, 2)
     assert learned.config.max_positions == POSITIONS
     assert not import_model(tmp_path / "learned", tmp_path / "bundle").failed
 
@@ -321,7 +318,6 @@ REFUSED = [
     ("fairseq", {"arch": "lightconv_iwslt_de_en"}, "arch: lightconv_iwslt_de_en"),
     ("fairseq", {"task": "multilingual_translation"}, "task: multilingual_translation"),
     ("fairseq", {"layernorm_embedding": True}, "layernorm_embedding: True"),
-    ("fairseq", {"no_scale_embedding": True}, "no_scale_embedding: True"),
     ("fairseq", {"adaptive_softmax_cutoff": "100,200"}, "adaptive_softmax_cutoff: 100,200"),
     ("fairseq", {"cross_self_attention": True}, "cross_self_attention: True"),
     ("fairseq", {"encoder_layers_to_keep": "0,1"}, "encoder_layers_to_keep: 0,1"),
@@ -330,7 +326,7 @@ REFUSED = [
     ("fairseq", {"decoder_attention_heads": 4}, "decoder_attention_heads: 4"),
     ("fairseq", {"decoder_normalize_before": True}, "decoder_normalize_before: True"),
     ("fairseq", {"encoder_attention_heads": 3, "decoder_attention_heads": 3}, "not a multiple of heads 3"),
-    ("fairseq", {"encoder_layers": 10**9}, "1,000,000,000 layers"),
+    ("fairseq", {"encoder_layers": 10**9}, "1,000,000,001 layers"),
     ("fairseq", {"encoder_layers": 3}, r"lacks encoder\.layers\.2\.self_attn\.q_proj\.weight"),
     ("fairseq", {"encoder_layers": 1}, r"holds encoder\.layers\.1\..* more, which have no place in our model"),
     ("fairseq", {"encoder_layers": None}, "do not tell encoder_layers"),
@@ -359,11 +355,10 @@ REFUSED = [
     ("opennmt-py", {"vocab": {"src": 5, "tgt": []}}, "vocabulary of src is not a list of pieces"),
     ("opennmt-py", {"positions": "Rotary"}, "position_encoding_type: Rotary"),
     (
-        "opennmt-py",
-        {"state": with_nonsense("decoder.embeddings.make_embedding.pe.pe", torch.randn(POSITIONS, 1, D_MODEL))},
-        r"decoder\.embeddings\.make_embedding\.pe\.pe holds other positions than sinusoidal",
+        "joeynmt",
+        {"encoder": {"embeddings": {"embedding_dim": D_MODEL}}},
+        r"encoder\.embeddings\.scale: False, decoder\.embeddings\.scale: True.*only some are multiplied",
     ),
-    ("joeynmt", {"encoder": {"embeddings": {"embedding_dim": D_MODEL}}}, r"model\.encoder\.embeddings\.scale: False"),
     ("joeynmt", {"encoder": {"type": "recurrent"}}, "type: recurrent"),
     ("joeynmt", {"encoder": {"alpha": 0.5}}, "alpha: 0.5"),
     ("joeynmt", {"encoder": {"activation": "tanh"}}, "encoder.activation: tanh"),
@@ -397,15 +392,15 @@ REFUSED = [
 def test_what_cannot_be_expressed_is_refused_by_its_name(tmp_path, name, options, message):
     origin = write(tmp_path, name, **options)
     with pytest.raises(NmtError, match=message):
-        check_tensors(READERS[name](origin), str(origin))
+        READERS[name](origin)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (24, 1), (1, 1, 24), (1, 24, 16)])
 def test_a_tensor_of_another_shape_is_refused_even_if_it_has_the_numbers(tmp_path, shape):
     bias = "encoder.layers.0.fc1.weight" if len(shape) == 3 and shape[2] == 16 else "encoder.layers.0.fc1.bias"
-    model = read_fairseq(write(tmp_path, "fairseq", state=lambda state: state | {bias: torch.zeros(shape)}))
+    origin = write(tmp_path, "fairseq", state=lambda state: state | {bias: torch.zeros(shape)})
     with pytest.raises(CheckpointError, match=rf"{bias} is .*, expected 24"):
-        check_tensors(model, "theirs")
+        read_fairseq(origin)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (24, 0), (3, 24)])
@@ -414,17 +409,54 @@ def test_a_tensor_of_another_shape_is_refused_even_if_it_has_the_numbers(tmp_pat
 )
 def test_a_table_of_positions_of_any_shape_is_refused(name, table, shape, tmp_path):
     origin = write(tmp_path, name, state=lambda state: state | {table: torch.zeros(shape)})
-    with pytest.raises(CheckpointError, match=r"holds other positions|max_positions: must be"):
+    with pytest.raises(CheckpointError, match=r"expected a number of positions x 16|max_positions: must be"):
         READERS[name](origin)
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("opennmt-py", "embeddings.make_embedding.pe.pe"),
+        ("joeynmt", "pe.pe"),
+        ("sockeye", "pos_embedding.weight"),
+        ("eole", "_emb.pe.pe"),
+    ],
+)
+def test_stored_positions_that_are_not_the_computed_ones_are_learned_ones(name, table, tmp_path):
+    def shifted(state):
+        return {key: tensor + 0.1 if key.endswith(table) else tensor for key, tensor in state.items()}
+
+    origin = write(tmp_path, name, state=shifted)
+    expected = READERS[name](WRITERS[name](tmp_path / "computed"))
+    model = READERS[name](origin)
+    assert expected.config.positions != "learned"
+    assert (model.config.positions, model.config.max_positions) == ("learned", POSITIONS)
+    certificate = import_model(origin, tmp_path / "bundle")
+    assert certificate.failed == []
+    assert any("as learned positions" in remark for remark in certificate.remarks)
+
+
+@pytest.mark.parametrize("name", ["fairseq", "joeynmt"])
+def test_embeddings_that_are_not_scaled_are_brought_to_our_scale(name, tmp_path):
+    scaled = READERS[name](WRITERS[name](tmp_path / "scaled"))
+    if name == "fairseq":
+        origin = write(tmp_path, name, no_scale_embedding=True)
+    else:
+        origin = write(tmp_path, name)
+        rewrite(origin / "config.yaml", lambda text: text.replace("scale: true", "scale: false"))
+    model = READERS[name](origin)
+    assert (scaled.config.tied_embeddings, model.config.tied_embeddings) == ("all", "none")
+    ours = our_weights(model)
+    assert torch.allclose(ours["embedding.weight"] * D_MODEL**0.5, our_weights(scaled)["embedding.weight"])
+    assert torch.equal(ours["embedding.output_weight"], our_weights(scaled)["embedding.weight"])
+    assert import_model(origin, tmp_path / "bundle").failed == []
 
 
 def test_learned_positions_without_axes_are_refused(tmp_path):
     table = "encoder.embed_positions.weight"
-    with pytest.raises(CheckpointError):
-        model = read_fairseq(
-            write(tmp_path, "fairseq", learned=True, state=lambda state: state | {table: torch.tensor(1.0)})
-        )
-        check_tensors(model, "theirs")
+    origin = write(tmp_path, "fairseq", learned=True, state=lambda state: state | {table: torch.tensor(1.0)})
+    with pytest.raises(CheckpointError, match="is a single number, expected a number of positions x 16"):
+        read_fairseq(origin)
 
 
 def test_gpu_halves_are_read(tmp_path):
@@ -435,8 +467,7 @@ def test_gpu_halves_are_read(tmp_path):
 def test_keys_and_values_of_sockeye_alternate_by_head(tmp_path):
     model = read_sockeye(write(tmp_path, "sockeye"))
     fused = torch.load(tmp_path / "theirs" / "params.best")["decoder.layers.0.enc_attention.ff_kv.weight"].numpy()
-    key, _ = model.linear("decoder", 0, "cross_attention.key")
-    value, _ = model.linear("decoder", 0, "cross_attention.value")
+    key, value = (model.parameter(f"decoder.0.cross_attention.{name}.weight") for name in ("key", "value"))
     assert np.array_equal(key, np.concatenate([fused[0:8], fused[16:24]]))
     assert np.array_equal(value, np.concatenate([fused[8:16], fused[24:32]]))
 
@@ -551,9 +582,18 @@ def test_opennmt_py_had_other_names_for_the_size_of_vectors(tmp_path, key):
     assert read_opennmt_py(write(tmp_path, "opennmt-py", **settings)).config.d_model == D_MODEL
 
 
+def with_two_layers(state):
+    """The tensors of a model whose decoder has its layer twice."""
+    first = "decoder.transformer_layers.0."
+    twice = {name.replace(first, "decoder.transformer_layers.1."): tensor for name, tensor in state.items()}
+    return twice | state
+
+
 def test_one_number_of_layers_of_opennmt_py_is_that_of_both_parts(tmp_path):
-    config = read_opennmt_py(write(tmp_path, "opennmt-py", layers=7)).config
-    assert (config.encoder_layers, config.decoder_layers) == (7, 7)
+    with pytest.raises(CheckpointError, match=r"lacks encoder\.transformer\.2\."):
+        read_opennmt_py(write(tmp_path, "opennmt-py", layers=3))
+    one = read_opennmt_py(write(tmp_path, "opennmt-py", layers=2, state=with_two_layers))
+    assert (one.config.encoder_layers, one.config.decoder_layers) == (2, 2)
 
 
 def test_the_output_matrix_of_fairseq_had_another_name(tmp_path):
@@ -566,7 +606,7 @@ def test_the_output_matrix_of_fairseq_had_another_name(tmp_path):
     new = read_fairseq(write(tmp_path, "fairseq", tied="none"))
     old = read_fairseq(write_fairseq(tmp_path / "old", tied="none", state=older))
     assert (old.config, old.config.tied_embeddings) == (new.config, "none")
-    assert np.array_equal(old.tensors[old.layout.output], new.tensors[new.layout.output])
+    assert np.array_equal(old.parameter(OUTPUT), new.parameter(OUTPUT))
 
 
 @pytest.mark.parametrize("part", ["task", "model"])

@@ -24,17 +24,17 @@ from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exporting import export_model
-from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.foreign import NOTHING_GIVEN, Given
+from nmt.convert.formats import find_target
 from nmt.convert.importing import import_model
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
-from nmt.convert.marian.writing import MARIAN
-from nmt.convert.targets import find_target
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.conftest import read_certificate
 from tests.convert.unexamined import examine_nothing
 
+MARIAN = find_target("Marian")
 DATA = Path(__file__).parent / "data"
 POST_NORM = ["marian-post", "marian-decoder"]
 NAMES = [*POST_NORM, "marian-pre"]
@@ -302,7 +302,7 @@ def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, impo
         (lambda folder: save_array(folder / "model.npz"), "is not an .npz file, or is damaged"),
         (lambda folder: (folder / "vocab.yml").unlink(), "lacks vocab.yml"),
         (lambda folder: (folder / "vocab.yml").write_text("a: 0\n"), "lacks </s> and <unk>"),
-        (lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n"), "has 2 pieces, but Wemb"),
+        (lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n"), "Wemb is 38 x 16, expected 2 x 16"),
         (lambda folder: (folder / "source.spm").unlink(), "no SentencePiece model lies beside it"),
         (lambda folder: (folder / "source.spm").write_bytes(b"\x0a\xff"), r"source\.spm: is not a SentencePiece model"),
         (lambda folder: (folder / "decoder.yml").write_text("[1"), "is not YAML"),
@@ -528,10 +528,17 @@ class FakeMarian:
         return ["0 ||| ▁a ||| WordScores= -1 -1 ||| F0= -2 ||| -2"]
 
 
+def install(pymarian, monkeypatch):
+    """Let a package be installed."""
+    monkeypatch.setitem(sys.modules, "pymarian", pymarian)
+    monkeypatch.setattr("nmt.convert.marian.software.metadata.version", lambda package: "1.12")
+    return pymarian
+
+
 @pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
 def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.convert.archives._ODD", frozenset())  # the second of two walls
-    monkeypatch.setitem(sys.modules, "pymarian", pymarian := FakeMarian())
+    pymarian = install(FakeMarian(), monkeypatch)
     (copy / "model.npz").rename(copy / name)
     copy = copy.rename(tmp_path / "a folder with spaces")
     vocabularies = yaml.safe_load((copy / "decoder.yml").read_text())["vocabs"]
@@ -547,7 +554,7 @@ def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, 
 
 @pytest.mark.parametrize(("name", "reason"), [("marian-pre", "pre-norm"), ("marian-post", "takes text, not pieces")])
 def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    install(FakeMarian(), monkeypatch)
     folder = Path(shutil.copytree(DATA / name, tmp_path / "model"))
     model = read_marian(folder)
     if name == "marian-post":
@@ -558,7 +565,7 @@ def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path
 
 
 def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    install(FakeMarian(), monkeypatch)
     (tmp_path / "a b").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a b"))
     with pytest.raises(ImportError, match="set TMPDIR to a folder without spaces"):
@@ -639,7 +646,7 @@ def test_the_lines_of_the_card_keep_tags_whole(make_bundle, tmp_path):
 
 
 def test_the_name_of_a_format_may_be_in_capitals():
-    assert find_target("Marian") is MARIAN
+    assert find_target("Marian").name == "marian"
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
 

@@ -16,10 +16,9 @@ from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.config import DecodingConfig
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.onnx import checking
-from nmt.convert.onnx.usage import onnx_remarks, onnx_usage
-from nmt.convert.onnx.writing import QUANTIZATIONS, write_onnx
-from nmt.convert.targets import find_target
+from nmt.convert.formats import find_target
+from nmt.convert.onnx import software
+from nmt.convert.onnx.writing import QUANTIZATIONS, onnx_remarks, onnx_usage, write_onnx
 from nmt.errors import CheckpointError, NmtError
 from tests.convert.conftest import export, failed, names, probes_of
 
@@ -268,8 +267,8 @@ def test_a_score_that_is_not_a_number_is_a_failed_check(make_bundle, monkeypatch
         search=lambda sources, *_: [[SimpleNamespace(pieces=(5,), log_probability=-3.0)] for _ in sources],
         score=lambda sources, _: [np.array([-1.5, last if n else -1.5]) for n in range(len(sources))],
     )
-    monkeypatch.setattr(checking, "onnx_sides", lambda folder, bundle: [side])
-    [check] = checking._steps(tmp_path, make_bundle())
+    monkeypatch.setattr(software, "onnx_sides", lambda folder, bundle: [side])
+    [check] = software._steps(tmp_path, make_bundle())
     assert check.passed == passed
 
 

@@ -9,7 +9,7 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.convert.certificate.examining import ImportJob, certify_copy
-from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.foreign import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.own_bundles import OWN
 from nmt.data.imported_vocab import ImportedVocabulary

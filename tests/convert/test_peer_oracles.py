@@ -15,8 +15,8 @@ from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.foreign import NOTHING_GIVEN
 from nmt.convert.formats import find_format
-from nmt.convert.given import NOTHING_GIVEN
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from tests.convert.peers import WRITERS

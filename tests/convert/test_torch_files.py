@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.convert.fairseq.reading import read_fairseq
+from nmt.convert.fairseq import read_fairseq
 from nmt.convert.tensors import read_tensors
 from nmt.convert.torch_files import Bag, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError

@@ -2,7 +2,7 @@
 
 from nmt.convert.certificate.examining import ExportJob, ImportJob
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.targets import find_target
+from nmt.convert.formats import find_target
 
 
 def examine_nothing(monkeypatch) -> None:

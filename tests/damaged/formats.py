@@ -24,9 +24,8 @@ from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
+from nmt.convert.foreign import NOTHING_GIVEN
 from nmt.convert.formats import find_format
-from nmt.convert.given import NOTHING_GIVEN
-from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.corpora.archive import unpack
@@ -521,7 +520,6 @@ def _write_peer(folder: Path, *, name: str, **options: object) -> None:
 def _read_peer(folder: Path) -> None:
     """What an import reads before it writes a bundle."""
     model = find_format(folder / "theirs").read(folder / "theirs", NOTHING_GIVEN)
-    check_tensors(model, "theirs")
     our_vocabulary(model)
     our_weights(model)
     json.dumps(dict(model.settings)).encode()
@@ -553,7 +551,6 @@ def _write_marian(folder: Path, *, name: str) -> None:
 def _read_marian(folder: Path) -> None:
     form = find_format(folder / "marian", "marian")
     model = form.read(folder / "marian", NOTHING_GIVEN)
-    check_tensors(model, "marian")
     our_vocabulary(model)
     our_weights(model)
     json.dumps(dict(model.settings)).encode()
@@ -579,7 +576,6 @@ def _as_pickle(folder: Path) -> None:
 def _read_marian_mt(folder: Path) -> None:
     form = find_format(folder / "marian-mt", "huggingface")
     model = form.read(folder / "marian-mt", NOTHING_GIVEN)
-    check_tensors(model, "marian-mt")
     our_vocabulary(model)
     our_weights(model)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 
 import nmt
 from nmt.checkpoint.bundle import Bundle, load_bundle
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
 from nmt.data.vocab import Vocabulary
 from nmt.machine.device import choose_hardware
 from nmt.search.beam_search import beam_search
@@ -18,7 +18,7 @@ from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
 
 
-class OurSide:
+class OurSide(Side):
     """A bundle, read from disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -27,24 +27,11 @@ class OurSide:
         Raises:
             CheckpointError: the bundle is damaged.
         """
+        self.name = f"nmt {nmt.__version__}"
+        self.software = {"nmt": nmt.__version__, "torch": torch.__version__}
         self.bundle: Bundle = load_bundle(folder)
         self._hardware = choose_hardware("cpu", "fp32", None)
         self._model = self.bundle.build_model(products=torch.float32)
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"nmt {nmt.__version__}"
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`Side.software`."""
-        return {"nmt": nmt.__version__, "torch": torch.__version__}
-
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`Side.max_searches`."""
-        return 1_000
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""

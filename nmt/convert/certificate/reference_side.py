@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary
 from nmt.convert.reference import Reference
 from nmt.convert.vocabulary import piece_names
@@ -24,8 +24,11 @@ _UNKNOWN = "⁇"
 """How SentencePiece spells the unknown piece."""
 
 
-class ReferenceSide:
+class ReferenceSide(Side):
     """A foreign model in float64 with NumPy, segmented by its own SentencePiece models as they are."""
+
+    max_searches = 6
+    """Each step decodes the whole output again."""
 
     def __init__(self, model: ForeignModel, *, features_D: NDArray[np.int64] | None = None) -> None:
         """Prepare to compute.
@@ -33,6 +36,8 @@ class ReferenceSide:
         Args:
             features_D: for each of our features, its place in the model's states; None where the order is the same.
         """
+        self.name = f"{model.toolkit}'s tensors in float64 with NumPy"
+        self.software = {"numpy": np.__version__}
         self._features_D = slice(None) if features_D is None else features_D
         self._model, self._reference = model, Reference(model)
         self._last: tuple[tuple[str, ...], Floats] | None = None
@@ -47,21 +52,6 @@ class ReferenceSide:
             for vocabulary in (model.source, model.target)
             if vocabulary.segmenter is not None
         }
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"{self._model.toolkit}'s tensors in float64 with NumPy"
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`Side.software`."""
-        return {"numpy": np.__version__}
-
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`Side.max_searches`: each step decodes the whole output again."""
-        return 6
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""

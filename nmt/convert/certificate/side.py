@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,42 +28,37 @@ class Hypothesis:
     """Whether it ends with eos; False if it was cut off."""
 
 
-class Side(Protocol):
-    """A model that can be compared with another one. All pieces are without eos."""
+class Side:
+    """A model that can be compared with another one. All pieces are without eos.
 
-    @property
-    def name(self) -> str:
-        """What computes: ``Marian``, ``NumPy in float64``."""
-        ...
+    A side overrides what it takes part in; None leaves a comparison out.
+    """
 
-    @property
-    def software(self) -> Mapping[str, str]:
-        """Package -> version."""
-        ...
-
-    @property
-    def max_searches(self) -> int:
-        """The number of sources that it searches within seconds."""
-        ...
+    name: str
+    """What computes: ``Marian``, ``NumPy in float64``."""
+    software: Mapping[str, str]
+    """Package -> version."""
+    max_searches = 1_000
+    """The number of sources that it searches within seconds."""
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
         """The pieces of lines, with the unknown piece for those that the model lacks; None if it reads pieces only."""
-        ...
+        return None
 
     def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
         """The text of target pieces; None if the side writes pieces only."""
-        ...
+        return None
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
         """The encoder's states (S, D) of each source; None if the side does not show them.
 
         The last state is that of eos, if the model reads it.
         """
-        ...
+        return None
 
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats] | None:
         """The log-probability of each piece of each target, and of eos; None if the side scores no given targets."""
-        ...
+        return None
 
     def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]] | None:
         """The best hypotheses of each source, by their log-probability; None if the side does not search.
@@ -71,4 +66,4 @@ class Side(Protocol):
         Args:
             max_length: maximum pieces of a hypothesis, without eos.
         """
-        ...
+        return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,28 @@ import numpy as np
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
 from nmt.convert.ctranslate2.engine import NEVER_EMITTED
-from nmt.convert.ctranslate2.files import vocabularies
-from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
+from nmt.convert.ctranslate2.reading import model_folder
+from nmt.convert.ctranslate2.writing import vocabularies
+from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
+from nmt.convert.foreign import ForeignModel
+from nmt.convert.vocabulary import piece_names
 from nmt.errors import CheckpointError
 
 _SEARCHED_AT_ONCE = 16
+_AGAIN = "Export or copy the model again."
 
 
 class CTranslate2Side(SegmentingSide):
     """CTranslate2 on the CPU, in the type of the stored weights where the processor has it."""
 
-    def __init__(self, folder: Path, max_positions: int) -> None:
-        """Open a folder.
+    def __init__(
+        self, folder: Path, segmenters: Segmenters | None, max_positions: int, compute_type: str = "default"
+    ) -> None:
+        """Open a model.
 
         Args:
+            folder: the folder with ``model.bin``.
+            segmenters: None if the side reads and writes pieces only.
             max_positions: that of the model. CTranslate2 fails where an output needs more.
 
         Raises:
@@ -35,20 +45,12 @@ class CTranslate2Side(SegmentingSide):
         import ctranslate2
 
         try:
-            self._translator: Any = ctranslate2.Translator(str(folder))
+            self._translator: Any = ctranslate2.Translator(str(folder), compute_type=compute_type)
         except (RuntimeError, ValueError) as error:
-            raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). Export the model again.") from None
+            raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). {_AGAIN}") from None
         self._max_positions = max_positions
-        super().__init__("ctranslate2", Segmenters(folder, *vocabularies(folder)))
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
-
-    def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
-        """As :meth:`Side.states`: CTranslate2 does not show them for such models."""
-        return None
+        super().__init__("ctranslate2", segmenters)
+        self.name = f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
 
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.score`."""
@@ -86,9 +88,39 @@ class CTranslate2Side(SegmentingSide):
         ]
 
 
+class ImportedSide(CTranslate2Side):
+    """CTranslate2 with a model that was imported, in fp32 with the stored weights. It reads and writes pieces only."""
+
+    def __init__(self, path: Path, model: ForeignModel) -> None:
+        """Open a model.
+
+        Raises:
+            ImportError: CTranslate2 is not installed.
+            CheckpointError: a file is missing or damaged.
+        """
+        super().__init__(model_folder(path), None, model.config.max_positions, "float32")
+        self._target_names = piece_names(model.target, model.start)
+        self._target_pieces = {ours: theirs for theirs, ours in self._target_names.items()}
+        self._source_pieces = {ours: theirs for theirs, ours in piece_names(model.source, model.start).items()}
+
+    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
+        """As :meth:`Side.score`."""
+        return super().score(self._theirs(sources), [[self._target_pieces[piece] for piece in row] for row in targets])
+
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
+        """As :meth:`Side.search`."""
+        return [
+            [replace(one, pieces=tuple(self._target_names[piece] for piece in one.pieces)) for one in hypotheses]
+            for hypotheses in super().search(self._theirs(sources), beam, max_length)
+        ]
+
+    def _theirs(self, sources: Sequence[Pieces]) -> list[list[str]]:
+        return [[self._source_pieces[piece] for piece in source] for source in sources]
+
+
 def ctranslate2_sides(folder: Path, bundle: Bundle) -> list[Side]:
     """CTranslate2, if it is installed."""
-    try:
-        return [CTranslate2Side(folder, bundle.config.model.max_positions)]
-    except ImportError:
+    if find_spec("ctranslate2") is None:
         return []
+    segmenters = Segmenters(segmenter_files(folder), *vocabularies(folder))
+    return [CTranslate2Side(folder, segmenters, bundle.config.model.max_positions)]

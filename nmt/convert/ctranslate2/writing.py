@@ -1,4 +1,4 @@
-"""Our models as models of CTranslate2: weights, settings and vocabularies."""
+"""Export to CTranslate2: weights, settings and vocabularies, the checks of its files, and what users are told."""
 
 from __future__ import annotations
 
@@ -11,8 +11,21 @@ from torch import Tensor
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
-from nmt.convert.exported_segmenters import pieces_of, write_segmenters
+from nmt.convert.certificate.record import Check
+from nmt.convert.ctranslate2.engine import NEVER_EMITTED
+from nmt.convert.exported_files import file_check, read_bytes, settings_check
+from nmt.convert.exported_segmenters import (
+    SOURCE_MODEL,
+    TARGET_MODEL,
+    check_segmenters,
+    check_vocabulary,
+    has_plain_ids,
+    pieces_of,
+    read_pieces_list,
+    write_segmenters,
+)
 from nmt.convert.expressible import ATTENTION, check_expressible
+from nmt.data.data_folder import vocabulary_files
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import write_file, writing
@@ -23,6 +36,34 @@ from nmt.search.given_targets import alignment_layer
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16")
 # Our activations by CTranslate2's names; its GELU without a suffix is the exact one.
 _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU", "quick_gelu": "GELUSigmoid"}
+_BUNDLE = BundleFolder(Path())  # only the names are used
+_PIPELINE = tuple(path.name for path in (_BUNDLE.config, *vocabulary_files(_BUNDLE.vocab)))
+HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *_PIPELINE)
+_USAGE = """\
+import itertools
+import sys
+
+import ctranslate2
+from sentencepiece import SentencePieceProcessor
+
+folder = {name!r}
+source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
+translator = ctranslate2.Translator(folder)
+search = dict(beam_size={beam}, length_penalty={penalty}, min_decoding_length=0)
+search |= dict(max_input_length={limit}, max_decoding_length={limit})
+
+
+def segment(line):
+{pieces}
+
+
+while lines := list(itertools.islice(sys.stdin, 256)):
+    batch = [segment(line.rstrip("\\n")) for line in lines]
+    for result in translator.translate_batch(
+        batch, **search, max_batch_size=32, disable_unk=True, suppress_sequences={never}
+    ):
+        print({text})
+"""
 
 
 def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -39,15 +80,20 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
         NmtError: CTranslate2 is not installed, or cannot express this model.
         WriteError: a file could not be written.
     """
+    write_model(bundle, folder, quantization)
+    write_segmenters(bundle.vocab, folder)
+    for path in BundleFolder(bundle.folder).pipeline:
+        write_file(folder / path.name, path.read_bytes())
+
+
+def write_model(bundle: Bundle, folder: Path, quantization: str) -> None:
+    """Write weights, settings and vocabularies alone; see :func:`write_ctranslate2`."""
     check_expressible(bundle.config.model, ATTENTION, str(bundle.folder), "CTranslate2")
     spec = _specification(bundle)
     spec.validate()
     spec.optimize(quantization)
     with writing(folder):
         spec.save(str(folder))
-    write_segmenters(bundle.vocab, folder)
-    for path in BundleFolder(bundle.folder).pipeline:
-        write_file(folder / path.name, path.read_bytes())
 
 
 def model_settings(model: ModelConfig) -> dict[str, object]:
@@ -148,3 +194,77 @@ def _set_linear(spec: Any, weights: Mapping[str, Tensor], name: str, rows: slice
 
 def _set_norm(spec: Any, weights: Mapping[str, Tensor], name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
+    """The source and the target pieces of a model, by its ids.
+
+    Raises:
+        CheckpointError: a vocabulary is missing or damaged.
+    """
+    shared = folder / "shared_vocabulary.json"
+    if shared.exists():
+        pieces = read_pieces_list(shared)
+        return pieces, pieces
+    return read_pieces_list(folder / "source_vocabulary.json"), read_pieces_list(folder / "target_vocabulary.json")
+
+
+def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """Compare settings, vocabularies and SentencePiece models with those of the bundle."""
+    return [
+        settings_check(folder / "config.json", model_settings(bundle.config.model)),
+        check_vocabulary(vocabularies(folder), bundle),
+        check_segmenters(folder, bundle),
+        _check_own_files(folder, bundle),
+    ]
+
+
+def _check_own_files(folder: Path, bundle: Bundle) -> Check:
+    """Compare the settings and the vocabulary that our own pipeline reads with those of the bundle."""
+    paths = BundleFolder(bundle.folder).pipeline
+    differing = [path.name for path in paths if read_bytes(folder / path.name) != read_bytes(path)]
+    return file_check("pipeline", differing, "the files of nmt's own pipeline are the bundle's")
+
+
+def ctranslate2_usage(bundle: Bundle, name: str) -> str:
+    """As :attr:`Format.usage`: a program that translates the lines of standard input."""
+    decoding = bundle.config.decoding
+    decoded = "target.decode(result.hypotheses[0])"
+    return _USAGE.format(
+        name=name,
+        source=SOURCE_MODEL,
+        target=TARGET_MODEL,
+        pieces=_segmenting(bundle),
+        beam=decoding.beam,
+        penalty=decoding.length_penalty,
+        limit=bundle.config.model.max_positions,
+        never=NEVER_EMITTED,
+        text=decoded if has_plain_ids(bundle.vocab.target) else f'{decoded}.replace("▁", " ").strip()',
+    )
+
+
+def _segmenting(bundle: Bundle) -> str:
+    if not bundle.vocab.source.language_tags:
+        return "    return source.encode(line, out_type=str)"
+    return (
+        f'    tag, _, text = line.partition(" ")  # {bundle.vocab.source.language_tags[0]} and the like\n'
+        "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
+    )
+
+
+def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
+    """As :attr:`Format.remarks`."""
+    found = {
+        "search": "CTranslate2 does not store which pieces must never be emitted. Pass disable_unk and "
+        "suppress_sequences in each call, as above.",
+        "max_positions": "CTranslate2 cuts longer sources off and fails at longer outputs, unless max_input_length and "
+        "max_decoding_length are passed as above.",
+        "max_extra_length": f"Outputs end after {bundle.config.model.max_positions} pieces, whatever the length of the "
+        "source.",
+    }
+    if bundle.config.decoding.normalization == "paper" and bundle.config.decoding.length_penalty:
+        found["decoding.normalization"] = (
+            "CTranslate2 divides scores by length^length_penalty, not by the paper's length penalty. A beam search "
+            "may choose other hypotheses; a greedy search does not."
+        )
+    return found

@@ -1,185 +1,342 @@
-"""Reading a MarianMT of Hugging Face transformers from a local folder."""
+"""Reading a MarianMT of Hugging Face transformers: a local folder as save_pretrained writes it, tokenizer included."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
-from nmt.config import ModelConfig
-from nmt.convert.completing import files_by_name
-from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Part
-from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.huggingface.embeddings import Embeddings, unscaled
-from nmt.convert.huggingface.names import MATRICES, OUTPUT_BIAS, POSITIONS, layout
-from nmt.convert.huggingface.settings import GenerationSettings, MarianSettings
-from nmt.convert.huggingface.tensor_files import read_tensors, weight_files
-from nmt.convert.huggingface.tokenizer_files import (
-    TARGET_VOCAB,
-    UNK,
-    VOCAB,
-    TokenizerFiles,
-    read_tokenizer,
-    renamed,
+from nmt.config import DecodingConfig
+from nmt.config.documents import parse_json
+from nmt.convert.fairseq import MODULES
+from nmt.convert.foreign import (
+    NOTHING_GIVEN,
+    OUTPUT_BIAS,
+    TARGET_EMBEDDING,
+    Array,
+    ForeignModel,
+    ForeignVocabulary,
+    Given,
+    Naming,
+    files_by_name,
+    matrices,
+    weights_and_biases,
 )
 from nmt.convert.json_files import read_json
-from nmt.convert.settings import language_code, version_of
-from nmt.errors import CheckpointError
-from nmt.model.positions import fixed_positions
+from nmt.convert.messages import shown
+from nmt.convert.segmenters import pieces_by_id, segmented_vocabulary
+from nmt.convert.settings import (
+    Table,
+    check_equal,
+    check_settings,
+    choose,
+    language_code,
+    unused_remarks,
+    valid_settings,
+    version_of,
+)
+from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors, read_tensors
+from nmt.convert.torch_files import read_torch_file
+from nmt.errors import CheckpointError, VocabularyError
 
-CONFIG, GENERATION = "config.json", "generation_config.json"
 TOOLKIT = "Hugging Face MarianMT"
-_LAYER = re.compile(r"model\.(encoder|decoder)\.layers\.(\d+)\.")
-_SAME_TABLE = 1e-6
-"""The largest difference of a stored table of positions from the computed one, in fp32."""
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
+SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
+WEIGHTS, _INDEX, _PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+NORM_EPSILON = 1e-5
+"""MarianMT's layer norms have no setting for it."""
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
+_YES_OR_NO = (True, False)
+# Older versions computed with more values than these.
+_MODEL: Table = {
+    "model_type": (("marian",), "another architecture"),
+    "is_encoder_decoder": ((True,), "a decoder without an encoder"),
+    "static_position_embeddings": ((True,), "positions that are learned"),
+    "normalize_embedding": ((False,), "a norm of the embeddings"),
+    "normalize_before": ((False,), "pre-norm without final norms"),
+    "add_final_layer_norm": ((False,), "final norms in a post-norm model"),
+    "quantization_config": ((None,), "quantised layers: take the model that it was made from"),
+    "tie_word_embeddings": (_YES_OR_NO, "true or false"),
+    "share_encoder_decoder_embeddings": (_YES_OR_NO, "true or false"),
+    "scale_embedding": (_YES_OR_NO, "true or false"),
+}
+# Options of transformers' search that a bundle does not keep -> the values without effect.
+_SEARCH: dict[str, tuple[Any, ...]] = {
+    "do_sample": (False,),
+    "num_beam_groups": (1,),
+    "repetition_penalty": (1.0,),
+    "encoder_repetition_penalty": (1.0,),
+    "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "min_length": (0,),
+}
+_ARCHITECTURE = "MarianMTModel"
+_SPECIAL = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
+SHARED = "model.shared.weight"
+_MATRICES = (
+    SHARED,
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
+"""The matrices of pieces. A file holds those that are one under one name, or under several."""
+NAMES = weights_and_biases({ours: f"model.{theirs}" for ours, theirs in MODULES.items()}) | matrices(
+    *_MATRICES[1:],
+    bias="final_logits_bias",
+    positions=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
+)
 
 
 def is_huggingface(path: Path) -> bool:
     """Whether a path looks like a model of Hugging Face: a folder with config.json and weights."""
-    return (path / CONFIG).is_file() and bool(weight_files(path))
+    return (path / CONFIG).is_file() and bool(_weight_files(path))
 
 
 def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """Read a MarianMT.
 
     Args:
-        path: a folder as save_pretrained of transformers writes it, tokenizer included.
+        path: its folder.
 
     Raises:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
-    files = weight_files(path)
-    settings = MarianSettings(read_json(path / CONFIG), str(path / CONFIG))
-    tokenizer = read_tokenizer(path, given)
-    _check_vocabularies(path, settings, tokenizer)
-    tensors = read_tensors(files)
-    embeddings = Embeddings.find(tensors, settings, files[0])
-    _check_layers(tensors, settings, files[0])
-    special = _special_pieces(path, settings, tokenizer)
-    start: Literal["bos", "zero"] = "bos" if tensors[embeddings.target][special.start_id].any() else "zero"
-    if not settings.flag("scale_embedding", False):
-        tensors, embeddings = unscaled(tensors, embeddings, settings)
-    without_effect = tuple(sorted(MATRICES.intersection(tensors) - {*embeddings.names}))
-    config = settings.model_config(positions="sinusoidal_halves", tied=embeddings.tied, start=start)
-    tensors, config, tables = _with_positions(tensors, config, files[0])
-    found = [path / CONFIG, *special.files, *files, *tokenizer.files]
-    names = tokenizer.settings
-    return ForeignModel(
+    config, name = read_json(path / CONFIG), str(path / CONFIG)
+    ours = _model_settings(config, name)
+    tokenizer = _optional(path / TOKENIZER)
+    special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
+    vocabularies = [path / VOCAB, path / TARGET_VOCAB] if tokenizer.get("separate_vocabs") is True else [path / VOCAB]
+    segmenters = [given.source_spm or path / SEGMENTERS["source"], given.target_spm or path / SEGMENTERS["target"]]
+    source = _vocabulary(vocabularies[0], segmenters[0], special)
+    target = _vocabulary(vocabularies[-1], segmenters[1], special)
+    _check_sizes(config, name, {vocabularies[0]: source, vocabularies[-1]: target})
+    generation = _optional(path / GENERATION)
+    start = _start_id(generation, config, target, path)
+    files = _weight_files(path)
+    tensors = _read_tensors(files)
+    naming = _naming(tensors, config, files[0])
+    found = [path / CONFIG, path / GENERATION, *files, *vocabularies, *segmenters, path / TOKENIZER]
+    options = generation or config
+    return foreign_model(
+        str(files[0]),
+        ours | {"decoder_start": "zero" if _is_zero(tensors[naming.tensors[TARGET_EMBEDDING]], start) else "bos"},
         toolkit=TOOLKIT,
-        version=version_of(settings.values.get("transformers_version")),
-        config=config,
-        decoding=special.generation.decoding(),
+        version=version_of(config.get("transformers_version")),
+        decoding=_decoding(options, name if options is config else str(path / GENERATION)),
         tensors=tensors,
-        layout=layout(
-            POSITIONS if config.positions == "learned" else {},
-            source=embeddings.source,
-            target=embeddings.target,
-            output=embeddings.output,
-            output_bias=OUTPUT_BIAS if OUTPUT_BIAS in tensors else None,
-        ),
-        source=_vocabulary(tokenizer.source, tokenizer, tokenizer.segmenters[0], special.start),
-        target=_vocabulary(tokenizer.target, tokenizer, tokenizer.segmenters[1], special.start),
-        start=special.start,
-        files=files_by_name(found),
-        source_lang=given.source_lang or language_code(names.get("source_lang")),
-        target_lang=given.target_lang or language_code(names.get("target_lang")),
-        settings=dict(settings.values) | {"generation": dict(special.generation.values)},
-        ignored=(*without_effect, *tables),
-        remarks=tuple(special.generation.remarks()),
+        naming=naming,
+        source=source,
+        target=target,
+        start=target.pieces[start],
+        powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
+        files=files_by_name(file for file in found if file.is_file()),
+        source_lang=given.source_lang or language_code(tokenizer.get("source_lang")),
+        target_lang=given.target_lang or language_code(tokenizer.get("target_lang")),
+        settings=dict(config) | {"generation": dict(generation)},
+        ignored=_MATRICES,
+        remarks=unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
     )
 
 
-def _vocabulary(pieces: tuple[str, ...], tokenizer: TokenizerFiles, segmenter: bytes, start: str) -> ForeignVocabulary:
-    special = {UNK, tokenizer.eos, tokenizer.pad, start}
-    return ForeignVocabulary(renamed(pieces, special), UNK, tokenizer.eos, segmenter, tokenizer.pad)
+def _optional(path: Path) -> dict[str, Any]:
+    """The mapping of a JSON file; empty if there is none."""
+    return read_json(path) if path.is_file() else {}
 
 
-def _check_vocabularies(path: Path, settings: MarianSettings, tokenizer: TokenizerFiles) -> None:
-    sizes = settings.vocabulary_sizes
-    is_separate = tokenizer.source is not tokenizer.target
-    if is_separate and settings.flag("share_encoder_decoder_embeddings", True):
-        raise CheckpointError(
-            f"{path}: has {TARGET_VOCAB}, but share_encoder_decoder_embeddings of {CONFIG} says that both languages "
-            "have one vocabulary: they belong to different models."
-        )
-    sides = ((VOCAB, tokenizer.source, sizes[0]), (TARGET_VOCAB if is_separate else VOCAB, tokenizer.target, sizes[1]))
-    for name, pieces, size in sides:
-        if len(pieces) != size:
-            raise CheckpointError(
-                f"{path}: {name} has {len(pieces):,} pieces, but {CONFIG} says {size:,}. nmt imports models whose "
-                "pieces all stand there, without added tokens."
-            )
-
-
-def _check_layers(tensors: Mapping[str, Array], settings: MarianSettings, file: Path) -> None:
-    parts: tuple[Part, ...] = ("encoder", "decoder")
-    for part in parts:
-        numbers = {match[2] for name in tensors if (match := _LAYER.match(name)) and match[1] == part}
-        if len(numbers) != (wanted := settings.size(f"{part}_layers")):
-            raise CheckpointError(
-                f"{file}: has {len(numbers)} {part} layers, but {settings.name} says {wanted}: they belong to "
-                "different models."
-            )
-
-
-@dataclass(frozen=True)
-class _Special:
-    """The special pieces of the decoder."""
-
-    generation: GenerationSettings
-    start: str
-    start_id: int
-    files: tuple[Path, ...]
-
-
-def _special_pieces(path: Path, settings: MarianSettings, tokenizer: TokenizerFiles) -> _Special:
-    has_generation = (path / GENERATION).is_file()
-    values = read_json(path / GENERATION) if has_generation else {}
-    generation = GenerationSettings(values, settings.values, str(path / (GENERATION if has_generation else CONFIG)))
-    pieces = tokenizer.target
-    start, pad, eos = (
-        generation.piece(key, len(pieces)) for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id")
-    )
-    for key, index, piece in (("pad_token_id", pad, tokenizer.pad), ("eos_token_id", eos, tokenizer.eos)):
-        if pieces[index] != piece:
-            raise CheckpointError(
-                f"{generation.name}: {key} is {index}, {pieces[index][:40]!r}, but the tokenizer has {piece[:40]!r}: "
-                "they belong to different models."
-            )
-    generation.check_suppressed({start, pad, pieces.index(UNK)})
-    return _Special(generation, pieces[start], start, (path / GENERATION,) if has_generation else ())
-
-
-def _with_positions(
-    tensors: dict[str, Array], config: ModelConfig, file: Path
-) -> tuple[dict[str, Array], ModelConfig, tuple[str, ...]]:
-    """Stored positions, which transformers uses instead of its own: learned ones for us, unless they are the same.
-
-    Returns:
-        The tensors, the settings, and the names of tables that may be ignored.
+def _model_settings(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of our model.
 
     Raises:
-        CheckpointError: a table has another size.
+        CheckpointError: our model cannot express a setting. The message names it.
     """
-    stored = tuple(name for name in POSITIONS.values() if name in tensors)
-    if not stored:
-        return tensors, config, ()
-    size = config.max_positions, config.d_model
-    for name in stored:
-        if tensors[name].shape != size:
+    check_settings(config, _MODEL, name)
+    architectures = config.get("architectures") or [_ARCHITECTURE]
+    if not isinstance(architectures, list) or _ARCHITECTURE not in architectures:
+        raise CheckpointError(
+            f"{name}: has architectures: {shown(architectures)}, which nmt does not have. It imports {_ARCHITECTURE}."
+        )
+
+    def of_both(key: str, needs: str) -> Any:
+        return check_equal(config, (f"encoder_{key}", f"decoder_{key}"), needs, name)
+
+    return {
+        "encoder_layers": config.get("encoder_layers"),
+        "decoder_layers": config.get("decoder_layers"),
+        "d_model": config.get("d_model"),
+        "d_ff": of_both("ffn_dim", "feed-forward networks of different sizes"),
+        "heads": of_both("attention_heads", "different numbers of heads"),
+        "norm_epsilon": NORM_EPSILON,
+        "activation": choose(config, "activation_function", "gelu", _ACTIVATIONS, name),
+        "positions": "sinusoidal_halves",
+        "max_positions": config.get("max_position_embeddings"),
+        "output_bias": True,
+    }
+
+
+def _decoding(options: Mapping[str, Any], name: str) -> DecodingConfig:
+    """The options of the search: transformers divides scores by length^length_penalty.
+
+    Raises:
+        CheckpointError: an option is impossible in ours, or a first piece is forced.
+    """
+    told = {key: value for key, value in options.items() if value is not None}
+    if (forced := told.get("forced_bos_token_id")) is not None:
+        raise CheckpointError(
+            f"{name}: has forced_bos_token_id: {shown(forced)}, but nmt forces no first piece. Remove it to import."
+        )
+    return valid_settings(
+        DecodingConfig,
+        name,
+        beam=told.get("num_beams", 1),
+        length_penalty=told.get("length_penalty", 1.0),
+        normalization="length",
+    )
+
+
+def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:
+    """A special piece: a string, or a mapping with its content."""
+    value = tokenizer.get(key, _SPECIAL[key])
+    if isinstance(value, dict):
+        value = value.get("content")
+    if not isinstance(value, str):
+        raise VocabularyError(f"{path}: {key} is not text. Copy the model again.")
+    return value
+
+
+def _vocabulary(path: Path, segmenter: Path, special: Mapping[str, str]) -> ForeignVocabulary:
+    pieces = pieces_by_id(read_json(path), str(path))
+    unk, eos, pad = special.values()
+    return segmented_vocabulary(pieces, segmenter, str(path), unk=unk, eos=eos, pad=pad)
+
+
+def _check_sizes(config: Mapping[str, Any], name: str, vocabularies: Mapping[Path, ForeignVocabulary]) -> None:
+    if len(vocabularies) > 1 and config.get("share_encoder_decoder_embeddings", True):
+        raise CheckpointError(
+            f"{name}: share_encoder_decoder_embeddings says that both languages have one vocabulary, but there is "
+            f"{TARGET_VOCAB}: they belong to different models."
+        )
+    sizes = config.get("vocab_size"), config.get("decoder_vocab_size") or config.get("vocab_size")
+    for (path, vocabulary), size in zip(vocabularies.items(), sizes, strict=False):
+        if len(vocabulary.pieces) != size:
             raise CheckpointError(
-                f"{file}: {name} has {tensors[name].size:,} numbers, expected {math.prod(size):,}: it belongs to "
-                "another model."
+                f"{path}: has {len(vocabulary.pieces):,} pieces, but {CONFIG} says {shown(size)}. nmt imports models "
+                "whose pieces all stand there, without added tokens."
             )
-    fixed = fixed_positions(config)
-    assert fixed is not None
-    table = fixed.float().numpy()
-    if all(np.abs(tensors[name] - table).max() <= _SAME_TABLE for name in stored):
-        return tensors, config, stored
-    tables = dict.fromkeys(POSITIONS.values(), table)
-    return {**tables, **tensors}, config.model_copy(update={"positions": "learned"}), ()
+
+
+def _start_id(generation: Mapping[str, Any], config: Mapping[str, Any], target: ForeignVocabulary, folder: Path) -> int:
+    """The id of the piece that the decoder reads first.
+
+    Raises:
+        CheckpointError: the ids of special pieces are missing or contradict each other, or other pieces than those that
+            our search never emits are suppressed.
+    """
+    name, pieces = str(folder / (GENERATION if generation else CONFIG)), target.pieces
+    ids = {}
+    for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
+        given = [value for values in (generation, config) if (value := values.get(key)) is not None]
+        if not given or any(type(id_) is not int or id_ != given[0] or not 0 <= id_ < len(pieces) for id_ in given):
+            raise CheckpointError(
+                f"{name}: {key} is {' and '.join(map(shown, given)) or 'missing'}; expected one id below "
+                f"{len(pieces):,}, the same as in {CONFIG}. Correct it there."
+            )
+        ids[key] = given[0]
+    for key, piece in (("pad_token_id", target.pad), ("eos_token_id", target.eos)):
+        if pieces[ids[key]] != piece:
+            raise CheckpointError(
+                f"{name}: {key} is {ids[key]}, '{shown(pieces[ids[key]])}', but the tokenizer has '{shown(piece)}': "
+                "they belong to different models."
+            )
+    start: int = ids["decoder_start_token_id"]
+    _check_suppressed(generation or config, name, [start, ids["pad_token_id"], pieces.index(target.unk)])
+    return start
+
+
+def _check_suppressed(options: Mapping[str, Any], name: str, allowed: Collection[int]) -> None:
+    for key in ("bad_words_ids", "suppress_tokens"):
+        value = options.get(key) or []
+        for found in value if isinstance(value, list) else [value]:
+            if (found[0] if isinstance(found, list) and len(found) == 1 else found) not in allowed:
+                raise CheckpointError(
+                    f"{name}: has {key}: {shown(found)}, but nmt suppresses only pad, unk and the decoder's first "
+                    "piece. Remove it there to import."
+                )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files that hold a folder's tensors; empty if there are none.
+
+    Raises:
+        CheckpointError: the index of several files is damaged, or names a file that is not there.
+    """
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / _INDEX).is_file():
+        return [folder / name for name in _shards(folder / _INDEX)]
+    return [folder / _PICKLED] if (folder / _PICKLED).is_file() else []
+
+
+def _shards(index: Path) -> list[str]:
+    try:
+        names = sorted(set(parse_json(index.read_bytes())["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{index}: is not an index of safetensors ({error}). Copy the model again.") from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise CheckpointError(f"{index}: names {name!r}, which is not a .safetensors file of this folder.")
+        if not (index.parent / name).is_file():
+            raise CheckpointError(f"{index.parent}: lacks {name}, which {index.name} names. Copy the model again.")
+    return names
+
+
+def _read_tensors(files: Sequence[Path]) -> dict[str, Array]:
+    if files[0].name != _PICKLED:
+        return read_safetensors(files)
+    try:
+        file = read_torch_file(files[0])
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error} nmt runs no pickled code: save the model as safetensors with transformers (save_pretrained), and "
+            "import that."
+        ) from None
+    return read_tensors(file, file.value)
+
+
+def _naming(tensors: Mapping[str, Array], config: Mapping[str, Any], file: Path) -> Naming:
+    """The names of the tensors: of matrices that are one, that of a stored one.
+
+    Raises:
+        CheckpointError: a matrix is missing, or two differ that must be the same.
+    """
+    is_tied = config.get("tie_word_embeddings", True)
+    shared, source, target, output = _MATRICES
+
+    def one_of(*names: str) -> str:
+        present = [name for name in names if name in tensors]
+        if not present:
+            raise CheckpointError(f"{file}: lacks {names[0]}: is it a MarianMTModel?")
+        for name in present[1:]:
+            if is_tied and not np.array_equal(tensors[name], tensors[present[0]]):
+                raise CheckpointError(
+                    f"{file}: {present[0]} and {name} differ, but tie_word_embeddings of {CONFIG} says that they are "
+                    "one matrix. Correct it there."
+                )
+        return present[0]
+
+    if not is_tied:
+        found = one_of(source, shared), one_of(target, shared), one_of(output)
+    elif not config.get("share_encoder_decoder_embeddings", True):
+        found = one_of(source), one_of(target, output), one_of(target, output)
+    else:
+        found = (one_of(shared, source, target, output),) * 3
+    names = NAMES | matrices(*found)
+    if NAMES[OUTPUT_BIAS] not in tensors:
+        del names[OUTPUT_BIAS]
+    return Naming(names)
+
+
+def _is_zero(matrix_VD: Array, row: int) -> bool:
+    return matrix_VD.ndim > 0 and row < len(matrix_VD) and not matrix_VD[row].any()

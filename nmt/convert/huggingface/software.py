@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.installed import check_installed
+from nmt.convert.vocabulary import piece_names
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
 
-class HuggingFaceSide:
+class HuggingFaceSide(Side):
     """A folder, read by transformers.
 
     Args:
@@ -29,6 +30,8 @@ class HuggingFaceSide:
     Raises:
         ImportError: transformers is not installed, or too old to open files from anywhere.
     """
+
+    max_searches = 100
 
     def __init__(
         self,
@@ -42,6 +45,8 @@ class HuggingFaceSide:
         check_installed("transformers")
         from transformers import MarianMTModel, MarianTokenizer
 
+        self.software = {"transformers": metadata.version("transformers")}
+        self.name = f"transformers {self.software['transformers']}"
         self._model: Any = MarianMTModel.from_pretrained(
             folder, local_files_only=True, **({} if dtype is None else {"dtype": dtype})
         ).eval()
@@ -54,21 +59,6 @@ class HuggingFaceSide:
         self._start, self._eos = int(generation.decoder_start_token_id), int(generation.eos_token_id)
         self._source_eos = int(self._tokenizer.eos_token_id)
         self._never = sorted({self._start, int(generation.pad_token_id), self._target_ids[_UNK]} - {self._eos})
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"transformers {self.software['transformers']}"
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`Side.software`."""
-        return {"transformers": metadata.version("transformers")}
-
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`Side.max_searches`."""
-        return 100
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
@@ -140,4 +130,7 @@ def huggingface_side(path: Path, model: ForeignModel) -> HuggingFaceSide:
     Raises:
         ImportError: transformers is not installed.
     """
-    return HuggingFaceSide(path, model.source.pieces, model.target.pieces, dtype=torch.float32)
+    source, target = (
+        [piece_names(side, model.start)[piece] for piece in side.pieces] for side in (model.source, model.target)
+    )
+    return HuggingFaceSide(path, source, target, dtype=torch.float32)

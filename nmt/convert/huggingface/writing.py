@@ -5,6 +5,8 @@ The ids of pieces are ours. So pad, unk, bos and eos are 0 to 3, and the decoder
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,29 +17,35 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
+from nmt.convert.certificate.record import Check, exact_check
+from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.certificate.side import Side
 from nmt.convert.exported_files import write_json
+from nmt.convert.exported_segmenters import check_vocabulary, pieces_of, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
-from nmt.convert.foreign import Part
+from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
 from nmt.convert.huggingface.features import sines_first, with_features
-from nmt.convert.huggingface.names import (
-    OUTPUT,
-    OUTPUT_BIAS,
-    POSITIONS,
+from nmt.convert.huggingface.reading import (
+    CONFIG,
+    GENERATION,
+    NAMES,
+    NORM_EPSILON,
+    SEGMENTERS,
     SHARED,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
-    layout,
+    TARGET_VOCAB,
+    TOKENIZER,
+    VOCAB,
+    WEIGHTS,
+    read_huggingface,
 )
-from nmt.convert.huggingface.reading import CONFIG, GENERATION
-from nmt.convert.huggingface.tensor_files import WEIGHTS
-from nmt.convert.huggingface.tokenizer_files import CONFIG as TOKENIZER_CONFIG
-from nmt.convert.huggingface.tokenizer_files import SEGMENTERS, TARGET_VOCAB, VOCAB
-from nmt.convert.weights import layer_tensors
+from nmt.convert.huggingface.software import HuggingFaceSide
+from nmt.convert.weights import their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
-from nmt.io.writing import WriteError, write_file
+from nmt.io.writing import WriteError
 from nmt.model.positions import fixed_positions
 
+HOLDS = (WEIGHTS, CONFIG, GENERATION, TOKENIZER, VOCAB, TARGET_VOCAB, *SEGMENTERS.values())
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _PAD, _UNK, _BOS, _EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
 
@@ -62,26 +70,23 @@ def write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> None:
     except SafetensorError as error:
         raise WriteError.of_native(error, folder / WEIGHTS) from error
     vocab = bundle.vocab
-    for name, side in zip(SEGMENTERS.values(), (vocab.source, vocab.target), strict=True):
-        write_file(folder / name, side.model_bytes)
+    write_segmenters(vocab, folder)
     write_json(folder / VOCAB, _ids(vocab.source))
     if not vocab.is_shared:
         write_json(folder / TARGET_VOCAB, _ids(vocab.target))
     write_json(folder / CONFIG, _config(bundle, quantization))
     write_json(folder / GENERATION, _generation(bundle))
-    write_json(folder / TOKENIZER_CONFIG, _tokenizer(bundle))
+    write_json(folder / TOKENIZER, _tokenizer(bundle))
 
 
 def stored_tensors(bundle: Bundle) -> dict[str, Tensor]:
     """The tensors of model.safetensors, fp32: of matrices that are one, only one."""
     tensors, tied = all_tensors(bundle), tying(bundle)
     if tied == "all":
-        tensors[SHARED] = tensors.pop(TARGET_EMBEDDING)
-        del tensors[SOURCE_EMBEDDING]
-    if tied == "none":
-        tensors[OUTPUT] = tensors[OUTPUT].clone()  # safetensors refuses tensors that share memory
-    else:
-        del tensors[OUTPUT]
+        tensors[SHARED] = tensors.pop(NAMES[TARGET_EMBEDDING])
+        del tensors[NAMES[SOURCE_EMBEDDING]]
+    if tied != "none":
+        del tensors[NAMES[OUTPUT]]
     return tensors | stored_positions(bundle)
 
 
@@ -90,32 +95,28 @@ def stored_positions(bundle: Bundle) -> dict[str, Tensor]:
     model = bundle.config.model
     if model.positions in ("sinusoidal", "sinusoidal_halves") and not model.first_position:
         return {}
-    order_D, fixed = feature_order(model), fixed_positions(model)
-    if fixed is not None:
-        return {name: fixed[:, order_D].float().contiguous() for name in POSITIONS.values()}
-    ours: dict[Part, str] = {"encoder": "source_positions.weight", "decoder": "target_positions.weight"}
-    return {name: bundle.weights[ours[part]] for part, name in POSITIONS.items()}
+    if (fixed := fixed_positions(model)) is not None:
+        return {NAMES[name]: fixed[:, feature_order(model)].float().contiguous() for name in POSITIONS}
+    return {NAMES[name]: bundle.weights[name] for name in POSITIONS}
 
 
 def all_tensors(bundle: Bundle) -> dict[str, Tensor]:
-    """All tensors of the MarianMT that computes what the bundle's model does, fp32."""
+    """All tensors of the MarianMT that computes what the bundle's model does, fp32, but for its positions."""
     model = bundle.config.model
     weights = with_features(bundle.weights, feature_order(model))
-    target_VD = weights["embedding.weight"][: bundle.vocab.target.size]
-    source_VD = weights.get("embedding.source_weight", weights["embedding.weight"])[: bundle.vocab.source.size]
-    output_VD = weights.get("embedding.output_weight", target_VD)[: bundle.vocab.target.size]
-    bias_V = weights.get("embedding.output_bias", torch.zeros(len(target_VD)))[: len(target_VD)]
+    source_pieces, target_pieces = bundle.vocab.source.size, bundle.vocab.target.size
+    shared_VD = weights["embedding.weight"]
+    target_VD = shared_VD[:target_pieces].clone()
     if model.decoder_start == "zero":
-        target_VD = target_VD.clone()
         target_VD[_BOS] = 0
-    embeddings = {
-        SOURCE_EMBEDDING: source_VD,
+    weights |= {
+        SOURCE_EMBEDDING: weights.get(SOURCE_EMBEDDING, shared_VD)[:source_pieces],
         TARGET_EMBEDDING: target_VD,
-        OUTPUT: output_VD,
-        OUTPUT_BIAS: bias_V[None],
+        OUTPUT: weights.get(OUTPUT, shared_VD)[:target_pieces].clone(),  # safetensors refuses shared memory
+        OUTPUT_BIAS: weights.get(OUTPUT_BIAS, torch.zeros(target_pieces))[None, :target_pieces],
     }
-    layers = {name: torch.from_numpy(array) for name, array in layer_tensors(weights, model, layout({}))}
-    return embeddings | layers
+    names = {ours: theirs for ours, theirs in NAMES.items() if ours not in POSITIONS}
+    return {name: torch.from_numpy(array) for name, array in their_tensors(weights, model, Naming(names)).items()}
 
 
 def feature_order(model: ModelConfig) -> Tensor:
@@ -202,3 +203,71 @@ def _tokenizer(bundle: Bundle) -> dict[str, Any]:
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
     }
+
+
+def huggingface_sides(folder: Path, bundle: Bundle) -> list[Side]:
+    """As :attr:`Format.sides`."""
+    source, target = pieces_of(bundle.vocab.source), pieces_of(bundle.vocab.target)
+    features_D = feature_order(bundle.config.model).argsort()
+    sides: list[Side] = [ReferenceSide(read_huggingface(folder), features_D=features_D.numpy())]
+    with suppress(ImportError):
+        sides.append(HuggingFaceSide(folder, source, target, features_D=features_D))
+    return sides
+
+
+def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """As :attr:`Format.check_files`: read the written tensors and vocabularies again."""
+    model, whole = read_huggingface(folder), all_tensors(bundle)
+    names = {ours: NAMES[ours] for ours in (SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)}
+    stored = {theirs: model.naming.tensors[ours] for ours, theirs in names.items()}
+    differing = [
+        name
+        for name, tensor in whole.items()
+        if not torch.equal(
+            torch.from_numpy(model.tensors[stored.get(name, name)]), tensor.to(DTYPES[quantization]).float()
+        )
+    ]
+    return [
+        exact_check(
+            "tensors",
+            differing,
+            f"{len(whole)} tensors are the bundle's in {quantization}, number by number",
+            "the exported files",
+        ),
+        check_vocabulary((model.source.pieces, model.target.pieces), bundle),
+    ]
+
+
+def huggingface_usage(bundle: Bundle, folder: str) -> str:
+    """As :attr:`Format.usage`."""
+    return f"""from transformers import MarianMTModel, MarianTokenizer
+
+tokenizer = MarianTokenizer.from_pretrained({folder!r})
+model = MarianMTModel.from_pretrained({folder!r})
+batch = tokenizer(["..."], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+"""
+
+
+def huggingface_remarks(bundle: Bundle) -> Mapping[str, str]:
+    """As :attr:`Format.remarks`."""
+    model, decoding = bundle.config.model, bundle.config.decoding
+    remarks = {
+        "max_extra_length": f"Outputs end after {model.max_positions} pieces, whatever the length of the source.",
+        "text": "A line that begins with >>…<< loses it to a language tag, and U+2581 is read as a space.",
+    }
+    if model.norm_epsilon != NORM_EPSILON:
+        remarks["norm_epsilon"] = (
+            f"MarianMT always has {NORM_EPSILON:g}; this model was trained with {model.norm_epsilon:g}."
+        )
+    if stored_positions(bundle):
+        remarks["positions"] = (
+            "The tables of positions are stored with the weights, because MarianMT's own positions differ. "
+            "transformers reads them, but leaves them out of a model that it saves."
+        )
+    if decoding.normalization == "paper" and decoding.length_penalty:
+        remarks["length_penalty"] = (
+            f"transformers divides scores by length^{decoding.length_penalty:g} instead of the paper's "
+            f"((5 + length) / 6)^{decoding.length_penalty:g}."
+        )
+    return remarks

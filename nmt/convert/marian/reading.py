@@ -8,20 +8,29 @@ import zipfile
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.archives import check_file_name
-from nmt.convert.completing import files_by_name
-from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, Part
-from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.marian.settings import DECODES_OTHERWISE, model_config
+from nmt.convert.foreign import (
+    NOTHING_GIVEN,
+    PROJECTIONS,
+    Array,
+    ForeignModel,
+    Given,
+    Naming,
+    files_by_name,
+    matrices,
+)
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.messages import shown
-from nmt.convert.segmenters import read_segmenter, segmentation_remarks
+from nmt.convert.segmenters import read_segmenter
 from nmt.convert.settings import (
+    Table,
+    check_settings,
+    choose,
     parse_yaml_settings,
     plain_settings,
     read_yaml_settings,
@@ -29,6 +38,7 @@ from nmt.convert.settings import (
     valid_settings,
     version_of,
 )
+from nmt.convert.tensors import foreign_model
 from nmt.errors import CheckpointError, ConfigError
 from nmt.text.printable import printable
 
@@ -36,6 +46,7 @@ DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
 """The largest ratio of unpacked to packed bytes of a large member: weights hardly shrink."""
 _SETTINGS = "special:model.yml"
+_UNTIED_OUTPUT, _BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_b"
 _WORD = re.compile(r"[^\W_]+")
 _SEGMENTERS = {"source": ("source.spm", "source.model"), "target": ("target.spm", "target.model")}
 # Options of Marian's search that a bundle does not keep -> the values without effect.
@@ -45,6 +56,41 @@ _SEARCH: dict[str, tuple[Any, ...]] = {
     "allow-special": (False,),
     "output-sampling": ([], False),
     "shortlist": ([],),
+}
+
+
+DECODES_OTHERWISE = (
+    "Marian (as of 1.12) decodes pre-norm models differently from how it trains them: after the first piece, the "
+    "decoder's self-attention reads keys and values that are not normalised. nmt computes the model as it was trained, "
+    "so translations differ from Marian's."
+)
+"""A remark on pre-norm models."""
+NORM_EPSILON = 1e-6
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
+_MODEL: Table = {
+    "type": (("transformer",), "another kind of network"),
+    "transformer-decoder-autoreg": (
+        ("self-attention",),
+        "a decoder of another kind (rnn with ssru: students of the Bergamot project)",
+    ),
+    "transformer-attention-mask": (("default",), "another attention mask"),
+    # Marian multiplies embeddings by sqrt(dim-emb) only where it adds sinusoids (addPositionalEmbeddings).
+    "transformer-train-position-embeddings": ((False,), "embeddings that are not multiplied by sqrt(d_model)"),
+    "transformer-disable-position-embeddings": ((False,), "a model without positions"),
+    "transformer-alibi-shift": ((False,), "ALiBi"),
+    "transformer-no-affine": ((False,), "norms without scale and bias"),
+    "transformer-no-bias": ((False,), "layers without biases"),
+    "transformer-no-projection": ((False,), "attention without an output projection"),
+    "transformer-pool": ((False,), "pooling in place of attention"),
+    "transformer-tied-layers": (([],), "layers that share their weights"),
+    "transformer-ffn-depth": ((2,), "deeper feed-forward networks"),
+    "transformer-decoder-ffn-depth": ((0, 2), "deeper feed-forward networks"),
+    "transformer-postprocess-emb": (("d", ""), "a norm of the embeddings"),
+    "factors-dim-emb": ((0,), "factors"),
+    "lemma-dim-emb": ((0,), "factors"),
+    "ulr": ((False,), "universal embeddings"),
+    "input-types": (([],), "further inputs"),
+    "right-left": ((False,), "writing from right to left"),
 }
 
 
@@ -79,28 +125,26 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """
     files = find_files(path, given)
     tensors, settings = read_npz(files.weights)
-    config = model_config(settings, tensors, str(files.weights))
     source, target = (
         read_vocabulary(vocabulary, None if segmenter is None else read_segmenter(segmenter))
         for vocabulary, segmenter in zip(files.vocabularies, files.segmenters, strict=True)
     )
-    for vocabulary, side in ((files.vocabularies[0], source), (files.vocabularies[1], target)):
+    for vocabulary, side in zip(files.vocabularies, (source, target), strict=True):
         if side.segmenter is None and any("▁" in piece for piece in side.pieces):
             raise CheckpointError(
                 f"{vocabulary}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Put source.spm "
                 f"and target.spm into {files.weights.parent}, or name them with --source-spm and --target-spm."
             )
-    sizes = {"source": len(source.pieces), "target": len(target.pieces)}
-    layout = marian_layout(tensors, config.norm)
-    _check_sizes(files, tensors, layout, sizes)
+    ours = _model_settings(settings, str(files.weights))
     found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
-    return ForeignModel(
+    return foreign_model(
+        str(files.weights),
+        ours,
         toolkit="Marian",
         version=version_of(settings.get("version")),
-        config=config,
         decoding=_decoding(files),
         tensors=tensors,
-        layout=layout,
+        naming=marian_naming(tensors, ours["norm"]),
         source=source,
         target=target,
         start=None,
@@ -109,12 +153,11 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source_lang=given.source_lang or "",
         target_lang=given.target_lang or "",
         settings=plain_settings(settings),
-        ignored=(_SETTINGS,),
-        remarks=(
-            *((DECODES_OTHERWISE,) if config.norm == "pre" else ()),
+        ignored=[_SETTINGS],
+        remarks=[
+            *((DECODES_OTHERWISE,) if ours["norm"] == "pre" else ()),
             *unused_remarks(files.decoder, _SEARCH, DECODER_NAME, "Marian"),
-            *segmentation_remarks(source, target),
-        ),
+        ],
     )
 
 
@@ -144,7 +187,7 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         )
     tensors = {name: array.astype(np.float32, copy=False) for name, array in arrays.items()}
     if (older := tensors.pop("decoder_ff_logit_out_W", None)) is not None:  # (d_model, pieces) in older versions
-        tensors["decoder_ff_logit_out_Wt"] = np.ascontiguousarray(older.T)
+        tensors[_UNTIED_OUTPUT] = np.ascontiguousarray(older.T)
     return tensors, settings
 
 
@@ -275,57 +318,75 @@ def _decoding(files: MarianFiles) -> DecodingConfig:
     return valid_settings(DecodingConfig, f"{files.weights.parent}, decoder.yml", **values, normalization="length")
 
 
-def marian_layout(tensors: Container[str], norm: str) -> Layout:
+def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of our model.
+
+    Args:
+        settings: those of ``special:model.yml``.
+
+    Raises:
+        CheckpointError: our model cannot express a setting. The message names it.
+    """
+    check_settings(settings, _MODEL, name)
+    return {
+        "encoder_layers": settings.get("enc-depth"),
+        "decoder_layers": settings.get("dec-depth"),
+        "d_model": settings.get("dim-emb"),
+        "d_ff": settings.get("transformer-dim-ffn"),
+        "heads": settings.get("transformer-heads"),
+        "norm": _norm_place(settings, name),
+        "norm_epsilon": NORM_EPSILON,
+        "activation": choose(settings, "transformer-ffn-activation", "swish", _ACTIVATIONS, name),
+        "positions": "tensor2tensor",
+        "output_bias": True,
+        "decoder_start": "zero",
+    }
+
+
+def _norm_place(settings: Mapping[str, Any], name: str) -> Literal["post", "pre"]:
+    """Where layers are normalised: Marian spells the steps before and after a sub-layer as letters."""
+    steps = tuple(str(settings.get(f"transformer-{place}") or "") for place in ("preprocess", "postprocess"))
+    without_dropout = tuple("".join(letter for letter in step if letter != "d") for step in steps)
+    top = str(settings.get("transformer-postprocess-top") or "").replace("d", "")
+    match (*without_dropout, top):
+        case ("", "an", ""):
+            return "post"
+        case ("n", "a", "n"):
+            return "pre"
+    raise CheckpointError(
+        f"{name}: has transformer-preprocess: {steps[0]!r}, transformer-postprocess: {steps[1]!r} and "
+        f"transformer-postprocess-top: {top!r}, which nmt does not have. It has post-norm ('', 'dan', '') and pre-norm "
+        "('n', 'da', 'n')."
+    )
+
+
+def marian_naming(tensors: Container[str], norm: str) -> Naming:
     """Where Marian keeps each tensor.
 
     Args:
         tensors: the names of a model's tensors, which tell how its embeddings are tied.
         norm: ``pre`` or ``post``.
     """
-    suffix = "_pre" if norm == "pre" else ""
-    letters = dict(zip(ATTENTION, "qkvo", strict=True))
-    linears: dict[tuple[Part, str], Names] = {}
-    norms: dict[tuple[Part, str], Names] = {}
-    attentions: dict[Part, dict[str, str]] = {
-        "encoder": {"self_attention": "self"},
-        "decoder": {"self_attention": "self", "cross_attention": "context"},
-    }
-    for part, sites in attentions.items():
-        layer = f"{part}_l{{layer}}"
-        for site, theirs in sites.items():
-            for name, letter in letters.items():
-                linears[part, f"{site}.{name}"] = Names(f"{layer}_{theirs}_W{letter}", f"{layer}_{theirs}_b{letter}")
-            norms[part, f"{site}_norm"] = _norm(f"{layer}_{theirs}_Wo_ln", suffix)
-        linears[part, "feed_forward.inner"] = Names(f"{layer}_ffn_W1", f"{layer}_ffn_b1")
-        linears[part, "feed_forward.output"] = Names(f"{layer}_ffn_W2", f"{layer}_ffn_b2")
-        norms[part, "feed_forward_norm"] = _norm(f"{layer}_ffn_ffn_ln", suffix)
-        norms[part, "norm"] = _norm(f"{part}_top_ln", "")
-    source = "encoder_Wemb" if "encoder_Wemb" in tensors else "Wemb"
-    target = "decoder_Wemb" if "decoder_Wemb" in tensors else "Wemb"
-    output = "decoder_ff_logit_out_Wt" if "decoder_ff_logit_out_Wt" in tensors else target
-    return Layout(
-        linears,
-        norms,
-        source,
-        target,
-        output,
-        "decoder_ff_logit_out_b" if "decoder_ff_logit_out_b" in tensors else None,
-        first_layer=1,
-        is_transposed=True,
-    )
+    place = "_pre" if norm == "pre" else ""
+    names = {}
+    for part in ("encoder", "decoder"):
+        layer = f"{part}_l{{n}}"
+        attentions = {"self": "self_attention"} | ({"context": "cross_attention"} if part == "decoder" else {})
+        for theirs, ours in attentions.items():
+            for letter, projection in zip("qkvo", (*PROJECTIONS, "output"), strict=True):
+                names[f"{part}.{{n}}.{ours}.{projection}.weight"] = f"{layer}_{theirs}_W{letter}"
+                names[f"{part}.{{n}}.{ours}.{projection}.bias"] = f"{layer}_{theirs}_b{letter}"
+            names |= _norm(f"{part}.{{n}}.{ours}_norm", f"{layer}_{theirs}_Wo_ln", place)
+        for number, ours in (("1", "inner"), ("2", "output")):
+            names[f"{part}.{{n}}.feed_forward.{ours}.weight"] = f"{layer}_ffn_W{number}"
+            names[f"{part}.{{n}}.feed_forward.{ours}.bias"] = f"{layer}_ffn_b{number}"
+        names |= _norm(f"{part}.{{n}}.feed_forward_norm", f"{layer}_ffn_ffn_ln", place)
+        names |= _norm(f"{part}_norm", f"{part}_top_ln", "")
+    source, target = (name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb"))
+    output = _UNTIED_OUTPUT if _UNTIED_OUTPUT in tensors else target
+    names |= matrices(source, target, output, bias=_BIAS if _BIAS in tensors else None)
+    return Naming(names, first_layer=1, is_transposed=True)
 
 
-def _norm(name: str, suffix: str) -> Names:
-    return Names(f"{name}_scale{suffix}", f"{name}_bias{suffix}")
-
-
-def _check_sizes(files: MarianFiles, tensors: Mapping[str, Array], layout: Layout, sizes: Mapping[str, int]) -> None:
-    for side, name in (("source", layout.source_embedding), ("target", layout.target_embedding)):
-        if name not in tensors:
-            raise CheckpointError(f"{files.weights}: lacks {name}: is it a Transformer of Marian?")
-        if len(tensors[name]) != sizes[side]:
-            vocabulary = files.vocabularies[side == "target"]
-            raise CheckpointError(
-                f"{vocabulary}: has {sizes[side]:,} pieces, but {name} of {files.weights.name} has "
-                f"{len(tensors[name]):,} rows: they belong to different models."
-            )
+def _norm(ours: str, theirs: str, place: str) -> dict[str, str]:
+    return {f"{ours}.weight": f"{theirs}_scale{place}", f"{ours}.bias": f"{theirs}_bias{place}"}

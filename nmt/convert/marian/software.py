@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
-from nmt.convert.foreign import ForeignModel
-from nmt.convert.given import Given
+from nmt.convert.certificate.side import Hypothesis, Pieces, Side
+from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.marian.reading import MarianFiles, find_files
 from nmt.convert.vocabulary import piece_names
 
@@ -19,13 +18,18 @@ _PLAIN_PATH = re.compile(r"[\w/.-]+", re.ASCII)
 _NBEST = re.compile(r"(\d+) \|\|\| (.*) \|\|\| WordScores= (.*?) \|\|\| F0= \S+ \|\|\| \S+", re.DOTALL)
 
 
-class MarianSide:
-    """Marian, given pieces: its vocabulary reads and writes them, separated by spaces."""
+class MarianSide(Side):
+    """Marian, given pieces: its vocabulary reads and writes them, separated by spaces.
+
+    pymarian scores no given targets; its n-best lists tell what it gives its own.
+    """
 
     def __init__(self, path: Path, model: ForeignModel) -> None:
         import pymarian
 
         self._pymarian: Any = pymarian
+        self.software = {"pymarian": metadata.version("pymarian")}
+        self.name = f"Marian (pymarian {self.software['pymarian']})"
         if model.config.norm == "pre":
             raise ImportError("Marian decodes pre-norm models otherwise than it trains them")
         files = find_files(path, Given(source_lang=model.source_lang, target_lang=model.target_lang))
@@ -35,35 +39,6 @@ class MarianSide:
         self._source_pieces = {ours: theirs for theirs, ours in piece_names(model.source, model.start).items()}
         self._target_names = piece_names(model.target, model.start)
         self._translators: dict[tuple[int, int], Any] = {}
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"Marian (pymarian {self.software['pymarian']})"
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`Side.software`."""
-        return {"pymarian": metadata.version("pymarian")}
-
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`Side.max_searches`."""
-        return 1_000
-
-    def segment(self, lines: Sequence[str], language: Language) -> None:
-        """As :meth:`Side.segment`: Marian reads pieces."""
-
-    def text(self, pieces: Sequence[Pieces]) -> None:
-        """As :meth:`Side.text`: Marian writes pieces."""
-
-    def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
-        """As :meth:`Side.states`: Marian does not show them."""
-        return None
-
-    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats] | None:
-        """As :meth:`Side.score`: pymarian scores no given targets; its n-best lists tell what it gives its own."""
-        return None
 
     def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
         """As :meth:`Side.search`."""

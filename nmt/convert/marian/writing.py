@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import yaml
 
 from nmt.checkpoint.bundle import Bundle
@@ -17,20 +18,20 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
+from nmt.convert.exported_segmenters import write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
-from nmt.convert.foreign import Array
-from nmt.convert.marian.reading import marian_layout, read_marian
-from nmt.convert.marian.settings import DECODES_OTHERWISE
+from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
+from nmt.convert.marian.reading import DECODES_OTHERWISE, marian_naming, read_marian
 from nmt.convert.marian.software import marian_side
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
-from nmt.convert.target import Target
 from nmt.convert.vocabulary import their_piece
-from nmt.convert.weights import SILENT, layer_tensors
+from nmt.convert.weights import SILENT, their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.io.writing import write_file
 
 WEIGHTS_NAME, DECODER_NAME = "model.npz", "decoder.yml"
+HOLDS = (WEIGHTS_NAME, DECODER_NAME, "vocab.yml", "source.vocab.yml", "target.vocab.yml", "source.spm", "target.spm")
 
 
 def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
@@ -49,8 +50,7 @@ def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
     for name, (vocab, ids) in by_name.items():
         pieces = [their_piece(piece) for piece in vocab.pieces(ids)]
         write_file(folder / name, write_yaml_pieces([EOS, UNK, *pieces[2:]]).encode())
-    write_file(folder / "source.spm", bundle.vocab.source.model_bytes)
-    write_file(folder / "target.spm", bundle.vocab.target.model_bytes)
+    write_segmenters(bundle.vocab, folder)
     tensors = _tensors(bundle, source, target)
     settings = _settings(model, len(source), len(target))
     packed = np.frombuffer(yaml.safe_dump(settings).encode() + b"\0", np.int8)
@@ -70,18 +70,19 @@ def _their_ids(bundle: Bundle, vocab: Vocabulary) -> list[int]:
 
 def _tensors(bundle: Bundle, source: Sequence[int], target: Sequence[int]) -> dict[str, Array]:
     weights, model = bundle.weights, bundle.config.model
+    bias = weights.get(OUTPUT_BIAS)
+    ours = weights | {
+        TARGET_EMBEDDING: weights[TARGET_EMBEDDING][target],
+        OUTPUT_BIAS: torch.zeros(len(target)) if bias is None else bias[target],
+    }
+    if model.tied_embeddings != "all":
+        ours[SOURCE_EMBEDDING] = weights[SOURCE_EMBEDDING][source]
+    if model.tied_embeddings == "none":
+        ours[OUTPUT] = weights[OUTPUT][target]
     named = {"all": ["Wemb"], "decoder": ["encoder_Wemb", "decoder_Wemb"]}
     named["none"] = [*named["decoder"], "decoder_ff_logit_out_Wt"]
-    layout = marian_layout([*named[model.tied_embeddings], "decoder_ff_logit_out_b"], model.norm)
-    tensors = {layout.target_embedding: weights["embedding.weight"].numpy()[target]}
-    if model.tied_embeddings != "all":
-        tensors[layout.source_embedding] = weights["embedding.source_weight"].numpy()[source]
-    if model.tied_embeddings == "none":
-        tensors[layout.output] = weights["embedding.output_weight"].numpy()[target]
-    bias = weights.get("embedding.output_bias")
-    assert layout.output_bias is not None
-    tensors[layout.output_bias] = np.zeros(len(target), np.float32) if bias is None else bias.numpy()[target]
-    tensors |= dict(layer_tensors(weights, model, layout))
+    naming = marian_naming([*named[model.tied_embeddings], "decoder_ff_logit_out_b"], model.norm)
+    tensors = their_tensors(ours, model, naming)
     return {name: array.reshape(1, -1) if array.ndim == 1 else array for name, array in tensors.items()}
 
 
@@ -166,7 +167,8 @@ def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _sides(folder: Path, bundle: Bundle) -> list[Side]:
+def marian_sides(folder: Path, bundle: Bundle) -> list[Side]:
+    """As :attr:`Format.sides`."""
     model = read_marian(folder)
     sides: list[Side] = [ReferenceSide(model)]
     with suppress(ImportError):
@@ -174,8 +176,8 @@ def _sides(folder: Path, bundle: Bundle) -> list[Side]:
     return sides
 
 
-def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """Read the written model again: its settings are the bundle's."""
+def check_marian(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """As :attr:`Format.check_files`: read the written model again: its settings are the bundle's."""
     found, expected = read_marian(folder).config.model_dump(), bundle.config.model.model_dump()
     free = {
         "output_bias", "attention_bias", "max_positions", "dropout", "attention_dropout", "activation_dropout", "d_k",
@@ -185,7 +187,8 @@ def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]
     return [exact_check("settings", differing, "the written settings are the bundle's", "the written files")]
 
 
-def _usage(bundle: Bundle, name: str) -> str:
+def marian_usage(bundle: Bundle, name: str) -> str:
+    """As :attr:`Format.usage`."""
     encode = "spm_encode --model source.spm"
     if bundle.vocab.source.language_tags:  # spm_encode would split the tag
         encode = f'while read -r tag line; do echo "$tag $(echo "$line" | {encode})"; done'
@@ -195,7 +198,8 @@ marian-decoder -c {DECODER_NAME} < input.spm > output.spm  # on a CPU, with cpu-
 spm_decode --model target.spm < output.spm > output.txt"""
 
 
-def _remarks(bundle: Bundle) -> dict[str, str]:
+def marian_remarks(bundle: Bundle) -> dict[str, str]:
+    """As :attr:`Format.remarks`."""
     remarks = {}
     if bundle.config.decoding.normalization == "paper" and bundle.config.decoding.length_penalty:
         remarks["length_penalty"] = (
@@ -205,17 +209,3 @@ def _remarks(bundle: Bundle) -> dict[str, str]:
         remarks["norm"] = DECODES_OTHERWISE
     remarks["max_extra_length"] = "Marian limits outputs to three times the source's length (its max-length-factor)."
     return remarks
-
-
-MARIAN = Target(
-    "marian",
-    "Marian",
-    (WEIGHTS_NAME, DECODER_NAME, "vocab.yml", "source.vocab.yml", "target.vocab.yml", "source.spm", "target.spm"),
-    ("float32",),
-    write_marian,
-    _sides,
-    _check_files,
-    _usage,
-    _remarks,
-    "pymarian",
-)

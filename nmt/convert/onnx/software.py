@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
+from nmt.convert.certificate.checks import LOG_PROBABILITY_LIMIT, largest
+from nmt.convert.certificate.probes import make_probes
+from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
-from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
-from nmt.convert.onnx.files import vocabularies
-from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME
+from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
+from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME, check_onnx_files, vocabularies
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
+_LONGEST_SOURCE = 21
+_LONGEST_OUTPUT = 40
 
 
 class OnnxRuntimeSide(SegmentingSide):
@@ -44,15 +48,11 @@ class OnnxRuntimeSide(SegmentingSide):
             session, (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
         )
         source, self._pieces = vocabularies(folder)
-        super().__init__("onnxruntime", Segmenters(folder, source, self._pieces))
+        super().__init__("onnxruntime", Segmenters(segmenter_files(folder), source, self._pieces))
+        self.name = f"ONNX Runtime {metadata.version('onnxruntime')}"
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(self._pieces)}
         self._max_positions = max_positions
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Side.name`."""
-        return f"ONNX Runtime {metadata.version('onnxruntime')}"
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.states`."""
@@ -117,3 +117,27 @@ def onnx_sides(folder: Path, bundle: Bundle) -> list[Side]:
         return [OnnxRuntimeSide(folder, bundle.config.model.max_positions)]
     except ImportError:
         return []
+
+
+def check_onnx(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """As :attr:`Format.check_files`."""
+    checks = check_onnx_files(folder, bundle, quantization)
+    # Activations of 8 bits are rounded by the largest of a whole target, so steps and whole targets differ.
+    return [*checks, *_steps(folder, bundle)] if quantization == "float32" else checks
+
+
+def _steps(folder: Path, bundle: Bundle) -> list[Check]:
+    """Compare the graph that reads one piece at a time with the graph that reads whole targets."""
+    sources = make_probes(bundle.vocab, _LONGEST_SOURCE).sources
+    checks = []
+    for side in onnx_sides(folder, bundle):
+        outputs = [best for [best] in side.search(sources, 1, _LONGEST_OUTPUT) or []]
+        scores = side.score(sources, [output.pieces for output in outputs]) or []
+        worst = largest(
+            abs(float(score.sum()) - output.log_probability) / len(score)
+            for score, output in zip(scores, outputs, strict=True)
+        )
+        detail = f"{len(outputs)} outputs have the same scores with and without a past (at most {worst:.2g} apart)"
+        passed = worst <= LOG_PROBABILITY_LIMIT
+        checks.append(Check("steps with a past", passed, detail, side.name, worst, LOG_PROBABILITY_LIMIT))
+    return checks

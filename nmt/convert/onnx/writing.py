@@ -1,22 +1,36 @@
-"""Our models as graphs of ONNX, with what a program that runs them needs to know."""
+"""Export to ONNX: graphs, and what a program that runs them needs to know, and the checks of its files."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.exported_files import write_json
-from nmt.convert.exported_segmenters import has_plain_ids, pieces_of, write_segmenters
+from nmt.convert.certificate.record import Check
+from nmt.convert.exported_files import file_check, read_bytes, settings_check, write_json
+from nmt.convert.exported_segmenters import (
+    SOURCE_MODEL,
+    TARGET_MODEL,
+    check_segmenters,
+    check_vocabulary,
+    has_plain_ids,
+    pieces_of,
+    read_pieces_list,
+    spm_pieces,
+    write_segmenters,
+)
 from nmt.convert.expressible import SOURCE_END, check_expressible
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
+from nmt.errors import CheckpointError
 from nmt.io.writing import scratch_folder, writing
 from nmt.machine.packages import require_package
 from nmt.model.transformer import Transformer
@@ -29,6 +43,54 @@ ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME = (
 )
 CONFIG_NAME = "config.json"
 SOURCE_PIECES_NAME, TARGET_PIECES_NAME = "source_vocabulary.json", "target_vocabulary.json"
+HOLDS = (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME, CONFIG_NAME, "*_vocabulary.json", "*.spm")
+_PREFIX = "model."
+_USAGE = """\
+{imports}import sys
+
+import numpy as np
+import onnxruntime
+from sentencepiece import SentencePieceProcessor
+
+PAD, UNK, BOS, EOS = {special}
+folder = {name!r}
+source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
+encoder, decoder, decoder_with_past = (
+    onnxruntime.InferenceSession(f"{{folder}}/{{file}}") for file in ("{encoder}", "{decoder}", "{with_past}")
+)
+{vocabularies}
+
+def run(session, **inputs):
+    return dict(zip([output.name for output in session.get_outputs()], session.run(None, inputs)))
+
+
+def translate(ids):
+    ids = np.array([[*ids[: {limit} - 1], EOS]])
+    mask, past, written = np.ones_like(ids), {{}}, []
+    states = run(encoder, input_ids=ids, attention_mask=mask)["last_hidden_state"]
+    found = run(decoder, input_ids=np.array([[BOS]]), encoder_hidden_states=states, encoder_attention_mask=mask)
+    while len(written) < min(ids.size - 1 + {extra}, {limit} - 1):
+        past |= {{name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}}
+        logits = found["logits"][0, -1]
+        logits[[PAD, UNK, BOS]] = -np.inf
+        best = int(logits.argmax())
+        if best == EOS:
+            break
+        written.append(best)
+        found = run(decoder_with_past, input_ids=np.array([[best]]), encoder_attention_mask=mask, **past)
+    return written
+
+
+for line in sys.stdin:
+    line = line.rstrip("\\n")
+{ids}
+    print({text} if ids else "")
+"""
+_VOCABULARIES = """\
+source_ids = {{piece: index for index, piece in enumerate(json.load(open(f"{{folder}}/{source_pieces}", "rb")))}}
+target_pieces = json.load(open(f"{{folder}}/{target_pieces}", "rb"))
+"""
+_TEXT_FROM_LIST = 'target.decode([target_pieces[index] for index in translate(ids)]).replace("▁", " ").strip()'
 
 
 def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -151,3 +213,108 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
+    """The source and the target pieces of a model, by the graphs' ids: a list, or the SentencePiece model's pieces.
+
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
+    files = ((SOURCE_PIECES_NAME, SOURCE_MODEL), (TARGET_PIECES_NAME, TARGET_MODEL))
+    source, target = (_pieces(folder / listed, folder / model) for listed, model in files)
+    return source, target
+
+
+def _pieces(listed: Path, model: Path) -> list[str]:
+    return read_pieces_list(listed) if listed.exists() else spm_pieces(model)
+
+
+def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
+    checks = [
+        settings_check(folder / CONFIG_NAME, model_settings(bundle)),
+        check_vocabulary(vocabularies(folder), bundle),
+        check_segmenters(folder, bundle),
+    ]
+    return [_tensors(folder, bundle), *checks] if quantization == "float32" else checks
+
+
+def _tensors(folder: Path, bundle: Bundle) -> Check:
+    """All weights are in the graphs, number by number."""
+    expected = {name: tensor.numpy() for name, tensor in graph_model(bundle).state_dict().items()}
+    found, differing, unnamed = set(), set(), set()
+    for name in (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME):
+        for tensor, array in _stored(folder / name):
+            if tensor not in expected:
+                unnamed.add(array.tobytes())
+                continue
+            found.add(tensor)
+            if not np.array_equal(array, expected[tensor]):
+                differing.add(f"{tensor} in {name}")
+    # Exporters name a tensor anew where they give it another shape.
+    found |= {tensor for tensor, array in expected.items() if array.tobytes() in unnamed}
+    missing = [f"{tensor} (not found)" for tensor in sorted(expected.keys() - found)]
+    return file_check(
+        "tensors", sorted(differing) + missing, f"{len(found)} tensors are the bundle's, number by number"
+    )
+
+
+def _stored(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The tensors of a graph, by our names."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        for tensor in onnx.load_model_from_string(read_bytes(path)).graph.initializer:
+            yield tensor.name.removeprefix(_PREFIX), onnx.numpy_helper.to_array(tensor)
+    except (DecodeError, ValueError) as error:
+        raise CheckpointError(f"{path}: is damaged ({error}). Export the model again.") from None
+
+
+def onnx_usage(bundle: Bundle, name: str) -> str:
+    """As :attr:`Format.usage`: a program that translates the lines of standard input by a greedy search."""
+    lists = writes_lists(bundle)
+    vocabularies = _VOCABULARIES.format(source_pieces=SOURCE_PIECES_NAME, target_pieces=TARGET_PIECES_NAME)
+    return _USAGE.format(
+        imports="import json\n" if lists else "",
+        name=name,
+        special=f"{Vocabulary.PAD}, {Vocabulary.UNK}, {Vocabulary.BOS}, {Vocabulary.EOS}",
+        source=SOURCE_MODEL,
+        target=TARGET_MODEL,
+        encoder=ENCODER_NAME,
+        decoder=DECODER_NAME,
+        with_past=DECODER_WITH_PAST_NAME,
+        vocabularies=vocabularies if lists else "",
+        limit=bundle.config.model.max_positions,
+        extra=bundle.config.decoding.max_extra_length,
+        ids=_ids_from_list(bundle) if lists else "    ids = source.encode(line)",
+        text=_TEXT_FROM_LIST if lists else "target.decode(translate(ids))",
+    )
+
+
+def _ids_from_list(bundle: Bundle) -> str:
+    """Lines that segment text into pieces; those that the list lacks are unknown."""
+    tags = bundle.vocab.source.language_tags
+    if not tags:
+        return "    ids = [source_ids.get(piece, UNK) for piece in source.encode(line, out_type=str)]"
+    return (
+        f'    tag, _, text = line.partition(" ")  # {tags[0]} and the like\n'
+        "    pieces = [tag, *source.encode(text, out_type=str)] if line.strip() else []\n"
+        "    ids = [source_ids.get(piece, UNK) for piece in pieces]"
+    )
+
+
+def onnx_remarks(bundle: Bundle) -> Mapping[str, str]:
+    """As :attr:`Format.remarks`."""
+    found = {
+        "search": "The graphs compute logits. The program above searches greedily and never emits pad, unk and bos; "
+        "a beam search is left to the user.",
+        "max_positions": f"A source or an output has at most {bundle.config.model.max_positions} pieces with eos.",
+    }
+    if writes_lists(bundle):
+        found["vocabulary"] = (
+            f"The ids of the graphs are not those of the SentencePiece models. {SOURCE_PIECES_NAME} and "
+            f"{TARGET_PIECES_NAME} list the pieces by id; a piece that they lack is unknown."
+        )
+    return found

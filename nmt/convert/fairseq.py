@@ -9,21 +9,67 @@ from typing import Any
 
 import numpy as np
 
-from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
-from nmt.convert.fairseq.settings import FIRST_POSITION, model_config
-from nmt.convert.foreign import Array, ForeignModel, LayerModules, Layout, Part
-from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import language_code, only_file, plain_settings
-from nmt.convert.tensors import check_layer_counts, read_tensors
+from nmt.convert.foreign import (
+    BEAM_OF_5,
+    NOTHING_GIVEN,
+    Array,
+    ForeignModel,
+    Given,
+    Naming,
+    files_by_name,
+    layer_modules,
+    matrices,
+    weights_and_biases,
+)
+from nmt.convert.messages import shown
+from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.settings import (
+    MAX_POSITIONS,
+    Table,
+    check_equal,
+    check_settings,
+    choose,
+    language_code,
+    only_file,
+    plain_settings,
+)
+from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
 BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
 SPECIAL = (BOS, PAD, EOS, UNK)
 """The pieces that every dictionary begins with; its file does not list them."""
+FIRST_POSITION = SPECIAL.index(PAD) + 1
+"""Positions are numbered from the number after that of the padding."""
+NORM_EPSILON = 1e-5
+"""torch's default, which fairseq keeps."""
 _CHECKPOINTS = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 _DEEPEST_NODES = 3
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
+_SETTINGS: Table = {
+    "task": (("translation",), "the tokens by which other tasks name languages"),
+    "no_token_positional_embeddings": ((False,), "a model without positions"),
+    "layernorm_embedding": ((False,), "a norm of the embeddings"),
+    "adaptive_input": ((False,), "embeddings of several sizes"),
+    "adaptive_softmax_cutoff": ((None, ""), "an adaptive softmax"),
+    "char_inputs": ((False,), "a network that reads characters"),
+    "character_embeddings": ((False,), "a network that reads characters"),
+    "no_cross_attention": ((False,), "a decoder without cross-attention"),
+    "cross_self_attention": ((False,), "cross-attention that also attends to the target"),
+    "no_decoder_final_norm": ((False,), "pre-norm without a final norm"),
+    "lang_tok_replacing_bos_eos": ((False,), "tokens that name languages"),
+    "encoder_layers_to_keep": ((None, ""), "layers left out (LayerDrop)"),
+    "decoder_layers_to_keep": ((None, ""), "layers left out (LayerDrop)"),
+    "base_layers": ((0,), "layers with experts"),
+    "moe_freq": ((0,), "layers with experts"),
+    "scale_attn": ((False,), "further norms in each layer"),
+    "scale_fc": ((False,), "further norms in each layer"),
+    "scale_heads": ((False,), "a factor per head"),
+    "scale_resids": ((False,), "a factor per residual"),
+    "merge_src_tgt_embed": ((False,), "embeddings of both languages in one matrix"),
+    "prepend_bos": ((False,), "bos before the source"),
+}
 _BUFFERS = (".version", ".embed_positions._float_tensor", ".embed_positions.weights")
 _FUSED = re.compile(r"(.*self_attn|.*encoder_attn)\.in_proj_(weight|bias)")
 _OLD_NORM = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.layer_norms\.(\d)\.(weight|bias)")
@@ -31,16 +77,23 @@ _OLD_NORMS: dict[str, tuple[str, ...]] = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
-_SELF_ATTENTION = ("self_attn", "self_attn_layer_norm")
-_LAYERS = LayerModules(
-    layers={"encoder": "encoder.layers.{layer}", "decoder": "decoder.layers.{layer}"},
-    attentions={
-        "encoder": {"self_attention": _SELF_ATTENTION},
-        "decoder": {"self_attention": _SELF_ATTENTION, "cross_attention": ("encoder_attn", "encoder_attn_layer_norm")},
-    },
-    projections=("q_proj", "k_proj", "v_proj", "out_proj"),
-    feed_forward=("fc1", "fc2", "final_layer_norm"),
-)
+_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+_ENCODER = {
+    "self_attention": "self_attn",
+    "self_attention_norm": "self_attn_layer_norm",
+    "feed_forward.inner": "fc1",
+    "feed_forward.output": "fc2",
+    "feed_forward_norm": "final_layer_norm",
+}
+_CROSS = {"cross_attention": "encoder_attn", "cross_attention_norm": "encoder_attn_layer_norm"}
+MODULES = {
+    **layer_modules("encoder", "encoder.layers.{n}", _ENCODER, _PROJECTIONS),
+    **layer_modules("decoder", "decoder.layers.{n}", _ENCODER | _CROSS, _PROJECTIONS),
+    "encoder_norm": "encoder.layer_norm",
+    "decoder_norm": "decoder.layer_norm",
+}
+_OUTPUTS = ("decoder.output_projection.weight", "decoder.embed_out", "decoder.embed_tokens.weight")
+_POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 
 
 def is_fairseq(path: Path) -> bool:
@@ -63,9 +116,8 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     name = str(weights)
     file = read_torch_file(weights)
     settings = read_settings(file)
+    ours = _model_settings(settings, name)
     tensors = _current_names(read_tensors(file, file.value.get("model"), _BUFFERS))
-    config = model_config(settings, tensors, name)
-    check_layer_counts(tensors, [config.encoder_layers, config.decoder_layers], name)
     languages = [
         given.source_lang or language_code(settings.get("source_lang")),
         given.target_lang or language_code(settings.get("target_lang")),
@@ -76,22 +128,23 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         segmented_vocabulary(read_dictionary(dictionary), segmenter, str(dictionary), unk=UNK, eos=EOS, pad=PAD)
         for dictionary, segmenter in zip(dictionaries, segmenters, strict=True)
     )
-    model = ForeignModel(
+    return foreign_model(
+        name,
+        ours,
         toolkit="fairseq",
         version=None,
-        config=config,
         decoding=BEAM_OF_5,
         tensors=tensors,
-        layout=_layout(tensors, config.positions == "learned"),
+        naming=_naming(tensors, is_learned=ours["positions"] == "learned"),
         source=source,
         target=target,
         start=EOS,
+        powers=UNSCALED if settings.get("no_scale_embedding") else NO_POWERS,
         files=files_by_name([weights, *dictionaries, *segmenters]),
         source_lang=languages[0],
         target_lang=languages[1],
         settings=plain_settings(settings),
     )
-    return completed(model, name)
 
 
 def read_settings(file: TorchFile) -> dict[str, Any]:
@@ -132,6 +185,49 @@ def _opened(node: Any) -> Any:
     return node
 
 
+def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of our model.
+
+    Raises:
+        CheckpointError: our model cannot express a setting. The message names it.
+    """
+    architecture = settings.get("arch", settings.get("_name", "transformer"))
+    if not isinstance(architecture, str) or "transformer" not in architecture:
+        raise CheckpointError(f"{name}: has arch: {shown(architecture)}, which nmt does not have: it has Transformers.")
+    check_settings(settings, _SETTINGS, name)
+
+    def of_both(key: str, needs: str) -> Any:
+        return check_equal(settings, (f"encoder_{key}", f"decoder_{key}"), needs, name)
+
+    sizes = ("encoder_embed_dim", "decoder_embed_dim", "decoder_input_dim", "decoder_output_dim")
+    is_learned = bool(of_both("learned_pos", "positions of two kinds"))
+    return {
+        "encoder_layers": settings.get("encoder_layers"),
+        "decoder_layers": settings.get("decoder_layers"),
+        "d_model": check_equal(settings, sizes, "an encoder and a decoder of different sizes", name),
+        "d_ff": of_both("ffn_embed_dim", "feed-forward networks of different sizes"),
+        "heads": of_both("attention_heads", "different numbers of heads"),
+        "norm": "pre" if of_both("normalize_before", "norms in two places") else "post",
+        "norm_epsilon": NORM_EPSILON,
+        "activation": choose(settings, "activation_fn", "relu", _ACTIVATIONS, name),
+        "output_bias": True,  # bos, which is a copy of eos, must never be predicted
+        **(
+            {"positions": "learned"}
+            if is_learned
+            else {
+                "positions": "tensor2tensor",
+                "first_position": FIRST_POSITION,
+                "max_positions": _max_positions(settings),
+            }
+        ),
+    }
+
+
+def _max_positions(settings: Mapping[str, Any]) -> int:
+    limits = [settings.get(key) for key in ("max_source_positions", "max_target_positions")]
+    return min([MAX_POSITIONS, *(limit for limit in limits if isinstance(limit, int) and limit > 1)])
+
+
 def _dictionary(folder: Path, language: str) -> Path:
     path = folder / f"dict.{Path(language).name}.txt"
     if language and path.is_file():
@@ -149,14 +245,8 @@ def read_dictionary(path: Path) -> list[str]:
     Raises:
         VocabularyError: the file cannot be read, or a line is not a piece and its count.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise VocabularyError(f"{path}: is not UTF-8 text.") from None
     pieces = list(SPECIAL)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         line = line.rstrip().removesuffix(" #fairseq:overwrite")
         piece, separator, count = line.rpartition(" ")
         if not separator or not count.isdecimal():
@@ -179,19 +269,11 @@ def _current_names(tensors: Mapping[str, Array]) -> dict[str, Array]:
     return current
 
 
-def _layout(tensors: Mapping[str, Array], is_learned: bool) -> Layout:
-    outputs = ("decoder.output_projection.weight", "decoder.embed_out", "decoder.embed_tokens.weight")
-    positions: dict[Part, str] = {
-        "encoder": "encoder.embed_positions.weight",
-        "decoder": "decoder.embed_positions.weight",
-    }
-    return Layout(
-        _LAYERS.linears(),
-        _LAYERS.norms(),
-        source_embedding="encoder.embed_tokens.weight",
-        target_embedding="decoder.embed_tokens.weight",
-        output=next(name for name in outputs if name in tensors or name == outputs[-1]),
-        output_bias=None,
-        positions=positions if is_learned else {},
-        first_position_row=FIRST_POSITION,
+def _naming(tensors: Mapping[str, Array], *, is_learned: bool) -> Naming:
+    names = weights_and_biases(MODULES) | matrices(
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        next(name for name in _OUTPUTS if name in tensors or name == _OUTPUTS[-1]),
+        positions=_POSITIONS if is_learned else (),
     )
+    return Naming(names, first_position=FIRST_POSITION)

@@ -1,0 +1,1 @@
+"""Export to packages of Argos Translate, which LibreTranslate uses too."""

@@ -1,0 +1,175 @@
+"""Our models as packages of Argos Translate: a zip archive with a model of CTranslate2 and all that it needs.
+
+Argos Translate and LibreTranslate install the file and use it without a download.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import nmt
+from nmt.checkpoint.bundle import Bundle
+from nmt.convert.argos.sentence_ends import sentence_splitter
+from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.side import Side
+from nmt.convert.ctranslate2.software import CTranslate2Side
+from nmt.convert.ctranslate2.writing import model_settings, vocabularies, write_model
+from nmt.convert.exported_files import file_check, read_json, settings_check
+from nmt.convert.exported_segmenters import Segmenters, check_vocabulary
+from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.errors import CheckpointError, NmtError
+from nmt.io.writing import open_to_write, scratch_folder, write_file
+from nmt.text.languages import name_of, primary_language
+
+_VERSION = "1.0"
+_ARGOS_VERSION = "1.10"
+"""The first version that reads a package's own splitter."""
+# Argos Translate passes no limits, so those of CTranslate2 apply.
+_LONGEST_SOURCE = 1_024
+_BLOCK = 1 << 20
+_MODEL, _SEGMENTER, _SPLITTER, _METADATA = "model", "sentencepiece.model", "minisbd/{}.onnx", "metadata.json"
+_USAGE = """\
+python -c "from argostranslate.package import install_from_path; install_from_path('{name}/{file}')"
+argos-translate --from {source} --to {target} < input.txt
+"""
+
+
+def package_name(bundle: Bundle) -> str:
+    """The name of a bundle's package, and of the folder in it."""
+    source, target = _languages(bundle)
+    return f"translate-{source}_{target}-{_VERSION}".replace(".", "_")
+
+
+def write_argos(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
+    """Write a bundle's model into an empty folder, as one file ``translate-SOURCE_TARGET-1_0.argosmodel``.
+
+    Args:
+        quantization: the data type of the stored weights, as for CTranslate2.
+
+    Raises:
+        NmtError: a package that this needs is not installed, or Argos Translate cannot express the model.
+        WriteError: a file could not be written.
+    """
+    _check(bundle)
+    source, _ = _languages(bundle)
+    with scratch_folder() as scratch:
+        for part in (scratch / _MODEL, (scratch / _SPLITTER.format(source)).parent):
+            part.mkdir()
+        write_model(bundle, scratch / _MODEL, quantization)
+        write_file(scratch / _SEGMENTER, bundle.vocab.source.model_bytes)
+        write_file(scratch / _SPLITTER.format(source), sentence_splitter(source))
+        write_file(scratch / _METADATA, (json.dumps(_metadata(bundle), indent=2, ensure_ascii=False) + "\n").encode())
+        _archive(scratch, folder / f"{package_name(bundle)}.argosmodel")
+
+
+def _archive(files: Path, path: Path) -> None:
+    """Write files into a zip archive, below a folder of the archive's name; the same files make the same archive."""
+    with open_to_write(path, "xb") as stream, zipfile.ZipFile(stream, "w") as archive:
+        for file in sorted(file for file in files.rglob("*") if file.is_file()):
+            entry = zipfile.ZipInfo(f"{path.stem}/{file.relative_to(files).as_posix()}")
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            with file.open("rb") as content, archive.open(entry, "w", force_zip64=True) as out:
+                shutil.copyfileobj(content, out, _BLOCK)
+
+
+def _check(bundle: Bundle) -> None:
+    """Refuse what Argos Translate cannot express."""
+    vocab, data = bundle.vocab, bundle.config.data
+    if not (data.source_lang and data.target_lang):
+        raise NmtError(f"{bundle.folder}: does not say its languages, which a package of Argos Translate must name.")
+    if vocab.source.model_bytes != vocab.target.model_bytes:
+        raise NmtError(
+            f"{bundle.folder}: has a vocabulary for each language, and a package of Argos Translate has one for both. "
+            "Export it to ctranslate2."
+        )
+    if isinstance(vocab.source, ImportedVocabulary) and (vocab.source.is_segmented or vocab.source.language_tags):
+        raise NmtError(
+            f"{bundle.folder}: its source needs language tags, or is already segmented, which Argos Translate cannot "
+            "do. Export it to ctranslate2."
+        )
+
+
+def _languages(bundle: Bundle) -> tuple[str, str]:
+    data = bundle.config.data
+    return primary_language(data.source_lang), primary_language(data.target_lang)
+
+
+def _metadata(bundle: Bundle) -> Mapping[str, object]:
+    source, target = _languages(bundle)
+    return {
+        "package_version": _VERSION,
+        "argos_version": _ARGOS_VERSION,
+        "from_code": source,
+        "from_name": name_of(source),
+        "to_code": target,
+        "to_name": name_of(target),
+        "made_by": f"nmt {nmt.__version__}",
+    }
+
+
+@contextmanager
+def _unpacked(folder: Path, bundle: Bundle) -> Iterator[Path]:
+    """The files of the package in an exported folder.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    name = package_name(bundle)
+    path = folder / f"{name}.argosmodel"
+    with scratch_folder() as scratch:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(scratch)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise CheckpointError(f"{path}: is missing or damaged ({error}). Export the model again.") from None
+        yield scratch / name
+
+
+def argos_sides(folder: Path, bundle: Bundle) -> list[Side]:
+    """CTranslate2 with the model and the vocabulary of the package, if it is installed."""
+    if find_spec("ctranslate2") is None:
+        return []
+    with _unpacked(folder, bundle) as package:
+        model, segmenter = package / _MODEL, package / _SEGMENTER
+        segmenters = Segmenters({"source": segmenter, "target": segmenter}, *vocabularies(model))
+        return [CTranslate2Side(model, segmenters, bundle.config.model.max_positions)]
+
+
+def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """Compare metadata, settings, vocabularies and the SentencePiece model with those of the bundle."""
+    with _unpacked(folder, bundle) as package:
+        metadata = read_json(package / _METADATA)
+        same_segmenter = (package / _SEGMENTER).read_bytes() == bundle.vocab.source.model_bytes
+        return [
+            file_check("metadata", [] if metadata == _metadata(bundle) else [_METADATA], "languages are the bundle's"),
+            settings_check(package / _MODEL / "config.json", model_settings(bundle.config.model)),
+            check_vocabulary(vocabularies(package / _MODEL), bundle),
+            file_check("segmenters", [] if same_segmenter else [_SEGMENTER], "the SentencePiece model is the bundle's"),
+        ]
+
+
+def argos_usage(bundle: Bundle, name: str) -> str:
+    """As :attr:`Format.usage`: install the package, and translate standard input."""
+    source, target = _languages(bundle)
+    return _USAGE.format(name=name, file=f"{package_name(bundle)}.argosmodel", source=source, target=target)
+
+
+def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
+    """As :attr:`Format.remarks`."""
+    found = {
+        "search": "Argos Translate searches with a beam of 4 and length^0.2, whatever the bundle's settings are. It "
+        "does not forbid pieces: pad, bos and unk could be emitted.",
+        "text": "Argos Translate splits text into sentences by rules that this package brings, and replaces every "
+        "underscore of an output by a space.",
+    }
+    if bundle.config.model.max_positions < _LONGEST_SOURCE:
+        found["max_positions"] = (
+            f"Argos Translate fails at sentences of more than {bundle.config.model.max_positions - 1} pieces."
+        )
+    return found

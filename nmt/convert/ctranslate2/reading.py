@@ -1,0 +1,337 @@
+"""Reading a model of CTranslate2: a folder with model.bin and its vocabularies, or a package of Argos Translate."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from nmt.config import DecodingConfig
+from nmt.convert.exported_files import read_json
+from nmt.convert.exported_segmenters import read_pieces_list
+from nmt.convert.foreign import (
+    NOTHING_GIVEN,
+    OUTPUT,
+    OUTPUT_BIAS,
+    POSITIONS,
+    PROJECTIONS,
+    SOURCE_EMBEDDING,
+    TARGET_EMBEDDING,
+    Array,
+    ForeignModel,
+    Given,
+    Naming,
+    files_by_name,
+)
+from nmt.convert.messages import shown
+from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.settings import check_equal, check_settings, language_code, plain_settings
+from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
+from nmt.errors import CheckpointError
+
+MODEL_NAME = "model.bin"
+_CONFIG, _METADATA, _BPE = "config.json", "metadata.json", "bpe.model"
+_ADVICE = "Convert or copy the model again."
+_VERSIONS = (4, 5, 6)
+"""The versions of the file that are read."""
+_SPECIFICATION = "TransformerSpec"
+_DTYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
+"""The numbers of each type in the file. The last one is bfloat16, which NumPy lacks."""
+_BFLOAT16 = 5
+_ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 4: "quick_gelu"}
+_EPSILON = 1e-5
+"""CTranslate2's, where the settings name none."""
+_PARTS = ("encoder", "decoder")
+_ATTENTIONS = {
+    "encoder": {"self_attention": "self_attention"},
+    "decoder": {"self_attention": "self_attention", "cross_attention": "attention"},
+}
+_NORM = {"weight": "layer_norm/gamma", "bias": "layer_norm/beta"}
+_SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+_PADS = ("<pad>", "<blank>")
+_ATTRIBUTES = frozenset(
+    {"activation", "alignment_heads", "alignment_layer", "num_heads", "pre_norm", "scale_embeddings"}
+    | {"start_from_zero_embedding"}
+)
+"""The attributes that have a meaning here, or none; others must be off."""
+_LAYER = {part: re.compile(rf"{part}/layer_(\d+)/") for part in _PARTS}
+_FUSED_SELF = {"0": PROJECTIONS, "1": ("output",)}
+_FUSED_CROSS = {"0": PROJECTIONS[:1], "1": PROJECTIONS[1:], "2": ("output",)}
+"""Number of a linear layer of an attention -> the projections in it."""
+_SEARCH = DecodingConfig(beam=2, length_penalty=1, normalization="length")
+_SEARCH_OF_ARGOS = DecodingConfig(beam=4, length_penalty=0.2, normalization="length")
+_NO_EOS = (
+    "The settings say that nothing is added to sources, so they are read without eos. If the users of the model add it "
+    "by themselves, as those of Hugging Face tokenizers do, import the model that it was converted from."
+)
+
+
+def _names() -> dict[str, str]:
+    """Our parameters -> the variables, once queries, keys and values are apart."""
+    names = {
+        SOURCE_EMBEDDING: "encoder/embeddings_0/weight",
+        TARGET_EMBEDDING: "decoder/embeddings/weight",
+        OUTPUT: "decoder/projection/weight",
+        OUTPUT_BIAS: "decoder/projection/bias",
+        POSITIONS[0]: "encoder/position_encodings/encodings",
+        POSITIONS[1]: "decoder/position_encodings/encodings",
+    }
+    for part, attentions in _ATTENTIONS.items():
+        ours, theirs = f"{part}.{{n}}", f"{part}/layer_{{n}}"
+        for end, norm in _NORM.items():
+            names[f"{part}_norm.{end}"] = f"{part}/{norm}"
+            names[f"{ours}.feed_forward_norm.{end}"] = f"{theirs}/ffn/{norm}"
+            names[f"{ours}.feed_forward.inner.{end}"] = f"{theirs}/ffn/linear_0/{end}"
+            names[f"{ours}.feed_forward.output.{end}"] = f"{theirs}/ffn/linear_1/{end}"
+            for attention, their_attention in attentions.items():
+                names[f"{ours}.{attention}_norm.{end}"] = f"{theirs}/{their_attention}/{norm}"
+                for projection in (*PROJECTIONS, "output"):
+                    names[f"{ours}.{attention}.{projection}.{end}"] = f"{theirs}/{their_attention}/{projection}/{end}"
+    return names
+
+
+_NAMES = _names()
+
+
+def is_ctranslate2(path: Path) -> bool:
+    """Whether a path looks like a folder of CTranslate2, or like a package of Argos Translate."""
+    return (model_folder(path) / MODEL_NAME).is_file()
+
+
+def model_folder(path: Path) -> Path:
+    """The folder of the model: the path itself, or ``model`` in the folder of a package."""
+    return path if (path / MODEL_NAME).is_file() else path / "model"
+
+
+def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+    """Read a model of CTranslate2. Weights that are stored in fewer bits become the numbers that they stand for.
+
+    Args:
+        path: its folder; or that of a package of Argos Translate, whose files may lie side by side.
+
+    Raises:
+        NmtError: a file is missing or damaged, or the model has something that ours cannot express.
+    """
+    folder = model_folder(path)
+    weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
+    metadata = _settings(metadata_file)
+    if path.joinpath(_BPE).is_file() or metadata.get("target_prefix"):
+        raise CheckpointError(
+            f"{path}: is a package that segments text by Moses and subword-nmt, or begins each output with a given "
+            "piece, which nmt does not do. Only packages with sentencepiece.model can be imported."
+        )
+    settings = _settings(config_file)
+    check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
+    values = read_variables(weights)
+    attributes = {
+        name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
+    }
+    tensors = _tensors(values, str(weights))
+    ours = _model_settings(attributes, tensors, settings, str(weights))
+    is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
+    languages = [
+        given.source_lang or language_code(metadata.get("from_code")),
+        given.target_lang or language_code(metadata.get("to_code")),
+    ]
+    segmenters = find_segmenters(path, given, *languages)
+    vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
+    special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
+    source, target = (
+        segmented_vocabulary(
+            pieces,
+            segmenter,
+            str(file),
+            unk=special["unk_token"],
+            eos=special["eos_token"],
+            pad=next((piece for piece in _PADS if piece in pieces), None),
+            needs_eos=needs_eos,
+        )
+        for file, pieces, segmenter, needs_eos in zip(
+            vocabularies, map(_pieces, vocabularies), segmenters, (ours["source_eos"], True), strict=True
+        )
+    )
+    remarks = []
+    if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
+        remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
+    if not ours["source_eos"] and not metadata:
+        remarks.append(_NO_EOS)
+    return foreign_model(
+        str(weights),
+        ours,
+        toolkit="Argos Translate" if metadata else "CTranslate2",
+        version=None,
+        decoding=_SEARCH_OF_ARGOS if metadata else _SEARCH,
+        tensors=tensors,
+        naming=_naming(tensors),
+        source=source,
+        target=target,
+        start=str(settings.get("decoder_start_token", special["bos_token"])),
+        powers=NO_POWERS if is_scaled else UNSCALED,
+        files=files_by_name([weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))]),
+        source_lang=languages[0],
+        target_lang=languages[1],
+        settings=plain_settings(settings | attributes),
+        remarks=remarks,
+    )
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The settings of a JSON file; none if there is no file."""
+    values = read_json(path, _ADVICE) if path.is_file() else {}
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: is damaged: expected settings. {_ADVICE}")
+    return values
+
+
+def _vocabulary_file(folder: Path, side: str) -> Path:
+    names = [f"{side}_vocabulary.json", "shared_vocabulary.json", f"{side}_vocabulary.txt", "shared_vocabulary.txt"]
+    found = next((folder / name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise CheckpointError(f"{folder}: has none of {', '.join(names)}. {_ADVICE}")
+    return found
+
+
+def _naming(tensors: Mapping[str, Array]) -> Naming:
+    """Where the parameters lie. Biases that no layer has are left out."""
+    return Naming({ours: name for ours, name in _NAMES.items() if "bias" not in ours or name.format(n=0) in tensors})
+
+
+def _pieces(path: Path) -> list[str]:
+    if path.suffix == ".json":
+        return read_pieces_list(path)
+    return read_text(path).removesuffix("\n").split("\n")
+
+
+def _tensors(values: Mapping[str, Any], name: str) -> dict[str, Array]:
+    """The weights as float32, with queries, keys and values apart.
+
+    Raises:
+        CheckpointError: numbers of few bits lack the scale that they are stored with.
+    """
+    tensors: dict[str, Array] = {}
+    for variable, array in values.items():
+        if array.ndim == 0 or variable.removesuffix("_scale") in values.keys() - {variable}:
+            continue
+        scale = values.get(f"{variable}_scale")
+        if array.dtype.kind != "f" and scale is None:
+            raise CheckpointError(f"{name}: {shown(variable)} holds numbers of type {array.dtype} without a scale.")
+        whole = array.astype(np.float32)
+        tensors[variable] = whole if scale is None else whole / scale.astype(np.float32).reshape(-1, 1)
+    for variable in list(tensors):
+        module, _, linear = variable.rpartition("/linear_")
+        of_self = module.endswith("/self_attention")
+        if not of_self and not module.endswith("/attention"):
+            continue
+        number, _, end = linear.partition("/")
+        apart = (_FUSED_SELF if of_self else _FUSED_CROSS).get(number)
+        if apart is not None and tensors[variable].shape[0] % len(apart) == 0:
+            parts = np.split(tensors.pop(variable), len(apart))
+            tensors |= {f"{module}/{part}/{end}": array for part, array in zip(apart, parts, strict=True)}
+    return tensors
+
+
+def _model_settings(
+    attributes: Mapping[str, Any], tensors: Mapping[str, Array], settings: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    """The settings of our model.
+
+    Raises:
+        CheckpointError: our model cannot express one. The message names it.
+    """
+    others = {key: value for key, value in attributes.items() if key.rpartition("/")[2] not in _ATTRIBUTES and value}
+    if others:
+        key, value = next(iter(others.items()))
+        raise CheckpointError(f"{name}: has {shown(key)}: {shown(value)}, which nmt does not have.")
+
+    def of_both(key: str, needs: str) -> Any:
+        return check_equal(attributes, tuple(f"{part}/{key}" for part in _PARTS), needs, name)
+
+    heads, activation = of_both("num_heads", "different numbers of heads"), of_both("activation", "two activations")
+    if activation not in _ACTIVATIONS:
+        known = ", ".join(_ACTIVATIONS.values())
+        raise CheckpointError(f"{name}: has activation {shown(activation)}; nmt has {known}.")
+    layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
+    embedding, inner = tensors.get(_NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
+    d_model = None if embedding is None else embedding.shape[-1]
+    return {
+        "encoder_layers": max(layers["encoder"]),
+        "decoder_layers": max(layers["decoder"]),
+        "d_model": d_model,
+        "d_ff": None if inner is None else inner.shape[0],
+        "heads": heads,
+        "norm": "pre" if of_both("pre_norm", "norms before layers in one part only") else "post",
+        "norm_epsilon": settings.get("layer_norm_epsilon") or _EPSILON,
+        "activation": _ACTIVATIONS[activation],
+        "attention_bias": "encoder/layer_0/self_attention/query/bias" in tensors,
+        "output_bias": _NAMES[OUTPUT_BIAS] in tensors,
+        "source_eos": settings.get("add_source_eos") is True,
+        "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
+        "positions": "sinusoidal",
+    }
+
+
+def _is_scaled(attributes: Mapping[str, Any], d_model: int, name: str) -> bool:
+    """Whether embeddings are multiplied by sqrt(d_model): by a flag that is on by default, or by the factor."""
+    values = [attributes.get(f"{part}/scale_embeddings", 1) for part in _PARTS]
+    # A whole number is a flag, another one the factor itself.
+    factors = [d_model**0.5 if value else 1.0 for value in values if isinstance(value, int)]
+    factors += [value for value in values if isinstance(value, float)]
+    is_scaled = math.isclose(factors[0], d_model**0.5, rel_tol=1e-6)
+    if not math.isclose(*factors, rel_tol=1e-6) or not (is_scaled or factors[0] == 1):
+        raise CheckpointError(
+            f"{name}: multiplies embeddings by {factors[0]:g} and {factors[1]:g}; nmt multiplies both by "
+            "sqrt(d_model), or none."
+        )
+    return is_scaled
+
+
+def read_variables(path: Path) -> dict[str, Any]:
+    """The variables of a model, as they are stored; bfloat16 as float32.
+
+    Raises:
+        CheckpointError: the file cannot be read, is damaged, or is another kind of model.
+    """
+    try:
+        with path.open("rb") as stream:
+            return _read(stream, path.stat().st_size)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (ValueError, struct.error) as error:
+        raise CheckpointError(f"{path}: is not a model of CTranslate2, or is damaged ({error}). {_ADVICE}") from None
+
+
+def _read(stream: BinaryIO, size: int) -> dict[str, Any]:
+    def number(kind: str) -> int:
+        (value,) = struct.unpack(kind, stream.read(struct.calcsize(kind)))
+        return int(value)
+
+    def text() -> str:
+        return stream.read(number("<H")).rstrip(b"\0").decode()
+
+    if (version := number("<I")) not in _VERSIONS:
+        raise ValueError(f"it has version {version}; {_VERSIONS[0]} to {_VERSIONS[-1]} can be read")
+    if (specification := text()) != _SPECIFICATION:
+        raise ValueError(f"it is a {shown(specification)}, not a {_SPECIFICATION}")
+    number("<I")  # the revision of the specification
+    variables: dict[str, Any] = {}
+    for _ in range(number("<I")):
+        name = text()
+        shape = [number("<I") for _ in range(number("<B"))]
+        kind, count = number("<B"), number("<I")
+        if kind >= len(_DTYPES) or math.prod(shape) * np.dtype(_DTYPES[kind]).itemsize != count or count > size:
+            raise ValueError(f"{shown(name)} has impossible sizes")
+        values = np.frombuffer(stream.read(count), _DTYPES[kind]).reshape(shape)
+        # A number of 16 bits is the upper half of the same one in 32.
+        variables[name] = (values.astype("<u4") << 16).view("<f4") if kind == _BFLOAT16 else values
+    for _ in range(number("<I")):
+        alias, name = text(), text()
+        if name not in variables:
+            raise ValueError(f"{shown(alias)} stands for {shown(name)}, which is not there")
+        # The scale of a variable is shared with it.
+        variables |= {alias + end: variables[name + end] for end in ("", "_scale") if name + end in variables}
+    return variables

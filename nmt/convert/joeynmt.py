@@ -1,0 +1,266 @@
+"""Reading a model of JoeyNMT: its folder with config.yaml, a checkpoint (``.ckpt``) and two vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from nmt.config import DecodingConfig
+from nmt.convert.foreign import (
+    NOTHING_GIVEN,
+    ForeignModel,
+    ForeignVocabulary,
+    Given,
+    Naming,
+    files_by_name,
+    layer_modules,
+    matrices,
+    weights_and_biases,
+)
+from nmt.convert.messages import shown
+from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.sentencepiece_file import with_used_pieces
+from nmt.convert.settings import (
+    Table,
+    check_equal,
+    check_settings,
+    choose,
+    language_code,
+    only_file,
+    plain_settings,
+    read_yaml_settings,
+    version_of,
+)
+from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
+from nmt.convert.torch_files import read_torch_file
+from nmt.errors import CheckpointError
+
+NORM_EPSILON = 1e-6
+_CONFIG = "config.yaml"
+_VOCABULARIES = ("src_vocab.txt", "trg_vocab.txt")
+_CHECKPOINTS = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
+_PARTS = ("encoder", "decoder")
+_SPECIAL = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+"""The pieces that every vocabulary begins with, in this order; settings may give them other names."""
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
+_SETTINGS: Table = {
+    "type": (("transformer",), "recurrent layers"),
+    "alpha": ((1.0,), "a factor of the residual"),
+}
+_LEVEL: Table = {"level": (("word", "bpe"), "text split into characters")}
+_TEXT: Table = {
+    **_LEVEL,
+    "lowercase": ((False,), "source text in lower case"),
+    "normalize": ((False,), "JoeyNMT's normaliser"),
+    "tokenizer_cfg.pretokenizer": (("none",), "Moses' tokeniser before SentencePiece"),
+}
+_IDS: Table = {f"{key.removesuffix('_token')}_id": ((index,), "") for index, key in enumerate(_SPECIAL)}
+_PROMPTS: Table = {key: ((None, "", [], {}, False), "prompts before sentences") for key in ("sep_token", "lang_tags")}
+_PROJECTIONS = ("q_layer", "k_layer", "v_layer", "output_layer")
+_FEED_FORWARD = {
+    "feed_forward.inner": "feed_forward.pwff_layer.0",
+    "feed_forward.output": "feed_forward.pwff_layer.3",
+    "feed_forward_norm": "feed_forward.layer_norm",
+}
+_ENCODER = {"self_attention": "src_src_att", "self_attention_norm": "layer_norm", **_FEED_FORWARD}
+_DECODER = {
+    "self_attention": "trg_trg_att",
+    "self_attention_norm": "x_layer_norm",
+    "cross_attention": "src_trg_att",
+    "cross_attention_norm": "dec_layer_norm",
+    **_FEED_FORWARD,
+}
+_NAMING = Naming(
+    weights_and_biases(
+        {
+            **layer_modules("encoder", "encoder.layers.{n}", _ENCODER, _PROJECTIONS),
+            **layer_modules("decoder", "decoder.layers.{n}", _DECODER, _PROJECTIONS),
+            "encoder_norm": "encoder.layer_norm",
+            "decoder_norm": "decoder.layer_norm",
+        }
+    )
+    | matrices(
+        "src_embed.lut.weight",
+        "trg_embed.lut.weight",
+        "decoder.output_layer.weight",
+        positions=("encoder.pe.pe", "decoder.pe.pe"),
+    )
+)
+_FINAL_NORMS = ("encoder.layer_norm.weight", "decoder.layer_norm.weight")
+
+
+def is_joeynmt(path: Path) -> bool:
+    """Whether a path looks like a model of JoeyNMT: a folder with its vocabularies, or a checkpoint within."""
+    folder = path if path.is_dir() else path.parent
+    is_checkpoint = path.suffix == ".ckpt" if path.is_file() else any(path.glob("*.ckpt"))
+    return is_checkpoint and (folder / _CONFIG).is_file() and (folder / _VOCABULARIES[0]).is_file()
+
+
+def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+    """Read a model of JoeyNMT.
+
+    Args:
+        path: its folder, or a checkpoint in it.
+
+    Raises:
+        NmtError: a file is missing or damaged, or the model has something that ours cannot express.
+    """
+    weights = only_file(path, _CHECKPOINTS, "*.ckpt", "the checkpoint") if path.is_dir() else path
+    folder, config = weights.parent, str(weights.parent / _CONFIG)
+    settings = read_yaml_settings(folder / _CONFIG)
+    data = _part(settings, "data")
+    parts = {part: _flat(_part(settings, "model").get(part), "embeddings") for part in _PARTS}
+    file = read_torch_file(weights)
+    tensors = read_tensors(file, file.value.get("model_state") if isinstance(file.value, Mapping) else None)
+    ours = _model_settings(parts, config, has_final_norms=all(norm in tensors for norm in _FINAL_NORMS))
+    sides = [_side(data, side) for side in ("src", "trg")]
+    named = [language_code(side.get("lang")) for side in sides]
+    languages = [given.source_lang or named[0], given.target_lang or named[1]]
+    named_models = _named_model(folder, sides[0]), _named_model(folder, sides[1])
+    segmenters = find_segmenters(folder, given, *languages, named=named_models)
+    for side, segmenter in zip(sides, segmenters, strict=True):
+        check_settings(side, _LEVEL if segmenter is None else _TEXT, config)
+    special = _special(data, config)
+    vocabularies = [folder / file_name for file_name in _VOCABULARIES]
+    source, target = (
+        _read_vocabulary(vocabulary, segmenter, special)
+        for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
+    )
+    return foreign_model(
+        str(weights),
+        ours,
+        toolkit="JoeyNMT",
+        version=version_of(settings.get("joeynmt_version")),
+        decoding=decoding_config(_part(settings, "testing")),
+        tensors=tensors,
+        naming=_NAMING,
+        source=source,
+        target=target,
+        start=special["bos_token"],
+        powers=NO_POWERS if parts["encoder"].get("embeddings.scale") else UNSCALED,
+        files=files_by_name([weights, folder / _CONFIG, *vocabularies, *segmenters]),
+        source_lang=languages[0],
+        target_lang=languages[1],
+        settings={part: plain_settings(values) for part, values in parts.items()},
+    )
+
+
+def _part(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
+    part = settings.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _flat(settings: Any, part: str) -> dict[str, Any]:
+    """Settings, with those of a part within as ``PART.KEY``."""
+    flat = dict(settings) if isinstance(settings, dict) else {}
+    within = flat.pop(part, None)
+    return flat | {f"{part}.{key}": value for key, value in (within if isinstance(within, dict) else {}).items()}
+
+
+def _model_settings(parts: Mapping[str, Mapping[str, Any]], name: str, *, has_final_norms: bool) -> dict[str, Any]:
+    """The settings of our model.
+
+    Args:
+        parts: the settings of encoder and decoder.
+        name: of their file, for errors.
+
+    Raises:
+        CheckpointError: our model cannot express a setting. The message names it.
+    """
+    defaults = {"activation": "relu", "embeddings.scale": False}
+    both = {
+        f"{part}.{key}": value
+        for part, values in parts.items()
+        for key, value in (defaults | {key: value for key, value in values.items() if value is not None}).items()
+    }
+    for part, values in parts.items():
+        check_settings(values, _SETTINGS, f"{name}, model.{part}")
+
+    def of_both(key: str, needs: str) -> Any:
+        return check_equal(both, tuple(f"{part}.{key}" for part in _PARTS), needs, name)
+
+    of_both("embeddings.scale", "embeddings of which only some are multiplied by sqrt(d_model)")
+    activation = of_both("activation", "two kinds of activation")
+    sizes = tuple(f"{part}.{key}" for part in _PARTS for key in ("hidden_size", "embeddings.embedding_dim"))
+    return {
+        "encoder_layers": both.get("encoder.num_layers"),
+        "decoder_layers": both.get("decoder.num_layers"),
+        "d_model": check_equal(both, sizes, "embeddings of another size than the layers", name),
+        "d_ff": of_both("ff_size", "feed-forward networks of different sizes"),
+        "heads": of_both("num_heads", "different numbers of heads"),
+        "norm": _norm(parts, has_final_norms, name),
+        "norm_epsilon": NORM_EPSILON,
+        "activation": choose({"activation": activation}, "activation", "relu", _ACTIVATIONS, name),
+        "positions": "sinusoidal",
+    }
+
+
+def _norm(parts: Mapping[str, Mapping[str, Any]], has_final_norms: bool, name: str) -> Literal["pre", "post"]:
+    """Where layers are normalised. JoeyNMT 1 has no setting for it: always before, and once at the end."""
+    given = {part: values.get("layer_norm") for part, values in parts.items()}
+    places = list(given.values())
+    if places == ["pre", "pre"] or (places == [None, None] and has_final_norms):
+        return "pre"
+    if places == ["post", "post"]:
+        return "post"
+    listed = ", ".join(f"model.{part}.layer_norm: {shown(value)}" for part, value in given.items())
+    raise CheckpointError(
+        f"{name}: has {listed}, which nmt does not have: it has pre and post, in encoder and decoder alike. Without a "
+        "setting, JoeyNMT 2 normalises before the encoder's layers and after the decoder's."
+    )
+
+
+def decoding_config(settings: Mapping[str, Any]) -> DecodingConfig:
+    """The settings of the search: the length penalty is the paper's, and off by default."""
+    beam, alpha = settings.get("beam_size"), settings.get("beam_alpha", settings.get("alpha"))
+    return DecodingConfig(
+        beam=beam if isinstance(beam, int) and 1 <= beam <= 1_000 else 1,
+        length_penalty=float(alpha) if isinstance(alpha, int | float) and 0 <= alpha <= 100 else 0.0,
+    )
+
+
+def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """The settings of source or target text. In JoeyNMT 1, both share them, and a side is only the language's code."""
+    values = data.get(side)
+    return _flat(values if isinstance(values, dict) else {**data, "lang": values}, "tokenizer_cfg")
+
+
+def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
+    """The SentencePiece model that settings name, in this folder: JoeyNMT copies it there."""
+    named = side.get("tokenizer_cfg.model_file")
+    kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
+    if side.get("level") != "bpe" or kind != "sentencepiece" or not isinstance(named, str):
+        return None
+    path = folder / Path(named).name
+    return path if path.is_file() else None
+
+
+def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:
+    symbols = _part(data, "special_symbols")
+    check_settings(symbols, {**_IDS, **_PROMPTS}, f"{name}, data.special_symbols")
+    return {key: value if isinstance(value := symbols.get(key), str) else usual for key, usual in _SPECIAL.items()}
+
+
+def _read_vocabulary(path: Path, segmenter: Path | None, special: Mapping[str, str]) -> ForeignVocabulary:
+    vocabulary = segmented_vocabulary(
+        list(dict.fromkeys([*special.values(), *read_text(path).splitlines()])),
+        segmenter,
+        str(path),
+        unk=special["unk_token"],
+        eos=special["eos_token"],
+        pad=special["pad_token"],
+    )
+    return replace(vocabulary, segmenter=_restricted(vocabulary.segmenter, vocabulary.pieces))
+
+
+def _restricted(segmenter: bytes | None, known: Collection[str]) -> bytes | None:
+    """The SentencePiece model as JoeyNMT sets it up (``SetVocabulary``).
+
+    A piece of several characters that the vocabulary lacks is not used, so its text is split further.
+    """
+    if segmenter is None:
+        return None
+    kept = frozenset(known)
+    return with_used_pieces(segmenter, lambda piece: len(piece) == 1 or piece in kept)

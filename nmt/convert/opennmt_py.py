@@ -1,0 +1,245 @@
+"""Reading a model of OpenNMT-py: a checkpoint (``.pt``) that holds settings and vocabularies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.convert.foreign import (
+    BEAM_OF_5,
+    NOTHING_GIVEN,
+    Array,
+    ForeignModel,
+    Given,
+    Naming,
+    files_by_name,
+    layer_modules,
+    matrices,
+    weights_and_biases,
+)
+from nmt.convert.messages import shown
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings
+from nmt.convert.tensors import foreign_model, read_tensors
+from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
+from nmt.errors import CheckpointError, VocabularyError
+
+PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
+_NORM_EPSILON = 1e-6
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
+_KINDS_OF_POSITIONS = {"SinusoidalInterleaved": "sinusoidal", "SinusoidalConcat": "tensor2tensor"}
+_UNNORMALISED = BEAM_OF_5.model_copy(update={"length_penalty": 0.0})
+_SETTINGS: Table = {
+    "model_task": (("seq2seq",), "an encoder and a decoder"),
+    "model_type": (("text",), "an encoder of other input than text"),
+    "encoder_type": (("transformer",), "another encoder"),
+    "decoder_type": (("transformer",), "another decoder"),
+    "position_encoding": ((True,), "a model without sinusoids"),
+    "self_attn_type": (("scaled-dot", "scaled-dot-flash"), "attention by averages"),
+    "max_relative_positions": ((0,), "relative positions (rotary if -1, ALiBi if -2)"),
+    "relative_positions_buckets": ((0,), "relative positions"),
+    "num_kv": ((0,), "heads that share keys and values"),
+    "sliding_window": ((0,), "attention to a window"),
+    "parallel_residual": ((False,), "sub-layers side by side"),
+    "layer_norm": (("standard",), "RMSNorm"),
+    "num_experts": ((0,), "layers with experts"),
+    "copy_attn": ((False,), "a copying output layer"),
+    "generator_function": (("softmax",), "another softmax"),
+    "n_src_feats": ((0,), "source features"),
+    "lora_layers": (([],), "adapters: merge them into the model first"),
+    "quant_layers": (([],), "quantised layers: take the model that it was made from"),
+}
+_OLD_NORM = re.compile(r"(.*layer_norm(?:_\d)?)\.([ab])_2")
+_MASKS = (".mask",)
+_PROJECTIONS = ("linear_query", "linear_keys", "linear_values", "final_linear")
+_FEED_FORWARD = {
+    "feed_forward.inner": "feed_forward.w_1",
+    "feed_forward.output": "feed_forward.w_2",
+    "feed_forward_norm": "feed_forward.layer_norm",
+}
+_ENCODER = {"self_attention": "self_attn", "self_attention_norm": "layer_norm", **_FEED_FORWARD}
+_DECODER = {
+    "self_attention": "self_attn",
+    "self_attention_norm": "layer_norm_1",
+    "cross_attention": "context_attn",
+    "cross_attention_norm": "layer_norm_2",
+    **_FEED_FORWARD,
+}
+_NAMES = weights_and_biases(
+    {
+        **layer_modules("encoder", "encoder.transformer.{n}", _ENCODER, _PROJECTIONS),
+        **layer_modules("decoder", "decoder.transformer_layers.{n}", _DECODER, _PROJECTIONS),
+        "encoder_norm": "encoder.layer_norm",
+        "decoder_norm": "decoder.layer_norm",
+    }
+) | matrices(
+    "encoder.embeddings.make_embedding.emb_luts.0.weight",
+    "decoder.embeddings.make_embedding.emb_luts.0.weight",
+    "generator.weight",
+    bias="generator.bias",
+    positions=("encoder.embeddings.make_embedding.pe.pe", "decoder.embeddings.make_embedding.pe.pe"),
+)
+_ATTENTION_BIAS = re.compile(r".*_attention\.\w+\.bias")
+
+
+def is_opennmt_py(path: Path) -> bool:
+    """Whether a path looks like a model of OpenNMT-py: a ``.pt`` file, or a folder with one."""
+    return any(path.glob("*.pt")) if path.is_dir() else path.suffix == ".pt" and is_torch_file(path)
+
+
+def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+    """Read a model of OpenNMT-py 1 to 3.
+
+    Args:
+        path: a checkpoint, or a folder with a single one.
+
+    Raises:
+        NmtError: a file is missing or damaged, or the model has something that ours cannot express.
+    """
+    weights = only_file(path, (), "*.pt", "the checkpoint") if path.is_dir() else path
+    name = str(weights)
+    file = read_torch_file(weights)
+    settings = _settings(file)
+    tensors = _tensors(file)
+    languages = (given.source_lang or "", given.target_lang or "")
+    segmenters = find_segmenters(weights.parent, given, *languages)
+    vocabularies = file.value.get("vocab")
+    source, target = (
+        segmented_vocabulary(
+            _pieces(vocabularies, side, name),
+            segmenter,
+            f"{name}, {side}",
+            unk=UNK,
+            eos=EOS,
+            pad=PAD,
+            needs_eos=needs_eos,
+        )
+        for side, segmenter, needs_eos in zip(("src", "tgt"), segmenters, (False, True), strict=True)
+    )
+    return foreign_model(
+        name,
+        model_settings(settings, tensors, name),
+        toolkit="OpenNMT-py",
+        version=None,
+        # Version 3, the first with lists of pieces, divides by the length unless told otherwise; those before do not.
+        decoding=BEAM_OF_5 if isinstance(vocabularies.get("src"), list) else _UNNORMALISED,
+        tensors=tensors,
+        naming=_naming(tensors),
+        source=source,
+        target=target,
+        start=_start(vocabularies, target.pieces, name),
+        files=files_by_name([weights, *segmenters]),
+        source_lang=languages[0],
+        target_lang=languages[1],
+        settings=plain_settings(settings),
+    )
+
+
+def _settings(file: TorchFile) -> dict[str, Any]:
+    """``opt`` of the checkpoint."""
+    settings = file.value.get("opt") if isinstance(file.value, Mapping) else None
+    if not isinstance(settings, Bag) or "vocab" not in file.value:
+        raise CheckpointError(
+            f"{file.path}: has no opt and vocab, so it is not a checkpoint of OpenNMT-py. If it is one of fairseq, put "
+            "its dictionaries (dict.LANG.txt) beside it."
+        )
+    return {key: value for key, value in settings.attributes.items() if isinstance(key, str)}
+
+
+def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], name: str) -> dict[str, Any]:
+    """The settings of our model.
+
+    Args:
+        settings: ``opt`` of the checkpoint.
+        tensors: by name; they tell whether attentions have biases.
+
+    Raises:
+        CheckpointError: our model cannot express a setting. The message names it.
+    """
+    check_settings({"position_encoding": False, **settings}, _SETTINGS, name)
+    sizes = tuple(f"{part}_{size}" for part in ("enc", "dec") for size in ("hid_size", "rnn_size"))
+    words = ("src_word_vec_size", "tgt_word_vec_size")
+    common = _positive(settings, "hidden_size") or _positive(settings, "rnn_size")
+    layers = _positive(settings, "layers")
+    return {
+        "encoder_layers": layers or settings.get("enc_layers"),
+        "decoder_layers": layers or settings.get("dec_layers"),
+        "d_model": common
+        or check_equal(settings, (*sizes, *words), "an encoder and a decoder of different sizes", name),
+        "d_ff": settings.get("transformer_ff"),
+        "heads": settings.get("heads"),
+        "norm": "pre",
+        "norm_epsilon": settings.get("norm_eps") or _NORM_EPSILON,
+        "activation": choose(settings, "pos_ffn_activation_fn", "relu", _ACTIVATIONS, name),
+        "positions": choose(settings, "position_encoding_type", "SinusoidalInterleaved", _KINDS_OF_POSITIONS, name),
+        "attention_bias": any(key.endswith("_attn.linear_query.bias") for key in tensors),
+        "output_bias": True,
+        "source_eos": False,
+    }
+
+
+def _positive(settings: Mapping[str, Any], key: str) -> int | None:
+    """A number that stands for two settings if it is above 0."""
+    value = settings.get(key)
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _pieces(vocabularies: Any, side: str, name: str) -> list[str]:
+    """The pieces of one side. Before OpenNMT-py 3 they lie within objects of torchtext."""
+    pieces = vocabularies.get(side) if isinstance(vocabularies, Mapping) else None
+    if isinstance(pieces, Bag):
+        pieces = _within(pieces)
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise VocabularyError(f"{name}: its vocabulary of {side} is not a list of pieces.")
+    if isinstance(vocabularies.get(f"{side}_feats"), list) and vocabularies[f"{side}_feats"]:
+        raise CheckpointError(f"{name}: has {side}_feats, which nmt does not have. It would need source features.")
+    return pieces
+
+
+def _within(field: Bag) -> Any:
+    """The pieces in ``TextMultiField`` of OpenNMT-py, or in ``Field`` of torchtext."""
+    fields = field.attributes.get("fields")
+    if isinstance(fields, list):
+        if len(fields) != 1 or not isinstance(fields[0], tuple) or not isinstance(fields[0][-1], Bag):
+            return None
+        field = fields[0][-1]
+    vocabulary = field.attributes.get("vocab")
+    return vocabulary.attributes.get("itos") if isinstance(vocabulary, Bag) else None
+
+
+def _start(vocabularies: Mapping[str, Any], pieces: tuple[str, ...], name: str) -> str:
+    """The piece that the decoder reads first."""
+    start = vocabularies.get("decoder_start_token", BOS)
+    if not isinstance(start, str) or start not in pieces:
+        raise CheckpointError(f"{name}: its decoder starts with '{shown(start)}', which is not a target piece.")
+    return start
+
+
+def _tensors(file: TorchFile) -> dict[str, Array]:
+    """The tensors of the model and of its generator, by the names of recent versions."""
+    if "model" not in file.value:
+        raise CheckpointError(
+            f"{file.path}: holds no tensors: they were saved as safetensors. Save the model as pytorch."
+        )
+    found = read_tensors(file, file.value["model"], _MASKS)
+    tensors = {_current_name(name): array for name, array in found.items()}
+    generator = file.value.get("generator")
+    for name, array in read_tensors(file, generator).items() if generator is not None else ():
+        tensors[f"generator.{name.removeprefix('0.')}"] = array
+    return tensors
+
+
+def _current_name(name: str) -> str:
+    """The name of a tensor since OpenNMT-py 1: before, norms were of its own making."""
+    match = _OLD_NORM.fullmatch(name)
+    return name if match is None else f"{match[1]}.{'weight' if match[2] == 'a' else 'bias'}"
+
+
+def _naming(tensors: Mapping[str, Array]) -> Naming:
+    """The names of tensors, without biases of attentions that the first layers lack."""
+    absent = [
+        ours for ours, theirs in _NAMES.items() if _ATTENTION_BIAS.fullmatch(ours) and theirs.format(n=0) not in tensors
+    ]
+    return Naming({ours: theirs for ours, theirs in _NAMES.items() if ours not in absent})

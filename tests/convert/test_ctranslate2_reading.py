@@ -1,0 +1,131 @@
+"""Models of CTranslate2 and packages of Argos Translate, read again as bundles."""
+
+import json
+import struct
+
+import pytest
+
+from nmt.checkpoint.bundle import load_bundle
+from nmt.convert.argos.package import package_name, write_argos
+from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
+from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.importing import import_model
+from nmt.errors import CheckpointError
+from tests.convert.test_argos import with_languages
+
+pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+MODELS = [
+    pytest.param({}, id="the paper's"),
+    pytest.param({"norm": "pre", "activation": "swish", "positions": "learned"}, id="pre-norm, learned positions"),
+    pytest.param({"attention_bias": False, "norm_epsilon": 0.3, "activation": "gelu"}, id="no attention bias"),
+    pytest.param({"positions": "tensor2tensor", "decoder_start": "zero"}, id="other positions, zeros first"),
+    pytest.param({"tied_embeddings": "decoder", "output_bias": True}, id="a source matrix, an output bias"),
+    pytest.param({"is_foreign": True, "tied_embeddings": "none"}, id="two vocabularies, nothing tied"),
+]
+
+
+@pytest.fixture
+def exported(make_bundle, tmp_path):
+    """Exports a model, and returns its bundle and the folder."""
+
+    def make(settings=(), quantization="float32"):
+        bundle, folder = make_bundle(**dict(settings)), tmp_path / "exported"
+        folder.mkdir()
+        write_ctranslate2(bundle, folder, quantization)
+        return bundle, folder
+
+    return make
+
+
+@pytest.mark.parametrize("settings", MODELS)
+def test_an_export_comes_back_as_the_same_model(exported, settings, tmp_path):
+    bundle, folder = exported(settings)
+    certificate = import_model(folder, tmp_path / "back")
+    assert not certificate.failed
+    assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
+    back = load_bundle(tmp_path / "back")
+    assert back.config.model.norm_epsilon == pytest.approx(bundle.config.model.norm_epsilon)
+    for name in ("norm", "activation", "decoder_start", "attention_bias", "output_bias", "encoder_layers", "heads"):
+        assert getattr(back.config.model, name) == getattr(bundle.config.model, name)
+    assert back.vocab.source.encode("ba do ki") == bundle.vocab.source.encode("ba do ki")
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16", "int8_bfloat16"])
+def test_stored_weights_of_fewer_bits_stand_for_numbers(exported, quantization):
+    bundle, folder = exported(quantization=quantization)
+    model = read_ctranslate2(folder)
+    found, wanted = (
+        model.parameter("encoder.0.feed_forward.inner.weight"),
+        bundle.weights["encoder.0.feed_forward.inner.weight"],
+    )
+    assert abs(found - wanted.numpy()).max() <= abs(wanted).max() / 100
+    assert any("stored as int" in remark for remark in model.remarks) == ("int" in quantization)
+
+
+def test_a_quantized_model_is_imported_with_its_certificate(exported, tmp_path):
+    _, folder = exported(quantization="int8")
+    assert not import_model(folder, tmp_path / "back").failed
+
+
+def test_a_package_comes_back_with_its_languages(make_bundle, tmp_path):
+    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+    bundle = with_languages(make_bundle(), tmp_path / "bundle", "en", "de")
+    (tmp_path / "out").mkdir()
+    write_argos(bundle, tmp_path / "out")
+    certificate = import_model(tmp_path / "out" / f"{package_name(bundle)}.argosmodel", tmp_path / "back")
+    assert not certificate.failed
+    back = load_bundle(tmp_path / "back")
+    assert (back.config.data.source_lang, back.config.data.target_lang) == ("en", "de")
+    assert (back.config.decoding.beam, back.config.decoding.length_penalty) == (4, 0.2)
+
+
+def test_settings_that_say_no_eos_are_followed(exported):
+    _, folder = exported()
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"add_source_eos": False}))
+    model = read_ctranslate2(folder)
+    assert model.config.source_eos is False
+    assert any("read without eos" in remark for remark in model.remarks)
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def with_alibi(content):
+    """The attribute is a number of 8 bits: rank 0, type 1, 1 byte."""
+    name = b"decoder/alibi\0\0\1" + struct.pack("<I", 1)
+    return content.replace(name + b"\0", name + b"\1")
+
+
+def with_version(number):
+    return lambda content: struct.pack("<I", number) + content[4:]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (cut, "is not a model of CTranslate2, or is damaged"),
+        (lambda content: b"", "is not a model of CTranslate2, or is damaged"),
+        (with_version(99), "it has version 99; 4 to 6 can be read"),
+        (lambda content: content.replace(b"TransformerSpec", b"WhisperSpec1234"), "it is a WhisperSpec1234, not a"),
+        (with_alibi, "has decoder/alibi: 1"),
+    ],
+    ids=["cut off", "empty", "newer", "another model", "an attention that ours lacks"],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named(exported, spoil, message):
+    _, folder = exported()
+    content = (folder / "model.bin").read_bytes()
+    assert spoil(content) != content
+    (folder / "model.bin").write_bytes(spoil(content))
+    with pytest.raises(CheckpointError, match=message):
+        read_ctranslate2(folder)
+
+
+def test_a_size_that_the_file_does_not_have_is_refused(tmp_path):
+    name = b"TransformerSpec\0"
+    head = struct.pack("<IH", 6, len(name)) + name + struct.pack("<II", 1, 1)
+    variable = struct.pack("<H", 2) + b"x\0" + struct.pack("<BIIBI", 2, 1 << 15, 1 << 15, 0, 0xFFFFFFFC)
+    (tmp_path / "model.bin").write_bytes(head + variable)
+    with pytest.raises(CheckpointError, match="has impossible sizes"):
+        read_variables(tmp_path / "model.bin")
