@@ -11,7 +11,13 @@ import typer
 from nmt.cli.completion import presets
 from nmt.cli.options import Changes, DataSet, Device, GroupedCommand, Threads, TrainingPrecisionName, with_quiet
 
-bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure speed on this machine; prints JSON.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
 
 
 @bench.callback()

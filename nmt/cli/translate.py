@@ -141,8 +141,8 @@ def translate(
     _refuse([f"--format {format}"] if score_target and format in ("tsv", "moses") else [], "lists what a search finds")
     if format == "pharaoh":
         options["alignment"] = True
-    alignment = options.get("alignment", TranslateOptions.alignment)
-    nbest = options.get("nbest", TranslateOptions.nbest)
+    asked = TranslateOptions(**options)
+    alignment, nbest = asked.alignment, asked.nbest
     paragraphs = input_format == "paragraphs"
     of_lines = {
         "--prefix": prefix,
@@ -191,7 +191,7 @@ def translate(
         notice(line)
     loaded = models.load(device, precision, threads, begun_in=streams.begun_in, report=notice)
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
-    if paragraphs and options.get("split_sentences", TranslateOptions.split_sentences) == "auto":
+    if paragraphs and asked.split_sentences == "auto":
         options["split_sentences"] = "always"
     settings = translate_options(loaded.config.decoding, **options)
     window = 1 if interactive else 2_048
