@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.options import Device, Threads
+from nmt.cli.options import Device, Threads, option
 from nmt.option_fields import STREAMS
 
 MAX_SENTENCES = 50
@@ -20,36 +20,28 @@ def attention(
         typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
     ] = None,
     model: Annotated[
-        Path | None,
-        typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.  [newest run]", rich_help_panel=STREAMS),
+        Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)
     ] = None,
     input: Annotated[
-        Path | None,
-        typer.Option(
-            "-i", "--input", metavar="PATH", help="Text to translate, a sentence per line.", rich_help_panel=STREAMS
-        ),
+        Path | None, option("Text to translate, a sentence per line.", "-i", "--input", metavar="PATH", group=STREAMS)
     ] = None,
     target: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Translation to force, one per sentence.", rich_help_panel=STREAMS),
+        list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)
     ] = None,
     out: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
+            "File to write: .html, .png or .json; may be repeated.  [attention.html]",
             "-o",
             "--out",
             metavar="PATH",
-            help="File to write: .html, .png or .json; may be repeated.  [attention.html]",
-            rich_help_panel=STREAMS,
+            group=STREAMS,
         ),
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print JSON instead of writing attention.html.", rich_help_panel=STREAMS),
-    ] = False,
+    as_json: Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)] = False,
     picture: Annotated[
         Literal["encoder", "decoder", "memory"] | None,
-        typer.Option(help="The attention that a .png shows.  [memory]", rich_help_panel=STREAMS),
+        option("The attention that a .png shows.  [memory]", group=STREAMS),
     ] = None,
     device: Device = "auto",
     threads: Threads = None,

@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.options import option
+
 if TYPE_CHECKING:
     from nmt.checkpoint.bundle import Bundle
 
 
 def average_checkpoints(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run's folder.  [newest below runs/]")] = None,
-    last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Average the last N checkpoints.  [5]")] = None,
+    last: Annotated[int | None, option("Average the last N checkpoints.  [5]", metavar="N", min=1)] = None,
     best: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
+        int | None, option("Average the N best checkpoints by validation score.", metavar="N", min=1)
     ] = None,
-    updates: Annotated[
-        str | None, typer.Option(metavar="N,N", help="Average the checkpoints of these updates.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PATH", help="The bundle to write.  [RUN/average]")
-    ] = None,
+    updates: Annotated[str | None, option("Average the checkpoints of these updates.", metavar="N,N")] = None,
+    out: Annotated[Path | None, option("The bundle to write.  [RUN/average]", "-o", "--out", metavar="PATH")] = None,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="DIR", help="The run's data, to validate.  [where the run found it]")
+        list[str] | None, option("The run's data, to validate.  [where the run found it]", metavar="DIR")
     ] = None,
 ) -> None:
     """Average the weights of several checkpoints of a run, and validate the average.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, DataSet, Device, GroupedCommand, Threads, TrainingPrecisionName, with_quiet
+from nmt.cli.options import Changes, DataSet, Device, GroupedCommand, Threads, TrainingPrecisionName, option, with_quiet
 
 bench = typer.Typer(
     help="Measure speed on this machine; prints JSON.",
@@ -25,24 +25,20 @@ def root() -> None:
     """Measure speed on this machine; prints JSON."""
 
 
-Rounds = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Rounds, in which each is measured once; medians are reported.")
-]
+Rounds = Annotated[int, option("Rounds, in which each is measured once; medians are reported.", metavar="N", min=1)]
 
 
 @bench.command("train", cls=GroupedCommand, short_help="Target tokens per second in training.")
 @with_quiet
 def train(
     data: DataSet = None,
-    preset: Annotated[
-        str, typer.Option(metavar="NAME", help="tiny, small, base or big.", autocompletion=presets)
-    ] = "base",
+    preset: Annotated[str, option("tiny, small, base or big.", metavar="NAME", autocompletion=presets)] = "base",
     set_: Changes = None,
     rounds: Rounds = 5,
-    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
-    update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
+    updates: Annotated[int, option("Updates per round.", metavar="N", min=1)] = 3,
+    update_tokens: Annotated[int, option("Target tokens per update.", metavar="N", min=1)] = 3_600,
     device: Device = "auto",
-    precision: Annotated[TrainingPrecisionName, typer.Option(help="Of matrix products.")] = "auto",
+    precision: Annotated[TrainingPrecisionName, option("Of matrix products.")] = "auto",
 ) -> None:
     """Measure training: target tokens per second, and their share of what matrix products alone would reach.
 
@@ -92,26 +88,19 @@ class EngineChoice(StrEnum):
 )
 @with_quiet
 def translate(
-    model: Annotated[
-        Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.  [newest run]")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Use random weights of this preset's sizes."),
-    ] = None,
+    model: Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH")] = None,
+    preset: Annotated[str | None, option("Use random weights of this preset's sizes.", metavar="NAME")] = None,
     set_: Changes = None,
     data: DataSet = None,
-    engine: Annotated[list[EngineChoice] | None, typer.Option(help="Engine of nmt; may be repeated.  [torch]")] = None,
+    engine: Annotated[list[EngineChoice] | None, option("Engine of nmt; may be repeated.  [torch]")] = None,
     rounds: Rounds = 5,
-    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences of the test set per round.")] = 128,
-    beam: Annotated[int, typer.Option(metavar="N", min=1, help="Beam size; greedy search is measured anyway.")] = 4,
-    length: Annotated[int, typer.Option(metavar="N", help="Target tokens per output when rates are measured.")] = 16,
-    batch_tokens: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum source pieces searched at once.")
-    ] = 2_048,
+    sentences: Annotated[int, option("Sentences of the test set per round.", metavar="N", min=1)] = 128,
+    beam: Annotated[int, option("Beam size; greedy search is measured anyway.", metavar="N", min=1)] = 4,
+    length: Annotated[int, option("Target tokens per output when rates are measured.", metavar="N")] = 16,
+    batch_tokens: Annotated[int, option("Maximum source pieces searched at once.", metavar="N", min=1)] = 2_048,
     threads: Threads = None,
-    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")] = "auto",
-    precision: Annotated[list[TranslationPrecision] | None, typer.Option(help="Ours; may be repeated.  [auto]")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"], option("Where to compute.")] = "auto",
+    precision: Annotated[list[TranslationPrecision] | None, option("Ours; may be repeated.  [auto]")] = None,
 ) -> None:
     """Measure translating in each engine and precision, in turn, each in a process of its own.
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from nmt.cli.options import option
 
 if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
@@ -17,38 +17,35 @@ if TYPE_CHECKING:
 def build_vocab(
     data: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="A prepared data set; several share one vocabulary.  [newest below data/]"),
+        option("A prepared data set; several share one vocabulary.  [newest below data/]", metavar="PATH"),
     ] = None,
-    size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Pieces.  [by the size of the corpus]")] = None,
-    model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="Algorithm of the vocabulary.")] = "bpe",
+    size: Annotated[int | None, option("Pieces.  [by the size of the corpus]", metavar="N", min=1)] = None,
+    model_type: Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.")] = "bpe",
     vocab: Annotated[
-        Path | None,
-        typer.Option(metavar="MODEL", help="Use an existing vocabulary (.model file, bundle or run)."),
+        Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL")
     ] = None,
     character_coverage: Annotated[
-        float, typer.Option(metavar="X", min=0.98, max=1.0, help="Share of characters that get pieces of their own.")
+        float, option("Share of characters that get pieces of their own.", metavar="X", min=0.98, max=1.0)
     ] = 1.0,
     normalization: Annotated[
         Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],
-        typer.Option(help="SentencePiece's rule for both sides; identity is lossless."),
+        option("SentencePiece's rule for both sides; identity is lossless."),
     ] = "identity",
     source_normalization: Annotated[
         Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] | None,
-        typer.Option(help="Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
+        option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
     ] = None,
     byte_fallback: Annotated[
         bool | None,
-        typer.Option(
-            "--byte-fallback/--no-byte-fallback",
-            help="Spell characters without a piece in bytes.  [on from 1,024 pieces]",
+        option(
+            "Spell characters without a piece in bytes.  [on from 1,024 pieces]", "--byte-fallback/--no-byte-fallback"
         ),
     ] = None,
     sampling_temperature: Annotated[
-        float | None,
-        typer.Option(metavar="T", help="Balances the languages of several data sets; 1: by size.  [5]"),
+        float | None, option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T")
     ] = None,
-    max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads for encoding.  [all cores]")] = None,
+    max_length: Annotated[int, option("Skip pairs with more pieces on a side.", metavar="N", min=1)] = 256,
+    workers: Annotated[int | None, option("Threads for encoding.  [all cores]", metavar="N", min=1)] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.cli.options import option
 from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
@@ -21,36 +22,26 @@ _LINES = 10_000
 def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="Translations of system A; - is standard input.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Translations of system B; - is standard input.")],
-    reference: Annotated[
-        Path, typer.Option(metavar="PATH", help="Reference translations, one per line.", rich_help_panel=STREAMS)
-    ],
+    reference: Annotated[Path, option("Reference translations, one per line.", metavar="PATH", group=STREAMS)],
     source: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Source text: adds names and copied words.", rich_help_panel=STREAMS),
+        Path | None, option("Source text: adds names and copied words.", metavar="PATH", group=STREAMS)
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Data set to count words in.  [the references]",
-            rich_help_panel=STREAMS,
-        ),
+        Path | None, option("Data set to count words in.  [the references]", metavar="PATH", group=STREAMS)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", metavar="PATH", help="Write a page instead of printing.", rich_help_panel=STREAMS),
+        Path | None, option("Write a page instead of printing.", "-o", "--out", metavar="PATH", group=STREAMS)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=STREAMS)] = False,
+    as_json: Annotated[bool, option("Print JSON.", "--json", group=STREAMS)] = False,
     samples: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Sentences shown for each system.  [5]", show_default=False)
+        int, option("Sentences shown for each system.  [5]", metavar="N", min=0, show_default=False)
     ] = 5,
     target_lang: Annotated[
-        str | None,
-        typer.Option(metavar="LANG", help="Language of the translations.  [reference's name, or data set]"),
+        str | None, option("Language of the translations.  [reference's name, or data set]", metavar="LANG")
     ] = None,
     tokenize: Annotated[
         Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
-        typer.Option(help="Tokeniser, as sacreBLEU names it.  [by the language]"),
+        option("Tokeniser, as sacreBLEU names it.  [by the language]"),
     ] = None,
 ) -> None:
     """Compare the translations of two systems: where do they differ, and in what?

@@ -36,38 +36,41 @@ _SEVERAL = frozenset({"--train", "--valid", "--test"})
 _MODELS = ("MODEL", "RUN")
 """Arguments that are models."""
 
-DataSet = Annotated[Path | None, typer.Option(metavar="PATH", help="A prepared data set.  [newest below data/]")]
-Mirrors = Annotated[
-    list[str] | None, typer.Option(metavar="URL", help="Folder or URL with the downloads, by name; tried first.")
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Use no network; report what is missing.")]
+
+def option(help: str, *words: str, group: str | None = None, **details: Any) -> Any:
+    """An option of a command.
+
+    Args:
+        words: its spellings, if they are not that of the parameter: ``--set``, ``-o``.
+        group: its heading in the help.
+        details: further arguments of ``typer.Option``.
+    """
+    return typer.Option(*words, help=help, rich_help_panel=group, **details)
+
+
+DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]", metavar="PATH")]
+Mirrors = Annotated[list[str] | None, option("Folder or URL with the downloads, by name; tried first.", metavar="URL")]
+Offline = Annotated[bool, option("Use no network; report what is missing.", "--offline")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Change a setting: model.dropout=0.3.",
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting: model.dropout=0.3.",
-        rich_help_panel=SETTINGS,
+        group=SETTINGS,
         autocompletion=setting_keys,
     ),
 ]
-Device = Annotated[DeviceChoice, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
+Device = Annotated[DeviceChoice, option("Where to compute.", group=HARDWARE)]
 TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
 TranslationPrecision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
-    typer.Option(help="auto: bf16 where faster; int8: fastest on most CPUs.", rich_help_panel=HARDWARE),
+    option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE),
 ]
-Engine = Annotated[
-    EngineName, typer.Option(help="ctranslate2: faster on CPUs, with fewer options.", rich_help_panel=HARDWARE)
-]
-Threads = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="CPU threads.  [all cores]", rich_help_panel=HARDWARE)
-]
+Engine = Annotated[EngineName, option("ctranslate2: faster on CPUs, with fewer options.", group=HARDWARE)]
+Threads = Annotated[int | None, option("CPU threads.  [all cores]", metavar="N", group=HARDWARE, min=1)]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=1, help="Batches searched at once.  [CPU: one per thread; GPU: 1]", rich_help_panel=HARDWARE
-    ),
+    int | None, option("Batches searched at once.  [CPU: one per thread; GPU: 1]", metavar="N", group=HARDWARE, min=1)
 ]
 
 
@@ -164,7 +167,7 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
             be_quiet()
         command(**words)
 
-    quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
+    quiet = Annotated[bool, option("Print warnings and errors only.", "--quiet", "-q")]
     return _with_parameters(run, command, {"quiet": (quiet, False)})
 
 

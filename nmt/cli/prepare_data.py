@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.completion import built_in_pairs
-from nmt.cli.options import Mirrors, Offline
+from nmt.cli.options import Mirrors, Offline, option
 from nmt.errors import ConfigError
 from nmt.table import Table
 from nmt.text.addresses import is_address, public_address
@@ -28,80 +28,52 @@ def prepare_data(
             autocompletion=built_in_pairs,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PATH", help="Folder of the data set.  [data/NAME]")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where downloads are kept.  [~/.cache/nmt]")
-    ] = None,
+    out: Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out", metavar="PATH")] = None,
+    cache: Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]", metavar="PATH")] = None,
     mirror: Mirrors = None,
     offline: Offline = False,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes for cleaning.  [all cores]")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Prepare again; replace edited text or another data set.")
-    ] = False,
-    source_lang: Annotated[
-        str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
-    ] = None,
-    target_lang: Annotated[
-        str | None, typer.Option(metavar="LANG", help="Target language of your own text, such as de.")
-    ] = None,
+    workers: Annotated[int | None, option("Processes for cleaning.  [all cores]", metavar="N", min=1)] = None,
+    force: Annotated[bool, option("Prepare again; replace edited text or another data set.", "--force")] = False,
+    source_lang: Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")] = None,
+    target_lang: Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")] = None,
     train: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.",
-        ),
+        list[str] | None, option("Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.", metavar="TEXT")
     ] = None,
-    valid: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="The same for validation.  [held out of train]")
-    ] = None,
-    test: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="The same for testing.  [held out of train]")
-    ] = None,
+    valid: Annotated[list[str] | None, option("The same for validation.  [held out of train]", metavar="TEXT")] = None,
+    test: Annotated[list[str] | None, option("The same for testing.  [held out of train]", metavar="TEXT")] = None,
     train_source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="A source file, pipe or URL; may be repeated."),
+        list[str] | None, option("A source file, pipe or URL; may be repeated.", metavar="PATH")
     ] = None,
     train_target: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Its target file, one per --train-source.")
+        list[str] | None, option("Its target file, one per --train-source.", metavar="PATH")
     ] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
-    test_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
-    test_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
+    valid_source: Annotated[list[str] | None, option("The same for validation.", metavar="PATH")] = None,
+    valid_target: Annotated[list[str] | None, option("The same for validation.", metavar="PATH")] = None,
+    test_source: Annotated[list[str] | None, option("The same for testing.", metavar="PATH")] = None,
+    test_target: Annotated[list[str] | None, option("The same for testing.", metavar="PATH")] = None,
     columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Columns of tab-separated files: languages, score, - ignored."),
+        str | None, option("Columns of tab-separated files: languages, score, - ignored.", metavar="NAME,...")
     ] = None,
-    header: Annotated[bool, typer.Option("--header", help="Tab-separated files begin with a line of names.")] = False,
-    min_score: Annotated[
-        float | None, typer.Option(metavar="X", help="Drop training pairs whose score is below X.")
-    ] = None,
+    header: Annotated[bool, option("Tab-separated files begin with a line of names.", "--header")] = False,
+    min_score: Annotated[float | None, option("Drop training pairs whose score is below X.", metavar="X")] = None,
     max_length: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Maximum words per side of training pairs; 0: no limit.  [250]"),
+        int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", metavar="N", min=0)
     ] = None,
     max_ratio: Annotated[
-        float | None, typer.Option(metavar="X", min=0, help="Maximum ratio of the sides' lengths; 0 for no limit.  [4]")
+        float | None, option("Maximum ratio of the sides' lengths; 0 for no limit.  [4]", metavar="X", min=0)
     ] = None,
     dedup: Annotated[
-        bool | None,
-        typer.Option("--dedup/--no-dedup", help="Drop repeated training pairs.  [the recipe's, mostly on]"),
+        bool | None, option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup")
     ] = None,
     filter_: Annotated[
         list[str] | None,
-        typer.Option("--filter", metavar="NAME[=VALUE]", help="Turn on a filter of training pairs; may be repeated."),
+        option("Turn on a filter of training pairs; may be repeated.", "--filter", metavar="NAME[=VALUE]"),
     ] = None,
     show_dropped: Annotated[
-        bool, typer.Option("--show-dropped", help="Print examples of the pairs that each filter dropped.")
+        bool, option("Print examples of the pairs that each filter dropped.", "--show-dropped")
     ] = False,
-    show_recipe: Annotated[
-        bool, typer.Option("--show-recipe", help="Print the recipe as YAML to copy and edit.")
-    ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Print the built-in data sets.")] = False,
+    show_recipe: Annotated[bool, option("Print the recipe as YAML to copy and edit.", "--show-recipe")] = False,
+    list_: Annotated[bool, option("Print the built-in data sets.", "--list")] = False,
 ) -> None:
     """Fetch parallel text, or take your own, clean it, and write a data set.
 

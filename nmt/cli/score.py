@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
-from nmt.cli.options import Mirrors, Offline
+from nmt.cli.options import Mirrors, Offline, option
 
 if TYPE_CHECKING:
     from nmt.corpora.testsets import SourceAndReferences
@@ -32,54 +32,36 @@ def score(
     hypothesis: Annotated[
         list[Path], typer.Argument(metavar="HYPOTHESIS", help="Translations, one per line; - is standard input.")
     ],
-    reference: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="PATH", help="Reference translations; may be repeated."),
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Source text: for COMET, and to check the lines.")
-    ] = None,
-    test_set: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A test set of sacreBLEU, such as wmt14/full.")
-    ] = None,
-    langpair: Annotated[
-        str | None, typer.Option(metavar="PAIR", help="Languages of the test set, such as en-de.")
-    ] = None,
-    metric: Annotated[list[Metric] | None, typer.Option(help="Metric; may be repeated.  [bleu]")] = None,
-    comet_model: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Model of COMET: its folder, or model.ckpt.")
-    ] = None,
-    bleurt_model: Annotated[Path | None, typer.Option(metavar="PATH", help="Model of BLEURT: its folder.")] = None,
+    reference: Annotated[list[Path] | None, option("Reference translations; may be repeated.", metavar="PATH")] = None,
+    source: Annotated[Path | None, option("Source text: for COMET, and to check the lines.", metavar="PATH")] = None,
+    test_set: Annotated[str | None, option("A test set of sacreBLEU, such as wmt14/full.", metavar="NAME")] = None,
+    langpair: Annotated[str | None, option("Languages of the test set, such as en-de.", metavar="PAIR")] = None,
+    metric: Annotated[list[Metric] | None, option("Metric; may be repeated.  [bleu]")] = None,
+    comet_model: Annotated[Path | None, option("Model of COMET: its folder, or model.ckpt.", metavar="PATH")] = None,
+    bleurt_model: Annotated[Path | None, option("Model of BLEURT: its folder.", metavar="PATH")] = None,
     tokenize: Annotated[
         Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"]
         | None,
-        typer.Option(help="Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
+        option("Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without case; TER always does.")] = False,
+    lowercase: Annotated[bool, option("Compare without case; TER always does.", "--lowercase")] = False,
     paper_bleu: Annotated[
-        bool, typer.Option("--paper-bleu", help="Add BLEU as in the paper: tokenised, compounds split.")
+        bool, option("Add BLEU as in the paper: tokenised, compounds split.", "--paper-bleu")
     ] = False,
     target_lang: Annotated[
         str | None,
-        typer.Option(
-            metavar="LANG",
-            help="Language of the translations: de, pt_BR.  [of the test set, or the reference's name]",
-        ),
+        option("Language of the translations: de, pt_BR.  [of the test set, or the reference's name]", metavar="LANG"),
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where test sets are kept.  [sacreBLEU's folder]")
-    ] = None,
+    cache: Annotated[Path | None, option("Where test sets are kept.  [sacreBLEU's folder]", metavar="PATH")] = None,
     mirror: Mirrors = None,
     offline: Offline = False,
-    sheet: Annotated[bool, typer.Option("--sheet", help="All metrics, confidence intervals and significance.")] = False,
+    sheet: Annotated[bool, option("All metrics, confidence intervals and significance.", "--sheet")] = False,
     form: Annotated[
         Literal["text", "json", "markdown", "latex"] | None,
-        typer.Option("--format", help="Output; markdown and latex mean --sheet.  [text]"),
+        option("Output; markdown and latex mean --sheet.  [text]", "--format"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    with_sentences: Annotated[
-        bool, typer.Option("--sentence-scores", help="Add the score of each sentence to the JSON.")
-    ] = False,
+    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
+    with_sentences: Annotated[bool, option("Add the score of each sentence to the JSON.", "--sentence-scores")] = False,
 ) -> None:
     """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET and BLEURT.
 

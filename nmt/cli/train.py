@@ -8,94 +8,64 @@ from typing import Annotated
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, TrainingPrecisionName
+from nmt.cli.options import Changes, TrainingPrecisionName, option
 from nmt.option_fields import HARDWARE, SETTINGS, STREAMS, DeviceChoice
 
 
 def train(
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DIR[:WEIGHT]",
-            help="A prepared data set; several are mixed.  [newest below data/]",
-            rich_help_panel=STREAMS,
-        ),
+        option("A prepared data set; several are mixed.  [newest below data/]", metavar="DIR[:WEIGHT]", group=STREAMS),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "tiny, small, base or big.  [by the size of the corpus]",
             metavar="NAME",
-            help="tiny, small, base or big.  [by the size of the corpus]",
-            rich_help_panel=SETTINGS,
+            group=SETTINGS,
             autocompletion=presets,
         ),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="YAML with your settings, which override the preset's.", rich_help_panel=SETTINGS
-        ),
+        Path | None, option("YAML with your settings, which override the preset's.", metavar="PATH", group=SETTINGS)
     ] = None,
     set_: Changes = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
             "-o",
             "--out",
             metavar="PATH",
-            help="The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
-            rich_help_panel=STREAMS,
+            group=STREAMS,
         ),
     ] = None,
     resume: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Resume a run with its own settings and data.", rich_help_panel=STREAMS),
+        Path | None, option("Resume a run with its own settings and data.", metavar="RUN", group=STREAMS)
     ] = None,
     fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Start over in the next free folder, such as RUN-2.", rich_help_panel=STREAMS),
+        bool, option("Start over in the next free folder, such as RUN-2.", "--fresh", group=STREAMS)
     ] = False,
     accept_changes: Annotated[
-        bool,
-        typer.Option("--accept-changes", help="Resume although settings changed.", rich_help_panel=SETTINGS),
+        bool, option("Resume although settings changed.", "--accept-changes", group=SETTINGS)
     ] = False,
     max_updates: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="End after N updates, resumes included.", rich_help_panel=SETTINGS),
+        int | None, option("End after N updates, resumes included.", metavar="N", group=SETTINGS, min=1)
     ] = None,
     max_minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="End after about X minutes, not after the preset's updates.",
-            rich_help_panel=SETTINGS,
-        ),
+        float | None, option("End after about X minutes, not after the preset's updates.", metavar="X", group=SETTINGS)
     ] = None,
     init_from: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Start from weights and settings of a bundle or run.", rich_help_panel=STREAMS
-        ),
+        Path | None, option("Start from weights and settings of a bundle or run.", metavar="PATH", group=STREAMS)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try the largest batch and print the run's cost.")] = False,
-    show_settings: Annotated[
-        bool, typer.Option("--show-settings", help="Print all settings as YAML (for --config).")
-    ] = False,
+    dry_run: Annotated[bool, option("Try the largest batch and print the run's cost.", "--dry-run")] = False,
+    show_settings: Annotated[bool, option("Print all settings as YAML (for --config).", "--show-settings")] = False,
     nproc: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Processes on this machine, such as one per GPU.  [1]",
-            rich_help_panel=HARDWARE,
-        ),
+        int | None, option("Processes on this machine, such as one per GPU.  [1]", metavar="N", group=HARDWARE, min=1)
     ] = None,
-    device: Annotated[
-        DeviceChoice | None, typer.Option(help="Where to compute.  [auto]", rich_help_panel=HARDWARE)
-    ] = None,
+    device: Annotated[DeviceChoice | None, option("Where to compute.  [auto]", group=HARDWARE)] = None,
     precision: Annotated[
-        TrainingPrecisionName | None,
-        typer.Option(help="auto: bf16 where faster.  [auto]", rich_help_panel=HARDWARE),
+        TrainingPrecisionName | None, option("auto: bf16 where faster.  [auto]", group=HARDWARE)
     ] = None,
 ) -> None:
     """Train a Transformer; the same command again resumes the run.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, with_options
+from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
 from nmt.translation.options import TranslateOptions
 
@@ -22,81 +22,57 @@ def translate(
     ] = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="PATH",
-            help="Run or bundle; several: ensemble.  [newest run]",
-            rich_help_panel=STREAMS,
-        ),
+        option("Run or bundle; several: ensemble.  [newest run]", "--model", "-m", metavar="PATH", group=STREAMS),
     ] = None,
     input: Annotated[
         Path | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="PATH",
-            help="Text, one sentence per line.  [standard input]",
-            rich_help_panel=STREAMS,
-        ),
+        option("Text, one sentence per line.  [standard input]", "--input", "-i", metavar="PATH", group=STREAMS),
     ] = None,
     output: Annotated[
         Path,
-        typer.Option(
+        option(
+            "File to write or resume.  [standard output]",
             "--output",
             "-o",
             metavar="PATH",
-            help="File to write or resume.  [standard output]",
+            group=STREAMS,
             show_default=False,
-            rich_help_panel=STREAMS,
         ),
     ] = Path("-"),
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Start over in the next free file.", rich_help_panel=STREAMS),
-    ] = False,
+    fresh: Annotated[bool, option("Start over in the next free file.", "--fresh", group=STREAMS)] = False,
     part: Annotated[
-        str | None,
-        typer.Option(metavar="K/N", help="Translate part K of N; the last joins them.", rich_help_panel=STREAMS),
+        str | None, option("Translate part K of N; the last joins them.", metavar="K/N", group=STREAMS)
     ] = None,
     prefix: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Beginnings of the translations, line by line.", rich_help_panel=STREAMS),
+        Path | None, option("Beginnings of the translations, line by line.", metavar="PATH", group=STREAMS)
     ] = None,
     score_target: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Score these translations; translate nothing.", rich_help_panel=STREAMS),
+        Path | None, option("Score these translations; translate nothing.", metavar="PATH", group=STREAMS)
     ] = None,
     interactive: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            "Answer line by line.  [on in a terminal]",
             "--interactive/--no-interactive",
-            help="Answer line by line.  [on in a terminal]",
+            group=STREAMS,
             show_default=False,
-            rich_help_panel=STREAMS,
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume an interrupted --output; a file always does.", hidden=True)
+        bool, option("Resume an interrupted --output; a file always does.", "--resume", hidden=True)
     ] = False,
     invalid_utf8: Annotated[
-        Literal["error", "replace"],
-        typer.Option(help="What to do with bytes that are no UTF-8.", rich_help_panel=STREAMS),
+        Literal["error", "replace"], option("What to do with bytes that are no UTF-8.", group=STREAMS)
     ] = "error",
     guard_report: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Write translations that look wrong, as jsonl.", rich_help_panel=STREAMS),
+        Path | None, option("Write translations that look wrong, as jsonl.", metavar="PATH", group=STREAMS)
     ] = None,
     input_format: Annotated[
-        Literal["lines", "paragraphs"],
-        typer.Option(help="paragraphs: wrapped text, separated by blank lines.", rich_help_panel=STREAMS),
+        Literal["lines", "paragraphs"], option("paragraphs: wrapped text, separated by blank lines.", group=STREAMS)
     ] = "lines",
     format: Annotated[
         Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
-        typer.Option(
-            help="tsv and moses: n-best lists with scores; pharaoh: word alignments.",
-            rich_help_panel=FORMAT,
-        ),
+        option("tsv and moses: n-best lists with scores; pharaoh: word alignments.", group=FORMAT),
     ] = "text",
     engine: Engine = "torch",
     device: Device = "auto",
