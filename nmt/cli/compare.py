@@ -33,9 +33,7 @@ def compare(
         Path | None, option("Write a page instead of printing.", "-o", "--out", metavar="PATH", group=STREAMS)
     ] = None,
     as_json: Annotated[bool, option("Print JSON.", "--json", group=STREAMS)] = False,
-    samples: Annotated[
-        int, option("Sentences shown for each system.  [5]", metavar="N", min=0, show_default=False)
-    ] = 5,
+    samples: Annotated[int, option("Sentences shown for each system.  [5]", metavar="N", min=0)] = 5,
     target_lang: Annotated[
         str | None, option("Language of the translations.  [reference's name, or data set]", metavar="LANG")
     ] = None,

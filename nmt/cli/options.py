@@ -41,11 +41,12 @@ def option(help: str, *words: str, group: str | None = None, **details: Any) -> 
     """An option of a command.
 
     Args:
+        help: what it does. The default is added, unless it says that itself in brackets.
         words: its spellings, if they are not that of the parameter: ``--set``, ``-o``.
         group: its heading in the help.
         details: further arguments of ``typer.Option``.
     """
-    return typer.Option(*words, help=help, rich_help_panel=group, **details)
+    return typer.Option(*words, help=help, show_default="[" not in help, rich_help_panel=group, **details)
 
 
 DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]", metavar="PATH")]
