@@ -50,10 +50,12 @@ def compare(
     Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
     """
     from nmt.cli.console import notice, warn, write_stdout
-    from nmt.cli.score import reference_language, tokenizer_of, warn_of_language
+    from nmt.cli.score import warn_of_language
     from nmt.errors import ConfigError
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
+    from nmt.evaluation.metrics import tokenizer_of
+    from nmt.evaluation.scored_systems import reference_language
     from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
     from nmt.reports.comparison_page import COMPARISON, write_comparison
     from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text

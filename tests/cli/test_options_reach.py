@@ -227,10 +227,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "--target-lang de --source s",
         {
             **SCORING,
-            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
-            f"{EVALUATION}.metrics.make_metric": "a metric",
+            f"{EVALUATION}.scored_systems.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.scored_systems.make_metric": "a metric",
         },
-        f"{EVALUATION}.paper_bleu.paper_bleu",
+        f"{EVALUATION}.scored_systems.paper_bleu",
         {
             "learned_metrics.source": ["s"],
             "make_metric.metric": ["chrf", "bleu"],
@@ -271,10 +271,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "--target-lang de",
         {
             f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
-            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
-            f"{EVALUATION}.metrics.make_metric": "a metric",
+            f"{EVALUATION}.scored_systems.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.scored_systems.make_metric": "a metric",
         },
-        f"{EVALUATION}.significance.evaluate",
+        f"{EVALUATION}.scored_systems.evaluate",
         {
             "make_metric.metric": ["chrf", "bleu"],
             "make_metric.target_lang": "de",
@@ -293,11 +293,11 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
             f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
             "nmt.lineage.outputs.score_lineage": {},
-            f"{EVALUATION}.metrics.make_metric": "a metric",
-            f"{EVALUATION}.metrics.score": Score("a score", 1.0, "tok:char", ""),
-            f"{EVALUATION}.paper_bleu.paper_bleu": Score("paper BLEU", 1.0, "", ""),
+            f"{EVALUATION}.scored_systems.make_metric": "a metric",
+            f"{EVALUATION}.scored_systems.score": Score("a score", 1.0, "tok:char", ""),
+            f"{EVALUATION}.scored_systems.paper_bleu": Score("paper BLEU", 1.0, "", ""),
         },
-        f"{EVALUATION}.metrics.sentence_scores",
+        f"{EVALUATION}.scored_systems.sentence_scores",
         {
             "score_lineage.hypotheses": [Path("h")],
             "score_lineage.references": [Path("r1")],
