@@ -14,35 +14,40 @@ MAX_SENTENCES = 50
 """A page holds every weight of every sentence, and a browser has to read them all."""
 
 
+Sentence = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
+]
+Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)]
+Input = Annotated[
+    Path | None, option("Text to translate, a sentence per line.", "-i", "--input", metavar="PATH", group=STREAMS)
+]
+Target = Annotated[list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)]
+Out = Annotated[
+    list[Path] | None,
+    option(
+        "File to write: .html, .png or .json; may be repeated.  [attention.html]",
+        "-o",
+        "--out",
+        metavar="PATH",
+        group=STREAMS,
+    ),
+]
+AsJson = Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)]
+Picture = Annotated[
+    Literal["encoder", "decoder", "memory"] | None,
+    option("The attention that a .png shows.  [memory]", group=STREAMS),
+]
+
+
 def attention(
-    sentence: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
-    ] = None,
-    model: Annotated[
-        Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)
-    ] = None,
-    input: Annotated[
-        Path | None, option("Text to translate, a sentence per line.", "-i", "--input", metavar="PATH", group=STREAMS)
-    ] = None,
-    target: Annotated[
-        list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)
-    ] = None,
-    out: Annotated[
-        list[Path] | None,
-        option(
-            "File to write: .html, .png or .json; may be repeated.  [attention.html]",
-            "-o",
-            "--out",
-            metavar="PATH",
-            group=STREAMS,
-        ),
-    ] = None,
-    as_json: Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)] = False,
-    picture: Annotated[
-        Literal["encoder", "decoder", "memory"] | None,
-        option("The attention that a .png shows.  [memory]", group=STREAMS),
-    ] = None,
+    sentence: Sentence = None,
+    model: Model = None,
+    input: Input = None,
+    target: Target = None,
+    out: Out = None,
+    as_json: AsJson = False,
+    picture: Picture = None,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:

@@ -110,16 +110,13 @@ def translate(
     Example: nmt bench translate --model runs/toy-en-de-tiny --precision fp32 --precision int8
     """
 
-    from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
+    from nmt.bench.translating_speed import bench_translate, our_settings
     from nmt.bench.turns import report_text
-    from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
     from nmt.errors import ConfigError
     from nmt.io.writing import scratch_folder
     from nmt.machine.device import choose_hardware
-    from nmt.training.input.data_sets import load_vocabulary
-    from nmt.training.start.setup import resolve_config
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")
@@ -131,14 +128,7 @@ def translate(
     hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
     settings = our_settings([one.value for one in engine or [EngineChoice.TORCH]], [one.precision for one in hardware])
     with scratch_folder() as folder:
-        if preset is None:
-            [bundle], remarks = models_to_use([model] if model is not None else [])
-            for line in (f"model: {describe_model(bundle)}", *remarks):
-                notice(line)
-        else:
-            bundle = folder / "random"
-            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
-            save_random_bundle(bundle, config, load_vocabulary(data))
+        bundle = _random_bundle(folder, data, preset, set_ or []) if preset else _bundle(model)
         result = bench_translate(
             bundle,
             data,
@@ -154,3 +144,25 @@ def translate(
             report=notice,
         )
     write_stdout(report_text(result))
+
+
+def _bundle(model: Path | None) -> Path:
+    """The bundle to use of a model, or of the newest run."""
+    from nmt.checkpoint.describing import describe_model, models_to_use
+    from nmt.cli.console import notice
+
+    [bundle], remarks = models_to_use([model] if model is not None else [])
+    for line in (f"model: {describe_model(bundle)}", *remarks):
+        notice(line)
+    return bundle
+
+
+def _random_bundle(folder: Path, data: Path, preset: str, settings: list[str]) -> Path:
+    """A bundle of random weights with a preset's sizes."""
+    from nmt.bench.translating_speed import save_random_bundle
+    from nmt.training.input.data_sets import load_vocabulary
+    from nmt.training.start.setup import resolve_config
+
+    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
+    save_random_bundle(folder / "random", config, load_vocabulary(data))
+    return folder / "random"

@@ -14,6 +14,7 @@ from nmt.cli.console import notice, warn
 from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
 from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
+from nmt.text.lines import InvalidUtf8
 from nmt.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ Interactive = Annotated[
     option("Answer line by line.  [on in a terminal]", "--interactive/--no-interactive", group=STREAMS),
 ]
 Resume = Annotated[bool, option("Resume an interrupted --output; a file always does.", "--resume", hidden=True)]
-InvalidUtf8 = Annotated[Literal["error", "replace"], option("What to do with bytes that are no UTF-8.", group=STREAMS)]
+InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)]
 GuardReportPath = Annotated[
     Path | None, option("Write translations that look wrong, as jsonl.", metavar="PATH", group=STREAMS)
 ]
@@ -76,7 +77,7 @@ def translate(
     score_target: ScoreTarget = None,
     interactive: Interactive = None,
     resume: Resume = False,
-    invalid_utf8: InvalidUtf8 = "error",
+    invalid_utf8: InvalidBytes = "error",
     guard_report: GuardReportPath = None,
     input_format: InputFormat = "lines",
     format: Format = "text",

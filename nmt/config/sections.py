@@ -23,6 +23,7 @@ from pydantic import (
 from nmt.config.mistakes import option_mistakes
 from nmt.errors import ConfigError
 from nmt.option_fields import DeviceChoice, Option
+from nmt.text.lines import NormalizationRule
 
 Normalization = Literal["paper", "length"]
 """What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
@@ -330,7 +331,7 @@ class DataConfig(Section):
     target_vocab_size: int | None = Field(None, ge=1, description="if the target has a vocabulary of its own")
     nfc: bool = Field(False, description="convert source text to Unicode NFC before it is encoded")
     punctuation: bool = Field(False, description="apply the Moses punctuation steps to source text")
-    source_normalization: Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"] = Field(
+    source_normalization: NormalizationRule = Field(
         "identity", description="SentencePiece's rule that is applied to source text before it is encoded"
     )
     weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")
