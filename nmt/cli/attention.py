@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.options import Device, Threads, option
+from nmt.cli.options import Device, Model, Threads, option
 from nmt.option_fields import STREAMS
 
 MAX_SENTENCES = 50
@@ -18,7 +18,6 @@ Sentence = Annotated[
     list[str] | None,
     typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
 ]
-Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)]
 Input = Annotated[
     Path | None, option("Text to translate, a sentence per line.", "-i", "--input", metavar="PATH", group=STREAMS)
 ]

@@ -9,7 +9,17 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, DataSet, Device, GroupedCommand, Threads, TrainingPrecisionName, option, with_quiet
+from nmt.cli.options import (
+    Changes,
+    DataSet,
+    Device,
+    GroupedCommand,
+    Model,
+    Threads,
+    TrainingPrecisionName,
+    option,
+    with_quiet,
+)
 
 bench = typer.Typer(
     help="Measure speed on this machine; prints JSON.",
@@ -88,7 +98,7 @@ class EngineChoice(StrEnum):
 )
 @with_quiet
 def translate(
-    model: Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH")] = None,
+    model: Model = None,
     preset: Annotated[str | None, option("Use random weights of this preset's sizes.", metavar="NAME")] = None,
     set_: Changes = None,
     data: DataSet = None,

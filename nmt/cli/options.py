@@ -18,6 +18,7 @@ from nmt.option_fields import (
     GROUPS,
     HARDWARE,
     SETTINGS,
+    STREAMS,
     DeviceChoice,
     EngineName,
     OptionField,
@@ -49,6 +50,7 @@ def option(help: str, *words: str, group: str | None = None, **details: Any) -> 
     return typer.Option(*words, help=help, show_default="[" not in help, rich_help_panel=group, **details)
 
 
+Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)]
 DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]", metavar="PATH")]
 Mirrors = Annotated[list[str] | None, option("Folder or URL with the downloads, by name; tried first.", metavar="URL")]
 Offline = Annotated[bool, option("Use no network; report what is missing.", "--offline")]
