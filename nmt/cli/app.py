@@ -160,7 +160,7 @@ def _usage_mistake(error: Any, command: str) -> str:
     """What was typed wrongly: in the words of typer, or in ours where those say less than we know."""
     if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
         return f"{max(error.param.opts, key=len)}: {_value_mistake(error)}"
-    if hasattr(error, "possibilities"):
+    if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         return _unknown_option(error)
     message: str = error.format_message().rstrip(".")
     found = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)

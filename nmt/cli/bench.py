@@ -56,7 +56,6 @@ def train(
 
     Example: nmt bench train --preset base
     """
-
     from nmt.bench.training_speed import bench_train
     from nmt.bench.turns import report_text
     from nmt.cli.console import notice, write_stdout
@@ -119,7 +118,6 @@ def translate(
 
     Example: nmt bench translate --model runs/toy-en-de-tiny --precision fp32 --precision int8
     """
-
     from nmt.bench.translating_speed import bench_translate, our_settings
     from nmt.bench.turns import report_text
     from nmt.cli.console import notice, write_stdout

@@ -189,7 +189,8 @@ def _texts(
             raise ConfigError(f"--test-set {test_set} needs --langpair, for example --langpair en-de.")
         with fetching() as fetcher:
             found = fetch_test_set(test_set, langpair, fetcher)
-        source_lines, read = source_lines or found.source, found.references
+        read = found.references
+        source_lines = found.source if source_lines is None else source_lines
         names, language = _named(test_set, langpair), langpair.partition("-")[2]
     systems = {str(path): list(read_lines(path)) for path in hypotheses}
     if source_lines is not None and len(source_lines) != len(read[0]):
