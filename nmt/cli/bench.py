@@ -9,9 +9,25 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, DataSet, Device, GroupedCommand, Threads, TrainingPrecisionName, with_quiet
+from nmt.cli.options import (
+    Changes,
+    DataSet,
+    Device,
+    GroupedCommand,
+    Model,
+    Threads,
+    TrainingPrecisionName,
+    option,
+    with_quiet,
+)
 
-bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure speed on this machine; prints JSON.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
 
 
 @bench.callback()
@@ -19,24 +35,20 @@ def root() -> None:
     """Measure speed on this machine; prints JSON."""
 
 
-Rounds = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Rounds, in which each is measured once; medians are reported.")
-]
+Rounds = Annotated[int, option("Rounds, in which each is measured once; medians are reported.", metavar="N", min=1)]
 
 
 @bench.command("train", cls=GroupedCommand, short_help="Target tokens per second in training.")
 @with_quiet
 def train(
     data: DataSet = None,
-    preset: Annotated[
-        str, typer.Option(metavar="NAME", help="tiny, small, base or big.", autocompletion=presets)
-    ] = "base",
+    preset: Annotated[str, option("tiny, small, base or big.", metavar="NAME", autocompletion=presets)] = "base",
     set_: Changes = None,
     rounds: Rounds = 5,
-    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
-    update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
+    updates: Annotated[int, option("Updates per round.", metavar="N", min=1)] = 3,
+    update_tokens: Annotated[int, option("Target tokens per update.", metavar="N", min=1)] = 3_600,
     device: Device = "auto",
-    precision: Annotated[TrainingPrecisionName, typer.Option(help="Of matrix products.")] = "auto",
+    precision: Annotated[TrainingPrecisionName, option("Of matrix products.")] = "auto",
 ) -> None:
     """Measure training: target tokens per second, and their share of what matrix products alone would reach.
 
@@ -44,7 +56,6 @@ def train(
 
     Example: nmt bench train --preset base
     """
-
     from nmt.bench.training_speed import bench_train
     from nmt.bench.turns import report_text
     from nmt.cli.console import notice, write_stdout
@@ -86,26 +97,19 @@ class EngineChoice(StrEnum):
 )
 @with_quiet
 def translate(
-    model: Annotated[
-        Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.  [newest run]")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Use random weights of this preset's sizes."),
-    ] = None,
+    model: Model = None,
+    preset: Annotated[str | None, option("Use random weights of this preset's sizes.", metavar="NAME")] = None,
     set_: Changes = None,
     data: DataSet = None,
-    engine: Annotated[list[EngineChoice] | None, typer.Option(help="Engine of nmt; may be repeated.  [torch]")] = None,
+    engine: Annotated[list[EngineChoice] | None, option("Engine of nmt; may be repeated.  [torch]")] = None,
     rounds: Rounds = 5,
-    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences of the test set per round.")] = 128,
-    beam: Annotated[int, typer.Option(metavar="N", min=1, help="Beam size; greedy search is measured anyway.")] = 4,
-    length: Annotated[int, typer.Option(metavar="N", help="Target tokens per output when rates are measured.")] = 16,
-    batch_tokens: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum source pieces searched at once.")
-    ] = 2_048,
+    sentences: Annotated[int, option("Sentences of the test set per round.", metavar="N", min=1)] = 128,
+    beam: Annotated[int, option("Beam size; greedy search is measured anyway.", metavar="N", min=1)] = 4,
+    length: Annotated[int, option("Target tokens per output when rates are measured.", metavar="N")] = 16,
+    batch_tokens: Annotated[int, option("Maximum source pieces searched at once.", metavar="N", min=1)] = 2_048,
     threads: Threads = None,
-    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")] = "auto",
-    precision: Annotated[list[TranslationPrecision] | None, typer.Option(help="Ours; may be repeated.  [auto]")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"], option("Where to compute.")] = "auto",
+    precision: Annotated[list[TranslationPrecision] | None, option("Ours; may be repeated.  [auto]")] = None,
 ) -> None:
     """Measure translating in each engine and precision, in turn, each in a process of its own.
 
@@ -114,17 +118,13 @@ def translate(
 
     Example: nmt bench translate --model runs/toy-en-de-tiny --precision fp32 --precision int8
     """
-
-    from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
+    from nmt.bench.translating_speed import bench_translate, our_settings
     from nmt.bench.turns import report_text
-    from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
     from nmt.errors import ConfigError
     from nmt.io.writing import scratch_folder
     from nmt.machine.device import choose_hardware
-    from nmt.training.input.data_sets import load_vocabulary
-    from nmt.training.start.setup import resolve_config
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")
@@ -136,14 +136,7 @@ def translate(
     hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
     settings = our_settings([one.value for one in engine or [EngineChoice.TORCH]], [one.precision for one in hardware])
     with scratch_folder() as folder:
-        if preset is None:
-            [bundle], remarks = models_to_use([model] if model is not None else [])
-            for line in (f"model: {describe_model(bundle)}", *remarks):
-                notice(line)
-        else:
-            bundle = folder / "random"
-            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
-            save_random_bundle(bundle, config, load_vocabulary(data))
+        bundle = _random_bundle(folder, data, preset, set_ or []) if preset else _bundle(model)
         result = bench_translate(
             bundle,
             data,
@@ -159,3 +152,25 @@ def translate(
             report=notice,
         )
     write_stdout(report_text(result))
+
+
+def _bundle(model: Path | None) -> Path:
+    """The bundle to use of a model, or of the newest run."""
+    from nmt.checkpoint.describing import describe_model, models_to_use
+    from nmt.cli.console import notice
+
+    [bundle], remarks = models_to_use([model] if model is not None else [])
+    for line in (f"model: {describe_model(bundle)}", *remarks):
+        notice(line)
+    return bundle
+
+
+def _random_bundle(folder: Path, data: Path, preset: str, settings: list[str]) -> Path:
+    """A bundle of random weights with a preset's sizes."""
+    from nmt.bench.translating_speed import save_random_bundle
+    from nmt.training.input.data_sets import load_vocabulary
+    from nmt.training.start.setup import resolve_config
+
+    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
+    save_random_bundle(folder / "random", config, load_vocabulary(data))
+    return folder / "random"

@@ -8,47 +8,54 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from nmt.cli.options import option
+from nmt.text.lines import NormalizationRule
 
 if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
 
 
+Data = Annotated[
+    list[Path] | None,
+    option("A prepared data set; several share one vocabulary.  [newest below data/]", metavar="PATH"),
+]
+Size = Annotated[int | None, option("Pieces.  [by the size of the corpus]", metavar="N", min=1)]
+ModelType = Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.")]
+Vocab = Annotated[Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL")]
+CharacterCoverage = Annotated[
+    float, option("Share of characters that get pieces of their own.", metavar="X", min=0.98, max=1.0)
+]
+Normalization = Annotated[
+    NormalizationRule,
+    option("SentencePiece's rule for both sides; identity is lossless."),
+]
+SourceNormalization = Annotated[
+    NormalizationRule | None,
+    option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
+]
+ByteFallback = Annotated[
+    bool | None,
+    option("Spell characters without a piece in bytes.  [on from 1,024 pieces]", "--byte-fallback/--no-byte-fallback"),
+]
+SamplingTemperature = Annotated[
+    float | None, option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T")
+]
+MaxLength = Annotated[int, option("Skip pairs with more pieces on a side.", metavar="N", min=1)]
+Workers = Annotated[int | None, option("Threads for encoding.  [all cores]", metavar="N", min=1)]
+
+
 def build_vocab(
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="PATH", help="A prepared data set; several share one vocabulary.  [newest below data/]"),
-    ] = None,
-    size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Pieces.  [by the size of the corpus]")] = None,
-    model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="Algorithm of the vocabulary.")] = "bpe",
-    vocab: Annotated[
-        Path | None,
-        typer.Option(metavar="MODEL", help="Use an existing vocabulary (.model file, bundle or run)."),
-    ] = None,
-    character_coverage: Annotated[
-        float, typer.Option(metavar="X", min=0.98, max=1.0, help="Share of characters that get pieces of their own.")
-    ] = 1.0,
-    normalization: Annotated[
-        Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],
-        typer.Option(help="SentencePiece's rule for both sides; identity is lossless."),
-    ] = "identity",
-    source_normalization: Annotated[
-        Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] | None,
-        typer.Option(help="Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
-    ] = None,
-    byte_fallback: Annotated[
-        bool | None,
-        typer.Option(
-            "--byte-fallback/--no-byte-fallback",
-            help="Spell characters without a piece in bytes.  [on from 1,024 pieces]",
-        ),
-    ] = None,
-    sampling_temperature: Annotated[
-        float | None,
-        typer.Option(metavar="T", help="Balances the languages of several data sets; 1: by size.  [5]"),
-    ] = None,
-    max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads for encoding.  [all cores]")] = None,
+    data: Data = None,
+    size: Size = None,
+    model_type: ModelType = "bpe",
+    vocab: Vocab = None,
+    character_coverage: CharacterCoverage = 1.0,
+    normalization: Normalization = "identity",
+    source_normalization: SourceNormalization = None,
+    byte_fallback: ByteFallback = None,
+    sampling_temperature: SamplingTemperature = None,
+    max_length: MaxLength = 256,
+    workers: Workers = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
@@ -76,14 +83,8 @@ def build_vocab(
         data = [newest_data_set()]
         notice(f"data: {data[0]} (the newest)")
     if vocab is not None and vocab.is_dir():
-        from nmt.checkpoint.bundle_files import BundleFolder
-        from nmt.checkpoint.run_folder import bundle_to_use
-        from nmt.config import read_config
-
-        bundle = BundleFolder(bundle_to_use(vocab))
-        vocab = bundle.vocab
-        if source_normalization is None:
-            source_normalization = read_config(bundle.config).data.source_normalization
+        vocab, rule = _vocabulary_of(vocab)
+        source_normalization = source_normalization or rule
     settings = VocabularySettings(
         size, model_type, character_coverage, normalization, source_normalization, byte_fallback
     )
@@ -99,6 +100,16 @@ def build_vocab(
         threads=workers,
     )
     _report(built, max_length)
+
+
+def _vocabulary_of(model: Path) -> tuple[Path, NormalizationRule]:
+    """The vocabulary of a bundle or a run, and the rule that its source text is normalised by."""
+    from nmt.checkpoint.bundle_files import BundleFolder
+    from nmt.checkpoint.run_folder import bundle_to_use
+    from nmt.config import read_config
+
+    bundle = BundleFolder(bundle_to_use(model))
+    return bundle.vocab, read_config(bundle.config).data.source_normalization
 
 
 def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.cli.console import notice, warn, write_stdout
+from nmt.cli.options import option
+from nmt.errors import ConfigError
 from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
@@ -18,40 +21,34 @@ if TYPE_CHECKING:
 _LINES = 10_000
 
 
+A = Annotated[Path, typer.Argument(metavar="A", help="Translations of system A; - is standard input.")]
+B = Annotated[Path, typer.Argument(metavar="B", help="Translations of system B; - is standard input.")]
+Reference = Annotated[Path, option("Reference translations, one per line.", metavar="PATH", group=STREAMS)]
+Source = Annotated[Path | None, option("Source text: adds names and copied words.", metavar="PATH", group=STREAMS)]
+Data = Annotated[Path | None, option("Data set to count words in.  [the references]", metavar="PATH", group=STREAMS)]
+Out = Annotated[Path | None, option("Write a page instead of printing.", "-o", "--out", metavar="PATH", group=STREAMS)]
+AsJson = Annotated[bool, option("Print JSON.", "--json", group=STREAMS)]
+Samples = Annotated[int, option("Sentences shown for each system.  [5]", metavar="N", min=0)]
+TargetLang = Annotated[
+    str | None, option("Language of the translations.  [reference's name, or data set]", metavar="LANG")
+]
+Tokenize = Annotated[
+    Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
+    option("Tokeniser, as sacreBLEU names it.  [by the language]"),
+]
+
+
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="Translations of system A; - is standard input.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Translations of system B; - is standard input.")],
-    reference: Annotated[
-        Path, typer.Option(metavar="PATH", help="Reference translations, one per line.", rich_help_panel=STREAMS)
-    ],
-    source: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Source text: adds names and copied words.", rich_help_panel=STREAMS),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Data set to count words in.  [the references]",
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", metavar="PATH", help="Write a page instead of printing.", rich_help_panel=STREAMS),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=STREAMS)] = False,
-    samples: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Sentences shown for each system.  [5]", show_default=False)
-    ] = 5,
-    target_lang: Annotated[
-        str | None,
-        typer.Option(metavar="LANG", help="Language of the translations.  [reference's name, or data set]"),
-    ] = None,
-    tokenize: Annotated[
-        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
-        typer.Option(help="Tokeniser, as sacreBLEU names it.  [by the language]"),
-    ] = None,
+    a: A,
+    b: B,
+    reference: Reference,
+    source: Source = None,
+    data: Data = None,
+    out: Out = None,
+    as_json: AsJson = False,
+    samples: Samples = 5,
+    target_lang: TargetLang = None,
+    tokenize: Tokenize = None,
 ) -> None:
     """Compare the translations of two systems: where do they differ, and in what?
 
@@ -60,58 +57,65 @@ def compare(
 
     Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
     """
-    from nmt.cli.console import notice, warn, write_stdout
-    from nmt.cli.score import reference_language, tokenizer_of, warn_of_language
-    from nmt.errors import ConfigError
+    from nmt.cli.score import warn_of_language
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
-    from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+    from nmt.evaluation.scored_systems import reference_language
     from nmt.reports.comparison_page import COMPARISON, write_comparison
     from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text
-    from nmt.text.lines import STDIN, read_lines
+    from nmt.text.lines import read_lines
 
     if as_json and out is not None:
         raise ConfigError(f"--json prints, and --out {out} writes: give one.")
-    given = [path for path in (a, b, reference, source) if path is not None]
-    if sum(str(path) == STDIN for path in given) > 1:
-        raise ConfigError("standard input (-) can be one of the texts only.")
-    if a == b:
-        raise ConfigError(f"{a} was given twice: give the translations of two systems.")
+    _check_files(a, b, reference, source)
     if out is not None:
         COMPARISON.check(out)
     warn_of_language(target_lang)
     language = target_lang or reference_language(reference) or _language_of(data)
     lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))
+    sources, names = None if source is None else list(read_lines(source)), (str(a), str(b))
     texts = parallel_texts(
-        (lines_a, lines_b),
-        references,
-        None if source is None else list(read_lines(source)),
-        target_lang=language,
-        tokenize=tokenize,
-        names=(str(a), str(b)),
+        (lines_a, lines_b), references, sources, target_lang=language, tokenize=tokenize, names=names
     )
-    for path, lines in ((a, lines_a), (b, lines_b)):
-        for message in hypothesis_warnings(lines, [references]):
-            warn(f"{path}: {message}")
     if data is None:
         found = find_differences(texts, samples=samples)
     else:
         frequencies = _frequencies(data, language, texts)
         found = find_differences(texts, frequencies, counted_in=f"the training data {data}", samples=samples)
-    used = tokenizer_of(found.totals.metrics.records[0]["signature"])
-    if tokenizer_warnings([references], used):
-        warn(
-            f"the tokeniser {used} does not split the script of the reference, so words cannot be counted. Name the "
-            "language with --target-lang, or use --tokenize char."
-        )
+    _warn({a: lines_a, b: lines_b}, references, found.totals.metrics.records[0]["signature"])
     files = ComparedFiles(
-        (str(a), str(b)), str(reference), None if source is None else str(source), None if data is None else str(data)
+        names, str(reference), None if source is None else str(source), None if data is None else str(data)
     )
     if out is not None:
         write_comparison(found, files, out)
         notice(f"written: {out}")
     else:
         write_stdout((comparison_json if as_json else comparison_text)(found, files))
+
+
+def _check_files(a: Path, b: Path, reference: Path, source: Path | None) -> None:
+    from nmt.text.lines import STDIN
+
+    if [str(path) for path in (a, b, reference, source)].count(STDIN) > 1:
+        raise ConfigError("standard input (-) can be one of the texts only.")
+    if a == b:
+        raise ConfigError(f"{a} was given twice: give the translations of two systems.")
+
+
+def _warn(systems: Mapping[Path, list[str]], references: list[str], signature: str) -> None:
+    """Warn of texts whose comparison says little."""
+    from nmt.evaluation.metrics import tokenizer_of
+    from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+
+    for path, lines in systems.items():
+        for message in hypothesis_warnings(lines, [references]):
+            warn(f"{path}: {message}")
+    used = tokenizer_of(signature)
+    if tokenizer_warnings([references], used):
+        warn(
+            f"the tokeniser {used} does not split the script of the reference, so words cannot be counted. Name the "
+            "language with --target-lang, or use --tokenize char."
+        )
 
 
 def _language_of(data: Path | None) -> str:
@@ -122,7 +126,6 @@ def _language_of(data: Path | None) -> str:
 
 def _frequencies(data: Path, language: str, texts: ParallelTexts) -> Counter[str]:
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
-    from nmt.cli.console import warn
     from nmt.cli.progress_lines import progress_display
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest

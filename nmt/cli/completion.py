@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from importlib import resources
-from typing import Any
 
 
 def presets(incomplete: str) -> list[str]:
@@ -39,23 +36,3 @@ def _names(folder: str, incomplete: str) -> list[str]:
     return sorted(
         name.removesuffix(".yaml") for name in files if name.endswith(".yaml") and name.startswith(incomplete)
     )
-
-
-@contextmanager
-def leaving_values(params: Iterable[Any]) -> Iterator[None]:
-    """Read the words before the cursor, but neither convert their values nor act on them.
-
-    Conversion imports pydantic, which takes longer than all else; and ``--version`` before the cursor would print.
-    """
-    params = list(params)
-    for param in params:
-        param.process_value = _as_typed
-    try:
-        yield
-    finally:
-        for param in params:
-            del param.process_value  # which uncovers the method of its class
-
-
-def _as_typed(ctx: Any, value: Any) -> Any:
-    return value

@@ -7,24 +7,23 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.options import option
 from nmt.option_fields import STREAMS
 
 
 def doctor(
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "The page to write; its JSON goes beside it.  [nmt-doctor.html]",
             "-o",
             "--out",
             metavar="PATH",
-            help="The page to write; its JSON goes beside it.  [nmt-doctor.html]",
-            rich_help_panel=STREAMS,
+            group=STREAMS,
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of writing files.", rich_help_panel=STREAMS)
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out the speed of training and translating.")] = False,
+    as_json: Annotated[bool, option("Print JSON instead of writing files.", "--json", group=STREAMS)] = False,
+    quick: Annotated[bool, option("Leave out the speed of training and translating.", "--quick")] = False,
 ) -> None:
     """Examine this machine: what it is, whether it computes right, how fast it trains and translates.
 

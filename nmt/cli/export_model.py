@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.completion import export_formats
+from nmt.cli.options import option
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
 from nmt.option_fields import STREAMS
 
@@ -15,20 +16,12 @@ from nmt.option_fields import STREAMS
 def export_model(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
     to: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT", help="marian, ctranslate2, huggingface, onnx or argos.", autocompletion=export_formats
-        ),
+        str, option("marian, ctranslate2, huggingface, onnx or argos.", metavar="FORMAT", autocompletion=export_formats)
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--out", metavar="PATH", help="The folder to write.  [models/NAME-FORMAT]", rich_help_panel=STREAMS
-        ),
+        Path | None, option("The folder to write.  [models/NAME-FORMAT]", "-o", "--out", metavar="PATH", group=STREAMS)
     ] = None,
-    quantization: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Type of the stored weights.  [float32]")
-    ] = None,
+    quantization: Annotated[str | None, option("Type of the stored weights.  [float32]", metavar="TYPE")] = None,
     check_text: CheckText = None,
 ) -> None:
     """Export a model to the format of another toolkit.

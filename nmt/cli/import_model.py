@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.options import option
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
 from nmt.option_fields import STREAMS
 
@@ -14,24 +15,19 @@ from nmt.option_fields import STREAMS
 def import_model(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The other toolkit's folder, file or .zip archive.")],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--out", metavar="PATH", help="The bundle to write.  [models/NAME]", rich_help_panel=STREAMS
-        ),
+        Path | None, option("The bundle to write.  [models/NAME]", "-o", "--out", metavar="PATH", group=STREAMS)
     ] = None,
     format: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The format, if its files do not tell.  [by the files]")
+        str | None, option("The format, if its files do not tell.  [by the files]", metavar="NAME")
     ] = None,
     source_spm: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="SentencePiece model of source text.  [beside it]", rich_help_panel=STREAMS),
+        Path | None, option("SentencePiece model of source text.  [beside it]", metavar="PATH", group=STREAMS)
     ] = None,
     target_spm: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="SentencePiece model of target text.  [beside it]", rich_help_panel=STREAMS),
+        Path | None, option("SentencePiece model of target text.  [beside it]", metavar="PATH", group=STREAMS)
     ] = None,
-    source_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of source text.")] = None,
-    target_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of target text.")] = None,
+    source_lang: Annotated[str | None, option("Language of source text.", metavar="LANG")] = None,
+    target_lang: Annotated[str | None, option("Language of target text.", metavar="LANG")] = None,
     check_text: CheckText = None,
 ) -> None:
     """Import a model of another toolkit as a bundle.

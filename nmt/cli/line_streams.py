@@ -1,6 +1,6 @@
 """The files and pipes of ``nmt translate``: what may be read and written, and what may not.
 
-The lines themselves are worked on in ``line_output.py``.
+The lines themselves are written by ``line_output.py``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -36,12 +36,11 @@ from nmt.text.lines import (
     read_lines,
     read_parallel,
 )
+from nmt.translation.jobs import Pairs
 from nmt.translation.parts import Part
 from nmt.translation.resuming import OutputFile, made_with
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-
-Pairs = Iterable[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,13 @@ class Streams:
     beside: Mapping[str, Path | None]
     """The files parallel to the input, by option; at most one is given."""
     output: Path
-    resume: bool
+    _: KW_ONLY
+    resume: bool = False
     """Whether it is an error if the output cannot be resumed."""
-    fresh: bool
-    interactive: bool
-    invalid_utf8: InvalidUtf8
+    fresh: bool = False
+    interactive: bool | None = False
+    """Whether each line is answered before the next is read; None: if it is typed."""
+    invalid_utf8: InvalidUtf8 = "error"
     paragraphs: bool = False
     """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
     guard_report: Path | None = None
@@ -191,7 +192,12 @@ class Streams:
     @property
     def is_typed(self) -> bool:
         """Whether a person types the input, line by line."""
-        return self.interactive and str(self.input) == STDIN and sys.stdin.isatty()
+        return self.interactive is not False and str(self.input) == STDIN and sys.stdin.isatty()
+
+    @property
+    def window(self) -> int:
+        """The number of lines that are read before they are worked on."""
+        return 1 if self.interactive or self.is_typed else 2_048
 
     @property
     def can_be_resumed(self) -> bool:

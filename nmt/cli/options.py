@@ -5,26 +5,29 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import typer.core
 
-from nmt.cli.completion import leaving_values, setting_keys
+from nmt.cli.completion import setting_keys
 from nmt.cli.console import STANDARD_OUTPUT, naming_stream
 from nmt.option_fields import (
     GROUPS,
     HARDWARE,
     SETTINGS,
+    STREAMS,
     DeviceChoice,
     EngineName,
     OptionField,
     flag_of,
     option_fields,
 )
+
+if TYPE_CHECKING:
+    from nmt.config.sections import StrictSection
 
 _OTHERS = "Other"
 # Folders and pages are written to --out, lines to --output; either word is understood.
@@ -34,38 +37,43 @@ _SEVERAL = frozenset({"--train", "--valid", "--test"})
 _MODELS = ("MODEL", "RUN")
 """Arguments that are models."""
 
-DataSet = Annotated[Path | None, typer.Option(metavar="PATH", help="A prepared data set.  [newest below data/]")]
-Mirrors = Annotated[
-    list[str] | None, typer.Option(metavar="URL", help="Folder or URL with the downloads, by name; tried first.")
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Use no network; report what is missing.")]
+
+def option(help: str, *words: str, group: str | None = None, **details: Any) -> Any:
+    """An option of a command.
+
+    Args:
+        help: what it does. The default is added, unless it says that itself in brackets.
+        words: its spellings, if they are not that of the parameter: ``--set``, ``-o``.
+        group: its heading in the help.
+        details: further arguments of ``typer.Option``.
+    """
+    return typer.Option(*words, help=help, show_default="[" not in help, rich_help_panel=group, **details)
+
+
+Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)]
+DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]", metavar="PATH")]
+Mirrors = Annotated[list[str] | None, option("Folder or URL with the downloads, by name; tried first.", metavar="URL")]
+Offline = Annotated[bool, option("Use no network; report what is missing.", "--offline")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Change a setting: model.dropout=0.3.",
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting: model.dropout=0.3.",
-        rich_help_panel=SETTINGS,
+        group=SETTINGS,
         autocompletion=setting_keys,
     ),
 ]
-Device = Annotated[DeviceChoice, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
+Device = Annotated[DeviceChoice, option("Where to compute.", group=HARDWARE)]
 TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
 TranslationPrecision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
-    typer.Option(help="auto: bf16 where faster; int8: fastest on most CPUs.", rich_help_panel=HARDWARE),
+    option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE),
 ]
-Engine = Annotated[
-    EngineName, typer.Option(help="ctranslate2: faster on CPUs, with fewer options.", rich_help_panel=HARDWARE)
-]
-Threads = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="CPU threads.  [all cores]", rich_help_panel=HARDWARE)
-]
+Engine = Annotated[EngineName, option("ctranslate2: faster on CPUs, with fewer options.", group=HARDWARE)]
+Threads = Annotated[int | None, option("CPU threads.  [all cores]", metavar="N", group=HARDWARE, min=1)]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=1, help="Batches searched at once.  [CPU: one per thread; GPU: 1]", rich_help_panel=HARDWARE
-    ),
+    int | None, option("Batches searched at once.  [CPU: one per thread; GPU: 1]", metavar="N", group=HARDWARE, min=1)
 ]
 
 
@@ -87,9 +95,7 @@ class GroupedCommand(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Read the words of the command line; hidden names of options are replaced by those of the help."""
-        # The shell's completion converts no values: that takes long.
-        with leaving_values(self.get_params(ctx)) if ctx.resilient_parsing else nullcontext():
-            return super().parse_args(ctx, self._renamed(ctx, args))
+        return super().parse_args(ctx, self._renamed(ctx, args))
 
     def _renamed(self, ctx: Any, args: list[str]) -> list[str]:
         """``--out`` is ``--output`` also; ``-m`` and ``--model`` may stand before a model that is an argument."""
@@ -157,99 +163,79 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the option ``--quiet``."""
 
     @functools.wraps(command)
-    def run(*args: Any, quiet: bool, **options: Any) -> None:
+    def run(*, quiet: bool, **words: Any) -> None:
         if quiet:
             from nmt.cli.console import be_quiet
 
             be_quiet()
-        command(*args, **options)
+        command(**words)
 
-    quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
-    return _with_parameters(run, command, [_parameter("quiet", quiet, False)])
+    quiet = Annotated[bool, option("Print warnings and errors only.", "--quiet", "-q")]
+    return _with_parameters(run, command, {"quiet": (quiet, False)})
 
 
-def with_options(settings: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a settings dataclass, after its own.
+def with_options(settings: type[StrictSection]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a settings class, after its own.
 
     The command takes the keyword ``options``: a dict of the values that were given, by field, all checked.
     """
-    parameters = [parameter for field in option_fields(settings) for parameter in _parameters(field)]
+    fields = [each for field in option_fields(settings) for each in (field, *field.parts)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(*args: Any, **words: Any) -> None:
-            asked = {parameter.name: words.pop(parameter.name) for parameter in parameters}
-            command(*args, **words, options=_given(settings, asked))
+        def run(**words: Any) -> None:
+            asked = {field.name: value for field in fields if (value := words.pop(field.name)) is not None}
+            command(**words, options=_given(settings, asked))
 
-        return _with_parameters(run, command, parameters, without={"options"})
+        return _with_parameters(run, command, {field.name: (_typed(field), None) for field in fields})
 
     return decorate
 
 
-def _parameters(field: OptionField) -> Iterator[inspect.Parameter]:
-    """The parameters that typer makes options of; None stands for an option that is not given."""
+def _typed(field: OptionField) -> Any:
+    """The type that typer makes an option of; None stands for an option that is not given."""
     kind: Any = bool if field.parts else field.value_type
-    declared = [field.flag]
-    if kind is bool and not field.parts and field.default is not False:
-        declared = [f"{field.flag}/{field.flag_for(False)}"]
-    if field.option.letter:
-        declared.append(f"-{field.option.letter}")
+    switch = f"/{field.flag_for(False)}" if kind is bool and field.default in (True, None) and not field.parts else ""
     option = typer.Option(
-        *declared,
+        field.flag + switch,
+        *([f"-{field.option.letter}"] if field.option.letter else []),
         metavar={int: "N", float: "X"}.get(kind),
         help=field.help_text,
         show_default=False,
         rich_help_panel=field.option.group,
     )
-    yield _parameter(field.name, Annotated[kind | None, option], None)
-    for part in field.parts:
-        yield from _parameters(part)
+    return Annotated[kind | None, option]
 
 
-def _given(settings: type, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the options that were given, by field.
+def _given(settings: type[StrictSection], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a settings class among those that were given, by field.
 
     Raises:
         ConfigError: a value is not allowed, or belongs to an option that was not given.
     """
-    given: dict[str, Any] = {}
-    for field in option_fields(settings):
-        value = asked[field.name]
-        if field.parts:
-            if not value:
-                _refuse_without(field, asked)
-            value = field.value_type(**_given(field.value_type, asked)) if value else None
-        if value is not None:
-            given[field.name] = value
-    if given:
-        from nmt.config.option_values import check_options
+    from nmt.errors import ConfigError
 
-        check_options(settings, given, called=flag_of)
+    given = {field.name: asked[field.name] for field in option_fields(settings) if field.name in asked}
+    for field in option_fields(settings):
+        own = _given(field.value_type, asked) if field.parts else {}
+        if given.get(field.name) and field.parts:
+            given[field.name] = field.value_type(**own)
+        elif own:
+            raise ConfigError(f"{flag_of(next(iter(own)))} only goes with {field.flag}.")
+    settings.checked(given, called=flag_of)
     return given
 
 
-def _refuse_without(field: OptionField, asked: Mapping[str, Any]) -> None:
-    from nmt.errors import ConfigError
-
-    for part in field.parts:
-        if asked[part.name] is not None:
-            raise ConfigError(f"{part.flag} only goes with {field.flag}.")
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
 def _with_parameters(
-    run: Callable[..., None],
-    command: Callable[..., None],
-    parameters: Iterable[inspect.Parameter],
-    *,
-    without: Container[str] = (),
+    run: Callable[..., None], command: Callable[..., None], further: Mapping[str, tuple[Any, Any]]
 ) -> Callable[..., None]:
-    """Show typer a command with further parameters, in place of those that it does not give."""
+    """Show typer, which reads signatures, a command with further parameters: name -> type, default."""
     signature = inspect.signature(command, eval_str=True)
-    shown = [*(one for one in signature.parameters.values() if one.name not in without), *parameters]
-    run.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in shown} | {"return": None}
+    own = [one for one in signature.parameters.values() if one.name != "options"]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+        for name, (kind, default) in further.items()
+    ]
+    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*own, *added)} | {"return": None}
     return run

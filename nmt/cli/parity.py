@@ -6,8 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from nmt.cli.options import option
 from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
@@ -16,10 +15,7 @@ if TYPE_CHECKING:
 _MAX_LINES = 200
 
 CheckText = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH", help="Source text to compare both models on (first 200 lines).", rich_help_panel=STREAMS
-    ),
+    Path | None, option("Source text to compare both models on (first 200 lines).", metavar="PATH", group=STREAMS)
 ]
 
 

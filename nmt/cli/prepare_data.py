@@ -2,106 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt.cli.completion import built_in_pairs
-from nmt.cli.options import Mirrors, Offline
+from nmt.cli.console import notice, write_stdout
+from nmt.cli.options import Mirrors, Offline, option
 from nmt.errors import ConfigError
-from nmt.table import Table
 from nmt.text.addresses import is_address, public_address
 
 if TYPE_CHECKING:
     from nmt.corpora.schema import Recipe
     from nmt.corpora.user_corpora import UserText
-    from nmt.data.manifest import Manifest
+
+
+Dataset = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATASET",
+        help="Built-in name (see --list), recipe NAME.yaml, or your own name.",
+        autocompletion=built_in_pairs,
+    ),
+]
+Out = Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out", metavar="PATH")]
+Cache = Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]", metavar="PATH")]
+Workers = Annotated[int | None, option("Processes for cleaning.  [all cores]", metavar="N", min=1)]
+Force = Annotated[bool, option("Prepare again; replace edited text or another data set.", "--force")]
+SourceLang = Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")]
+TargetLang = Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")]
+Train = Annotated[
+    list[str] | None, option("Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.", metavar="TEXT")
+]
+Valid = Annotated[list[str] | None, option("The same for validation.  [held out of train]", metavar="TEXT")]
+Test = Annotated[list[str] | None, option("The same for testing.  [held out of train]", metavar="TEXT")]
+TrainSource = Annotated[list[str] | None, option("A source file, pipe or URL; may be repeated.", metavar="PATH")]
+TrainTarget = Annotated[list[str] | None, option("Its target file, one per --train-source.", metavar="PATH")]
+ValidSource = Annotated[list[str] | None, option("The same for validation.", metavar="PATH")]
+ValidTarget = Annotated[list[str] | None, option("The same for validation.", metavar="PATH")]
+TestSource = Annotated[list[str] | None, option("The same for testing.", metavar="PATH")]
+TestTarget = Annotated[list[str] | None, option("The same for testing.", metavar="PATH")]
+Columns = Annotated[
+    str | None, option("Columns of tab-separated files: languages, score, - ignored.", metavar="NAME,...")
+]
+Header = Annotated[bool, option("Tab-separated files begin with a line of names.", "--header")]
+MinScore = Annotated[float | None, option("Drop training pairs whose score is below X.", metavar="X")]
+MaxLength = Annotated[
+    int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", metavar="N", min=0)
+]
+MaxRatio = Annotated[
+    float | None, option("Maximum ratio of the sides' lengths; 0 for no limit.  [4]", metavar="X", min=0)
+]
+Dedup = Annotated[bool | None, option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup")]
+Filters = Annotated[
+    list[str] | None,
+    option("Turn on a filter of training pairs; may be repeated.", "--filter", metavar="NAME[=VALUE]"),
+]
+ShowDropped = Annotated[bool, option("Print examples of the pairs that each filter dropped.", "--show-dropped")]
+ShowRecipe = Annotated[bool, option("Print the recipe as YAML to copy and edit.", "--show-recipe")]
+ListNames = Annotated[bool, option("Print the built-in data sets.", "--list")]
 
 
 def prepare_data(
-    dataset: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASET",
-            help="Built-in name (see --list), recipe NAME.yaml, or your own name.",
-            autocompletion=built_in_pairs,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PATH", help="Folder of the data set.  [data/NAME]")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where downloads are kept.  [~/.cache/nmt]")
-    ] = None,
+    dataset: Dataset = None,
+    out: Out = None,
+    cache: Cache = None,
     mirror: Mirrors = None,
     offline: Offline = False,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes for cleaning.  [all cores]")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Prepare again; replace edited text or another data set.")
-    ] = False,
-    source_lang: Annotated[
-        str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
-    ] = None,
-    target_lang: Annotated[
-        str | None, typer.Option(metavar="LANG", help="Target language of your own text, such as de.")
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.",
-        ),
-    ] = None,
-    valid: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="The same for validation.  [held out of train]")
-    ] = None,
-    test: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="The same for testing.  [held out of train]")
-    ] = None,
-    train_source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="A source file, pipe or URL; may be repeated."),
-    ] = None,
-    train_target: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Its target file, one per --train-source.")
-    ] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
-    test_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
-    test_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Columns of tab-separated files: languages, score, - ignored."),
-    ] = None,
-    header: Annotated[bool, typer.Option("--header", help="Tab-separated files begin with a line of names.")] = False,
-    min_score: Annotated[
-        float | None, typer.Option(metavar="X", help="Drop training pairs whose score is below X.")
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Maximum words per side of training pairs; 0: no limit.  [250]"),
-    ] = None,
-    max_ratio: Annotated[
-        float | None, typer.Option(metavar="X", min=0, help="Maximum ratio of the sides' lengths; 0 for no limit.  [4]")
-    ] = None,
-    dedup: Annotated[
-        bool | None,
-        typer.Option("--dedup/--no-dedup", help="Drop repeated training pairs.  [the recipe's, mostly on]"),
-    ] = None,
-    filter_: Annotated[
-        list[str] | None,
-        typer.Option("--filter", metavar="NAME[=VALUE]", help="Turn on a filter of training pairs; may be repeated."),
-    ] = None,
-    show_dropped: Annotated[
-        bool, typer.Option("--show-dropped", help="Print examples of the pairs that each filter dropped.")
-    ] = False,
-    show_recipe: Annotated[
-        bool, typer.Option("--show-recipe", help="Print the recipe as YAML to copy and edit.")
-    ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Print the built-in data sets.")] = False,
+    workers: Workers = None,
+    force: Force = False,
+    source_lang: SourceLang = None,
+    target_lang: TargetLang = None,
+    train: Train = None,
+    valid: Valid = None,
+    test: Test = None,
+    train_source: TrainSource = None,
+    train_target: TrainTarget = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    test_source: TestSource = None,
+    test_target: TestTarget = None,
+    columns: Columns = None,
+    header: Header = False,
+    min_score: MinScore = None,
+    max_length: MaxLength = None,
+    max_ratio: MaxRatio = None,
+    dedup: Dedup = None,
+    filter_: Filters = None,
+    show_dropped: ShowDropped = False,
+    show_recipe: ShowRecipe = False,
+    list_: ListNames = False,
 ) -> None:
     """Fetch parallel text, or take your own, clean it, and write a data set.
 
@@ -109,100 +101,100 @@ def prepare_data(
 
     Example: nmt prepare-data multi30k-en-de
     """
-    from nmt.cli.console import notice, write_stdout
-    from nmt.cli.progress_lines import progress_display
-    from nmt.corpora.filters import filter_changes
-    from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import (
-        builtin_names,
-        builtin_text,
-        checksums,
-        dump_recipe,
-        load_recipe,
-        own_recipe,
-        with_filters,
-    )
+    from nmt.corpora.recipe import builtin_names, builtin_text, dump_recipe, with_filters
 
     if list_:
-        for name in builtin_names():
-            recipe = load_recipe(name)
-            write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
+        _list_built_in()
         return
     own: dict[str, list[UserText]] = {
         "train": [*(train or []), *_pairs("train", train_source, train_target)],
         "valid": [*(valid or []), *_pairs("valid", valid_source, valid_target)],
         "test": [*(test or []), *_pairs("test", test_source, test_target)],
     }
-    if dataset is None and own["train"]:
+    languages = {"--source-lang": source_lang, "--target-lang": target_lang}
+    sets = {"--valid": valid, "--valid-source": valid_source, "--test": test, "--test-source": test_source}
+    recipe = _recipe(dataset, own, languages | sets | {"--columns": columns, "--header": header})
+    own_options = {"max_length": max_length, "max_ratio": max_ratio, "dedup": dedup, "min_score": min_score}
+    changes = _filter_changes(filter_ or [], own_options)
+    recipe = with_filters(recipe, changes) if changes else recipe
+    if show_recipe:
+        is_built_in = recipe.name in builtin_names() and recipe.name == dataset
+        write_stdout(builtin_text(recipe.name) if is_built_in and not changes else dump_recipe(recipe))
+        return
+    how = {"cache": cache, "mirrors": mirror or [], "offline": offline, "workers": workers, "force": force}
+    _prepare(recipe, out or Path("data") / recipe.name, show_dropped=show_dropped, **how)
+
+
+def _list_built_in() -> None:
+    from nmt.corpora.recipe import builtin_names, checksums, load_recipe
+
+    for name in builtin_names():
+        recipe = load_recipe(name)
+        write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
+
+
+def _recipe(dataset: str | None, own: dict[str, list[UserText]], given: Mapping[str, Any]) -> Recipe:
+    """The recipe of a built-in data set, of a file, or of text of the user's own.
+
+    Args:
+        own: the user's own texts, by split.
+        given: further options, which only go with such texts.
+    """
+    from nmt.corpora.recipe import builtin_names, load_recipe, own_recipe
+
+    if dataset is None:
         raise ConfigError(
             "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
             "--train corpus/europarl (the languages may also be given with --source-lang and --target-lang)."
+            if own["train"]
+            else f"name a data set: {', '.join(builtin_names())}, a recipe file NAME.yaml, or your own text with "
+            "--train."
         )
-    if dataset is None:
-        raise ConfigError(
-            f"name a data set: {', '.join(builtin_names())}, a recipe file NAME.yaml, or your own text with --train."
-        )
-    if own["train"]:
-        recipe = own_recipe(
-            dataset,
-            source_lang=source_lang,
-            target_lang=target_lang,
-            **own,
-            columns=None if columns is None else [name.strip() for name in columns.split(",")],
-            header=header,
-            notify=notice,
-        )
-    else:
-        _refuse_without_train(
-            {
-                "--source-lang": source_lang,
-                "--target-lang": target_lang,
-                "--valid": valid,
-                "--valid-source": valid_source,
-                "--test": test,
-                "--test-source": test_source,
-                "--columns": columns,
-                "--header": header,
-            }
-        )
-        recipe = load_recipe(dataset)
-    changes = filter_changes(filter_ or [])
-    options = {
-        "max_length": None if max_length is None else {"max_length": max_length or None},
-        "max_ratio": None if max_ratio is None else {"max_ratio": max_ratio or None},
-        "dedup": None if dedup is None else {"dedup": dedup},
-        "min_score": None if min_score is None else {"min_score": min_score},
-    }
-    for name, change in options.items():
-        if change is not None and name in changes:
+    if not own["train"]:
+        if without := [name for name, value in given.items() if value]:
+            raise ConfigError(
+                f"{', '.join(without)}: only for text of your own, which --train names. A built-in data set brings "
+                "its languages and sets; to change them, edit a copy of its recipe (--show-recipe)."
+            )
+        return load_recipe(dataset)
+    columns = given["--columns"]
+    return own_recipe(
+        dataset,
+        source_lang=given["--source-lang"],
+        target_lang=given["--target-lang"],
+        **own,
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        header=given["--header"],
+        notify=notice,
+    )
+
+
+def _filter_changes(filters: list[str], own_options: Mapping[str, float | None]) -> dict[str, Any]:
+    """The filters that are set by ``--filter`` or by options of their own, of which 0 stands for no limit."""
+    from nmt.corpora.filters import filter_changes
+
+    changes = filter_changes(filters)
+    for name, value in own_options.items():
+        if value is None:
+            continue
+        if name in changes:
             raise ConfigError(f"the filter {name} is given twice: by --filter and by its own option. Give it once.")
-        changes |= change or {}
-    if changes:
-        recipe = with_filters(recipe, changes)
+        changes[name] = value or None if name in ("max_length", "max_ratio") else value
+    return changes
 
-    if show_recipe:
-        verbatim = dataset in builtin_names() and not changes
-        write_stdout(builtin_text(dataset) if verbatim else dump_recipe(recipe))
-        return
 
-    folder = out or Path("data") / recipe.name
+def _prepare(recipe: Recipe, folder: Path, *, show_dropped: bool, **how: Any) -> None:
+    from nmt.cli.progress_lines import progress_display
+    from nmt.corpora.prepare import prepare
+    from nmt.corpora.summary import dropped_lines, summary_lines
+
     with progress_display() as display:
-        prepared = prepare(
-            recipe,
-            folder,
-            cache=cache,
-            mirrors=mirror or [],
-            offline=offline,
-            workers=workers,
-            force=force,
-            progress=display("bytes"),
-            pairs_progress=display("pairs"),
-            notify=notice,
-        )
-    if prepared.changed:
-        _tell(recipe, prepared.manifest)
-    if show_dropped:
-        _show_dropped(prepared.manifest)
+        of_bytes, of_pairs = display("bytes"), display("pairs")
+        prepared = prepare(recipe, folder, progress=of_bytes, pairs_progress=of_pairs, notify=notice, **how)
+    for line in summary_lines(prepared.manifest) if prepared.changed else ():
+        notice(line)
+    for line in dropped_lines(prepared.manifest) if show_dropped else ():
+        notice(line)
     if prepared.changed:
         notice(f"written: {folder}")
     else:
@@ -226,74 +218,3 @@ def _pairs(split: str, sources: list[str] | None, targets: list[str] | None) -> 
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _refuse_without_train(options: dict[str, object]) -> None:
-    given = [name for name, value in options.items() if value]
-    if given:
-        raise ConfigError(
-            f"{', '.join(given)}: only for text of your own, which --train names. A built-in data set brings "
-            "its languages and sets; to change them, edit a copy of its recipe (--show-recipe)."
-        )
-
-
-def _what_happened(name: str) -> str:
-    """What happened to the pairs that a filter found, by the name of its count."""
-    from nmt.corpora.filters import KEPT
-
-    return f"kept, counted as {name.removesuffix(KEPT)}" if name.endswith(KEPT) else f"dropped as {name}"
-
-
-def _tell(recipe: Recipe, manifest: Manifest) -> None:
-    """What was read, dropped and written."""
-    from nmt.cli.console import notice
-
-    for line in str(_table(manifest)).splitlines():
-        notice(line)
-    for corpus in manifest.corpora:
-        if corpus.skipped:
-            notice(f"{corpus.split}: skipped {corpus.skipped:,} units of {corpus.name} without text in both languages")
-    for name, count in manifest.filters.items():
-        if count:
-            notice(f"train: {_what_happened(name)}: {count:,}")
-    if found := _statistics(manifest):
-        for line in str(found).splitlines():
-            notice(line)
-    for split in ("train", "valid", "test"):
-        notice(f"{split}: {manifest.files[f'{split}.{recipe.source_lang}'].lines:,} pairs")
-
-
-def _table(manifest: Manifest) -> Table:
-    """What was read of each corpus."""
-    languages = manifest.source_lang, manifest.target_lang
-    table = Table("", ["corpus", "pairs", *(f"{code} {count}" for count in ("words", "mean") for code in languages)])
-    for corpus in manifest.corpora:
-        words = corpus.source_words, corpus.target_words
-        means = [f"{count / corpus.pairs:,.1f}" if corpus.pairs else "-" for count in words]
-        table.add(f"{corpus.split}: {corpus.name}", f"{corpus.pairs:,}", *(f"{count:,}" for count in words), *means)
-    return table
-
-
-def _statistics(manifest: Manifest) -> Table | None:
-    """The pairs that each filter found in each training corpus; None if there is one corpus, or nothing was found."""
-    corpora = [corpus for corpus in manifest.corpora if corpus.split == "train"]
-    if len(corpora) < 2 or not any(corpus.filters for corpus in corpora):
-        return None
-    table = Table("", ["corpus", "filter", "pairs", "share"])
-    for corpus in corpora:
-        for name, found in corpus.filters.items():
-            table.add(f"train: {corpus.name}", name, f"{found.pairs:,}", f"{found.pairs / corpus.pairs:.2%}")
-    return table
-
-
-def _show_dropped(manifest: Manifest) -> None:
-    """Print the samples of each filter and corpus."""
-    from nmt.cli.console import notice
-
-    for corpus in manifest.corpora:
-        for name, found in corpus.filters.items():
-            shown = f"first {len(found.samples)} of {found.pairs:,}" if len(found.samples) < found.pairs else "all"
-            notice(f"{corpus.split}: {corpus.name}: {_what_happened(name)} ({shown}):")
-            for source, target in found.samples:
-                notice(f"  {manifest.source_lang}: {source}")
-                notice(f"  {manifest.target_lang}: {target}")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.options import option
+
 
 def report(
     runs: Annotated[
@@ -15,9 +17,7 @@ def report(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--out", metavar="PATH", help="File to write.  [RUN/report.html, or ./report.html for several runs]"
-        ),
+        option("File to write.  [RUN/report.html, or ./report.html for several runs]", "-o", "--out", metavar="PATH"),
     ] = None,
 ) -> None:
     """Write a page about a training run for a browser; for several runs, a comparison.

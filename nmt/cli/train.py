@@ -2,101 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, TrainingPrecisionName
+from nmt.cli.console import notice, write_stdout
+from nmt.cli.options import Changes, TrainingPrecisionName, option
+from nmt.errors import ConfigError
 from nmt.option_fields import HARDWARE, SETTINGS, STREAMS, DeviceChoice
+
+if TYPE_CHECKING:
+    from nmt.config import Config, Layer
+    from nmt.training.start.choose_settings import Choice
+    from nmt.training.start.setup import Summary
+
+Say = Callable[[str], None]
+
+
+Data = Annotated[
+    list[str] | None,
+    option("A prepared data set; several are mixed.  [newest below data/]", metavar="DIR[:WEIGHT]", group=STREAMS),
+]
+Preset = Annotated[
+    str | None,
+    option(
+        "tiny, small, base or big.  [by the size of the corpus]",
+        metavar="NAME",
+        group=SETTINGS,
+        autocompletion=presets,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None, option("YAML with your settings, which override the preset's.", metavar="PATH", group=SETTINGS)
+]
+Out = Annotated[
+    Path | None,
+    option(
+        "The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
+        "-o",
+        "--out",
+        metavar="PATH",
+        group=STREAMS,
+    ),
+]
+Resume = Annotated[Path | None, option("Resume a run with its own settings and data.", metavar="RUN", group=STREAMS)]
+Fresh = Annotated[bool, option("Start over in the next free folder, such as RUN-2.", "--fresh", group=STREAMS)]
+AcceptChanges = Annotated[bool, option("Resume although settings changed.", "--accept-changes", group=SETTINGS)]
+MaxUpdates = Annotated[int | None, option("End after N updates, resumes included.", metavar="N", group=SETTINGS, min=1)]
+MaxMinutes = Annotated[
+    float | None, option("End after about X minutes, not after the preset's updates.", metavar="X", group=SETTINGS)
+]
+InitFrom = Annotated[
+    Path | None, option("Start from weights and settings of a bundle or run.", metavar="PATH", group=STREAMS)
+]
+DryRun = Annotated[bool, option("Try the largest batch and print the run's cost.", "--dry-run")]
+ShowSettings = Annotated[bool, option("Print all settings as YAML (for --config).", "--show-settings")]
+Nproc = Annotated[
+    int | None, option("Processes on this machine, such as one per GPU.  [1]", metavar="N", group=HARDWARE, min=1)
+]
+Device = Annotated[DeviceChoice | None, option("Where to compute.  [auto]", group=HARDWARE)]
+Precision = Annotated[TrainingPrecisionName | None, option("auto: bf16 where faster.  [auto]", group=HARDWARE)]
 
 
 def train(
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR[:WEIGHT]",
-            help="A prepared data set; several are mixed.  [newest below data/]",
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="tiny, small, base or big.  [by the size of the corpus]",
-            rich_help_panel=SETTINGS,
-            autocompletion=presets,
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="YAML with your settings, which override the preset's.", rich_help_panel=SETTINGS
-        ),
-    ] = None,
+    data: Data = None,
+    preset: Preset = None,
+    config: ConfigFile = None,
     set_: Changes = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="PATH",
-            help="The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Resume a run with its own settings and data.", rich_help_panel=STREAMS),
-    ] = None,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Start over in the next free folder, such as RUN-2.", rich_help_panel=STREAMS),
-    ] = False,
-    accept_changes: Annotated[
-        bool,
-        typer.Option("--accept-changes", help="Resume although settings changed.", rich_help_panel=SETTINGS),
-    ] = False,
-    max_updates: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="End after N updates, resumes included.", rich_help_panel=SETTINGS),
-    ] = None,
-    max_minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="End after about X minutes, not after the preset's updates.",
-            rich_help_panel=SETTINGS,
-        ),
-    ] = None,
-    init_from: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Start from weights and settings of a bundle or run.", rich_help_panel=STREAMS
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try the largest batch and print the run's cost.")] = False,
-    show_settings: Annotated[
-        bool, typer.Option("--show-settings", help="Print all settings as YAML (for --config).")
-    ] = False,
-    nproc: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Processes on this machine, such as one per GPU.  [1]",
-            rich_help_panel=HARDWARE,
-        ),
-    ] = None,
-    device: Annotated[
-        DeviceChoice | None, typer.Option(help="Where to compute.  [auto]", rich_help_panel=HARDWARE)
-    ] = None,
-    precision: Annotated[
-        TrainingPrecisionName | None,
-        typer.Option(help="auto: bf16 where faster.  [auto]", rich_help_panel=HARDWARE),
-    ] = None,
+    out: Out = None,
+    resume: Resume = None,
+    fresh: Fresh = False,
+    accept_changes: AcceptChanges = False,
+    max_updates: MaxUpdates = None,
+    max_minutes: MaxMinutes = None,
+    init_from: InitFrom = None,
+    dry_run: DryRun = False,
+    show_settings: ShowSettings = False,
+    nproc: Nproc = None,
+    device: Device = None,
+    precision: Precision = None,
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
 
@@ -105,26 +92,9 @@ def train(
 
     Example: nmt train --preset small --max-minutes 30
     """
-    import signal
-    import sys
-    from contextlib import nullcontext
-
-    import torch
-
-    from nmt.cli.console import notice, write_stdout
-    from nmt.cli.process import hanging_up_when_unread
-    from nmt.cli.training_view import TrainingView, preflight_lines, summary_lines
-    from nmt.config import dump_config, option_layer, setting_layer
-    from nmt.data.manifest import newest_data_set, read_manifest
-    from nmt.data.mixing import parse_weighted
-    from nmt.training.listener import Unheard
-    from nmt.training.progress import Ending
-    from nmt.training.ranks.exchange import Ranks, is_launched, ranks_of_environment
-    from nmt.training.ranks.launch import launch
-    from nmt.training.run import check_run, rehearse
-    from nmt.training.run import train as train_run
-    from nmt.training.start.choose_settings import choose_settings, settings_of_run
-    from nmt.training.start.recorded_data import data_to_resume
+    from nmt.config import dump_config
+    from nmt.training.ranks.exchange import is_launched, ranks_of_environment
+    from nmt.training.run import check_run
     from nmt.training.start.setup import settle, summarize
 
     launches = nproc is not None and nproc > 1 and not is_launched()
@@ -132,78 +102,138 @@ def train(
     # Only the main rank prints; other ranks, and the process that starts them, would repeat it.
     say = notice if is_main and not launches else lambda message: None
     if resume is not None:
-        _refuse_beside_resume({"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}, fresh)
-        choice = settings_of_run(resume)
-        weighted = data_to_resume(resume, data)
-        say(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
-    elif data is None:
-        weighted = [(newest_data_set(), 1.0)]
-        say(f"data: {weighted[0][0]} (the newest)")
+        own = {"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}
+        _refuse_beside_resume(own | {"--fresh": fresh or None})
+        weighted, choice = _of_run(resume, data, say)
     else:
-        weighted = [parse_weighted(text) for text in data]
+        weighted, choice = _chosen(data, preset, config, init_from, say)
+    given = {"max_updates": max_updates, "max_minutes": max_minutes, "device": device, "precision": precision}
+    resolved = settle(weighted, choice, _layers(set_ or [], given))
     folders = [folder for folder, _ in weighted]
-    given = {
-        "training.max_updates": max_updates,
-        "training.max_minutes": max_minutes,
-        "training.device": device,
-        "training.precision": precision,
-    }
-    options = [setting_layer(setting) for setting in set_ or []]
-    options += [option_layer(key, value) for key, value in given.items() if value is not None]
-    if resume is None:
-        manifests = [read_manifest(folder) for folder in folders]
-        choice = choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
-    resolved = settle(weighted, choice, options)
     if choice.description is not None:
         say(choice.description)
     run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
     if is_main and not dry_run and not show_settings and not fresh:
         check_run(run, resolved, folders, accept_changes=accept_changes)
     if launches:
-        ranks = nproc or 1
-        # A look at a GPU would take memory there for as long as the ranks train.
-        if not torch.cuda.is_available() or resolved.training.device == "cpu":
-            summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
-        raise typer.Exit(launch(sys.argv[1:], ranks))
+        raise typer.Exit(_launch(folders, resolved, nproc or 1))
     summary = summarize(folders, resolved)
-    if show_settings:
-        if is_main:
-            write_stdout(dump_config(summary.config, described=True))
-        if not dry_run:
-            return
+    if show_settings and is_main:
+        write_stdout(dump_config(summary.config, described=True))
     if dry_run:
-        found = rehearse(folders, run, resolved, init_from=init_from)
+        lines = _rehearsed(folders, run, resolved, init_from, summary)
+        mark = "# " if show_settings else ""  # a comment below the settings
         if is_main:
-            mark = "# " if show_settings else ""  # a comment below the settings
-            lines = [*summary_lines(summary), *preflight_lines(found)]
             write_stdout("".join(f"{mark}{line}\n" for line in lines))
-        return
+    elif not show_settings:
+        how = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
+        _train(folders, run, resolved, summary, say if is_main else None, how)
 
+
+def _of_run(run: Path, data: list[str] | None, say: Say) -> tuple[list[tuple[Path, float]], Choice]:
+    """The data and the settings of a run that is resumed."""
+    from nmt.training.start.choose_settings import settings_of_run
+    from nmt.training.start.recorded_data import data_to_resume
+
+    choice = settings_of_run(run)
+    weighted = data_to_resume(run, data)
+    say(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
+    return weighted, choice
+
+
+def _chosen(
+    data: list[str] | None, preset: str | None, config: Path | None, init_from: Path | None, say: Say
+) -> tuple[list[tuple[Path, float]], Choice]:
+    """The data and the settings that are named, or chosen."""
+    from nmt.data.manifest import newest_data_set, read_manifest
+    from nmt.data.mixing import parse_weighted
+    from nmt.training.start.choose_settings import choose_settings
+
+    if data is None:
+        weighted = [(newest_data_set(), 1.0)]
+        say(f"data: {weighted[0][0]} (the newest)")
+    else:
+        weighted = [parse_weighted(text) for text in data]
+    manifests = [read_manifest(folder) for folder, _ in weighted]
+    return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
+
+
+def _layers(settings: list[str], given: dict[str, Any]) -> list[Layer]:
+    """What ``--set`` and options change in the settings.
+
+    Args:
+        given: values of settings of training that have an option of their own.
+    """
+    from nmt.config import option_layer, setting_layer
+
+    own = [option_layer(f"training.{key}", value) for key, value in given.items() if value is not None]
+    return [setting_layer(setting) for setting in settings] + own
+
+
+def _launch(folders: list[Path], resolved: Config, ranks: int) -> int:
+    """Start the processes of a run, and return their exit code."""
+    import sys
+
+    import torch
+
+    from nmt.training.ranks.exchange import Ranks
+    from nmt.training.ranks.launch import launch
+    from nmt.training.start.setup import summarize
+
+    # A look at a GPU would take memory there for as long as the ranks train.
+    if not torch.cuda.is_available() or resolved.training.device == "cpu":
+        summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
+    return launch(sys.argv[1:], ranks)
+
+
+def _rehearsed(folders: list[Path], run: Path, resolved: Config, init_from: Path | None, summary: Summary) -> list[str]:
+    """Try the largest batch; return what the run is and what it needs."""
+    from nmt.cli.training_view import preflight_lines, summary_lines
+    from nmt.training.run import rehearse
+
+    found = rehearse(folders, run, resolved, init_from=init_from)
+    return [*summary_lines(summary), *preflight_lines(found)]
+
+
+def _train(
+    folders: list[Path], run: Path, resolved: Config, summary: Summary, say: Say | None, how: dict[str, Any]
+) -> None:
+    """Train, and say how the run ended.
+
+    Args:
+        say: prints a line; None on ranks that are not the main one, which shows what others would.
+        how: further arguments of :func:`nmt.training.run.train`.
+    """
+    import signal
+    from contextlib import nullcontext
+
+    from nmt.cli.process import hanging_up_when_unread
+    from nmt.cli.training_view import TrainingView, summary_lines
+    from nmt.training.listener import Unheard
+    from nmt.training.progress import Ending
+    from nmt.training.run import train as train_run
+
+    tell = say or (lambda message: None)
     for line in summary_lines(summary):
-        say(line)
+        tell(line)
     with hanging_up_when_unread():
-        # What other ranks would show, the main one shows.
-        with TrainingView() if is_main else nullcontext(Unheard()) as view:
-            outcome = train_run(
-                folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
-            )
+        with TrainingView() if say else nullcontext(Unheard()) as view:
+            outcome = train_run(folders, run, resolved, view, **how)
         update = f"update {outcome.progress.update:,}"
         if outcome.was_over:
-            say(f"Nothing to do: {outcome.run} is finished ({update}: {outcome.ending.value}).")
+            tell(f"Nothing to do: {outcome.run} is finished ({update}: {outcome.ending.value}).")
         elif outcome.ending is Ending.INTERRUPTED:
-            command = f"`nmt train --resume {outcome.run}`" if fresh else "the same command"
-            say(f"Interrupted at {update}. Saved. Run {command} to resume.")
+            command = f"`nmt train --resume {outcome.run}`" if how["fresh"] else "the same command"
+            tell(f"Interrupted at {update}. Saved. Run {command} to resume.")
             raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
         else:
-            say(f"Finished at {update}: {outcome.ending.value}.")
+            tell(f"Finished at {update}: {outcome.ending.value}.")
 
 
-def _refuse_beside_resume(options: dict[str, object], fresh: bool) -> None:
-    from nmt.errors import ConfigError
-
-    given = [name for name, value in options.items() if value is not None] + ["--fresh"] * fresh
-    if given:
-        raise ConfigError(
-            f"{given[0]} does not go with --resume, which takes the run's own settings and folder. Leave it out. --set "
-            "changes single settings."
-        )
+def _refuse_beside_resume(options: dict[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} does not go with --resume, which takes the run's own settings and folder. Leave it out. --set "
+                "changes single settings."
+            )

@@ -2,102 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, with_options
+from nmt.cli.console import notice, warn
+from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
+from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
+from nmt.text.lines import InvalidUtf8
 from nmt.translation.options import TranslateOptions
+
+if TYPE_CHECKING:
+    from nmt.cli.line_streams import Streams
+    from nmt.loading import NamedModels
+    from nmt.translation.engine import Engine as LoadedEngine
+    from nmt.translation.formats import Form
+    from nmt.translation.guard_report import GuardReport
+
+
+InputArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=STREAMS),
+]
+Model = Annotated[
+    list[Path] | None,
+    option("Run or bundle; several: ensemble.  [newest run]", "--model", "-m", metavar="PATH", group=STREAMS),
+]
+Input = Annotated[
+    Path | None,
+    option("Text, one sentence per line.  [standard input]", "--input", "-i", metavar="PATH", group=STREAMS),
+]
+Output = Annotated[
+    Path,
+    option("File to write or resume.  [standard output]", "--output", "-o", metavar="PATH", group=STREAMS),
+]
+Fresh = Annotated[bool, option("Start over in the next free file.", "--fresh", group=STREAMS)]
+Part = Annotated[str | None, option("Translate part K of N; the last joins them.", metavar="K/N", group=STREAMS)]
+Prefix = Annotated[Path | None, option("Beginnings of the translations, line by line.", metavar="PATH", group=STREAMS)]
+ScoreTarget = Annotated[
+    Path | None, option("Score these translations; translate nothing.", metavar="PATH", group=STREAMS)
+]
+Interactive = Annotated[
+    bool | None,
+    option("Answer line by line.  [on in a terminal]", "--interactive/--no-interactive", group=STREAMS),
+]
+Resume = Annotated[bool, option("Resume an interrupted --output; a file always does.", "--resume", hidden=True)]
+InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)]
+GuardReportPath = Annotated[
+    Path | None, option("Write translations that look wrong, as jsonl.", metavar="PATH", group=STREAMS)
+]
+InputFormat = Annotated[
+    Literal["lines", "paragraphs"], option("paragraphs: wrapped text, separated by blank lines.", group=STREAMS)
+]
+Format = Annotated[
+    Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
+    option("tsv and moses: n-best lists with scores; pharaoh: word alignments.", group=FORMAT),
+]
 
 
 @with_options(TranslateOptions)
 def translate(
-    ctx: typer.Context,
-    text: Annotated[
-        Path | None,
-        typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=STREAMS),
-    ] = None,
-    model: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="PATH",
-            help="Run or bundle; several: ensemble.  [newest run]",
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    input: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="PATH",
-            help="Text, one sentence per line.  [standard input]",
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="File to write or resume.  [standard output]",
-            show_default=False,
-            rich_help_panel=STREAMS,
-        ),
-    ] = Path("-"),
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Start over in the next free file.", rich_help_panel=STREAMS),
-    ] = False,
-    part: Annotated[
-        str | None,
-        typer.Option(metavar="K/N", help="Translate part K of N; the last joins them.", rich_help_panel=STREAMS),
-    ] = None,
-    prefix: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Beginnings of the translations, line by line.", rich_help_panel=STREAMS),
-    ] = None,
-    score_target: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Score these translations; translate nothing.", rich_help_panel=STREAMS),
-    ] = None,
-    interactive: Annotated[
-        bool | None,
-        typer.Option(
-            "--interactive/--no-interactive",
-            help="Answer line by line.  [on in a terminal]",
-            show_default=False,
-            rich_help_panel=STREAMS,
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume an interrupted --output; a file always does.", hidden=True)
-    ] = False,
-    invalid_utf8: Annotated[
-        Literal["error", "replace"],
-        typer.Option(help="What to do with bytes that are no UTF-8.", rich_help_panel=STREAMS),
-    ] = "error",
-    guard_report: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Write translations that look wrong, as jsonl.", rich_help_panel=STREAMS),
-    ] = None,
-    input_format: Annotated[
-        Literal["lines", "paragraphs"],
-        typer.Option(help="paragraphs: wrapped text, separated by blank lines.", rich_help_panel=STREAMS),
-    ] = "lines",
-    format: Annotated[
-        Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
-        typer.Option(
-            help="tsv and moses: n-best lists with scores; pharaoh: word alignments.",
-            rich_help_panel=FORMAT,
-        ),
-    ] = "text",
+    text: InputArgument = None,
+    model: Model = None,
+    input: Input = None,
+    output: Output = Path("-"),
+    fresh: Fresh = False,
+    part: Part = None,
+    prefix: Prefix = None,
+    score_target: ScoreTarget = None,
+    interactive: Interactive = None,
+    resume: Resume = False,
+    invalid_utf8: InvalidBytes = "error",
+    guard_report: GuardReportPath = None,
+    input_format: InputFormat = "lines",
+    format: Format = "text",
     engine: Engine = "torch",
     device: Device = "auto",
     precision: TranslationPrecision = "auto",
@@ -113,105 +96,120 @@ def translate(
 
     Example: nmt translate -m runs/toy-en-de-tiny input.txt > output.txt
     """
-    import sys
-    from dataclasses import replace
-
-    from nmt.checkpoint.describing import describe_model
-    from nmt.cli.console import notice, warn
-    from nmt.errors import ConfigError
     from nmt.loading import NamedModels
     from nmt.text.lines import STDIN
 
-    if score_target is not None:
-        without_effect = {
-            "--prefix": prefix,
-            "--guard-report": guard_report,
-            "--workers": workers,
-        }
-        _refuse(
-            [
-                *flags_unused_in_scoring(TranslateOptions, options),
-                *(flag for flag, value in without_effect.items() if value is not None),
-            ],
-            "does not go with --score-target, which does not search",
-        )
     if text is not None and input is not None:
         raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one.")
-    input = text or input or Path(STDIN)
-    _refuse([f"--format {format}"] if score_target and format in ("tsv", "moses") else [], "lists what a search finds")
     if format == "pharaoh":
         options["alignment"] = True
-    alignment = options.get("alignment", TranslateOptions.alignment)
-    nbest = options.get("nbest", TranslateOptions.nbest)
-    paragraphs = input_format == "paragraphs"
-    of_lines = {
-        "--prefix": prefix,
-        "--score-target": score_target,
-        "--resume": resume,
-        f"--format {format}": format not in ("text", "jsonl"),
-        "--alignment": alignment and format == "text",
-        "--part": part is not None,
-    }
-    _refuse([name for name, value in of_lines.items() if value and paragraphs], "only goes with --input-format lines")
-    _refuse(
-        ["--nbest"] if paragraphs and nbest > 1 and format == "text" else [],
-        "goes with --input-format paragraphs only if --format is jsonl",
-    )
+    given = {"--prefix": prefix, "--guard-report": guard_report, "--workers": workers, "--part": part}
+    given |= {"--score-target": score_target, "--resume": resume or None}
+    _refuse_contradictions(given, options, format, paragraphs=input_format == "paragraphs")
     models = NamedModels.of(model or [], engine)
 
-    from nmt.cli.line_output import score_lines, translate_lines
     from nmt.cli.line_streams import Streams
+
+    streams = Streams(
+        text or input or Path(STDIN),
+        {"prefix": prefix, "score_target": score_target},
+        output,
+        resume=resume,
+        fresh=fresh,
+        interactive=interactive,
+        invalid_utf8=invalid_utf8,
+        paragraphs=input_format == "paragraphs",
+        guard_report=guard_report,
+    )
+    with _claimed(streams, models, part) as (claimed, report):
+        loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=notice)
+        if score_target is None:
+            _translate(claimed, loaded, options, format, report, workers)
+        else:
+            _score(claimed, loaded, options, format)
+
+
+@contextmanager
+def _claimed(streams: Streams, models: NamedModels, part: str | None) -> Iterator[tuple[Streams, GuardReport]]:
+    """Check and lock what is written, before a model is loaded; say which model is used."""
+    from nmt.checkpoint.describing import describe_model
     from nmt.translation.guard_report import GuardReport
-    from nmt.translation.options import translate_options
     from nmt.translation.parts import Part
-    from nmt.translation.target_scorer import TargetScorer
+
+    streams = replace(streams, models=tuple(models.folders), part=None if part is None else Part.parsed(part))
+    with streams.claimed() as claimed, GuardReport(streams.guard_report).claimed(fresh=streams.fresh) as report:
+        if report.path != streams.guard_report:
+            notice(f"writing the guard report to {report.path}, since {streams.guard_report} exists")
+        for line in (f"model: {', '.join(map(describe_model, models.folders))}", *models.remarks):
+            notice(line)
+        yield claimed, report
+
+
+def _translate(
+    streams: Streams,
+    engine: LoadedEngine,
+    options: dict[str, Any],
+    form: Form,
+    report: GuardReport,
+    workers: int | None,
+) -> None:
+    from nmt.cli.line_output import write_lines
+    from nmt.translation.jobs import TranslationJob
+    from nmt.translation.options import translate_options
     from nmt.translation.translator import Translator
 
-    if interactive is None:
-        interactive = str(input) == STDIN and sys.stdin.isatty()
-    beside = {"prefix": prefix, "score_target": score_target}
-    streams = Streams(
-        input,
-        beside,
-        output,
-        resume,
-        fresh,
-        interactive,
-        invalid_utf8,
-        paragraphs,
-        guard_report,
-        part=None if part is None else Part.parsed(part),
-    )
-    streams = replace(ctx.with_resource(streams.claimed()), models=tuple(models.folders))
-    report = ctx.with_resource(GuardReport(guard_report).claimed(fresh=fresh))
-    if report.path != guard_report:
-        notice(f"writing the guard report to {report.path}, since {guard_report} exists")
-
-    for line in (f"model: {', '.join(map(describe_model, models.folders))}", *models.remarks):
-        notice(line)
-    loaded = models.load(device, precision, threads, begun_in=streams.begun_in, report=notice)
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
-    if paragraphs and options.get("split_sentences", TranslateOptions.split_sentences) == "auto":
+    if streams.paragraphs and options.get("split_sentences", "auto") == "auto":
         options["split_sentences"] = "always"
-    settings = translate_options(loaded.config.decoding, **options)
-    window = 1 if interactive else 2_048
-    if score_target is not None:
-        scorer = TargetScorer(loaded, settings, window=window)
-        score_lines(streams, scorer, streams.made_with(scorer.settings | {"format": format}), format)
-        return
-    translator = Translator(loaded, settings, window=window, workers=workers)
-    for line in loaded.remarks(settings):
+    settings = translate_options(engine.config.decoding, **options)
+    translator = Translator(engine, settings, window=streams.window, workers=workers)
+    for line in engine.remarks(settings):
         notice(line)
-    record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
-    tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
-    for message in tally.notices(prefixed=prefix is not None):
+    job = TranslationJob(
+        translator,
+        form,
+        report,
+        nbest=settings.nbest,
+        alignment=settings.alignment,
+        paragraphs=streams.paragraphs,
+    )
+    write_lines(streams, job)
+    prefixed = streams.beside["prefix"] is not None
+    for message in job.tally.notices(prefixed=prefixed):
         notice(message)
-    for message in tally.warnings(translator.max_source_length, guard=settings.guard, prefixed=prefix is not None):
+    for message in job.tally.warnings(translator.max_source_length, guard=settings.guard, prefixed=prefixed):
         warn(message)
 
 
-def _refuse(flags: Iterable[str], why: str) -> None:
-    from nmt.errors import ConfigError
+def _score(streams: Streams, engine: LoadedEngine, options: dict[str, Any], form: Form) -> None:
+    from nmt.cli.line_output import write_lines
+    from nmt.translation.jobs import ScoringJob
+    from nmt.translation.options import translate_options
+    from nmt.translation.target_scorer import TargetScorer
 
+    settings = translate_options(engine.config.decoding, **options)
+    write_lines(streams, ScoringJob(TargetScorer(engine, settings, window=streams.window), form))
+
+
+def _refuse_contradictions(
+    given: Mapping[str, object], options: dict[str, Any], form: Form, *, paragraphs: bool
+) -> None:
+    if given["--score-target"] is not None:
+        without_effect = [flag for flag in ("--prefix", "--guard-report", "--workers") if given[flag] is not None]
+        without_effect = flags_unused_in_scoring(TranslateOptions, options) + without_effect
+        _refuse(without_effect, "does not go with --score-target, which does not search")
+        _refuse([f"--format {form}"] if form in ("tsv", "moses") else [], "lists what a search finds")
+    if paragraphs:
+        asked = TranslateOptions(**options)
+        of_lines = [flag for flag in ("--prefix", "--score-target", "--resume") if given[flag] is not None]
+        of_lines += [f"--format {form}"] if form not in ("text", "jsonl") else []
+        of_lines += ["--alignment"] if asked.alignment and form == "text" else []
+        of_lines += ["--part"] if given["--part"] is not None else []
+        _refuse(of_lines, "only goes with --input-format lines")
+        several = asked.nbest > 1 and form == "text"
+        _refuse(["--nbest"] if several else [], "goes with --input-format paragraphs only if --format is jsonl")
+
+
+def _refuse(flags: Iterable[str], why: str) -> None:
     for flag in flags:
         raise ConfigError(f"{flag} {why}.")

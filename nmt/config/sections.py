@@ -5,9 +5,28 @@ Only the function that a command calls receives the whole configuration. It pass
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from nmt.config.mistakes import option_mistakes
+from nmt.errors import ConfigError
+from nmt.option_fields import DeviceChoice, Option
+from nmt.text.lines import NormalizationRule
+
+Normalization = Literal["paper", "length"]
+"""What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
 
 
 class Section(BaseModel):
@@ -20,6 +39,36 @@ def subsection(section: type[Section] | None, name: str) -> type[Section] | None
     """The section of a name within another one; None if there is none."""
     kind = section.model_fields[name].annotation if section is not None and name in section.model_fields else None
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+class StrictSection(Section):
+    """Settings that are given in Python or as options: text is not a number, and a number is not a Boolean.
+
+    Raises:
+        ConfigError: a setting is unknown (the nearest known one is named) or its value is not allowed.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    @classmethod
+    def checked(cls, values: dict[str, Any], called: Callable[[str], str] = str) -> Self:
+        """The settings with these values; errors call a field as ``called`` spells it, such as ``--beam``."""
+        return cls.model_validate(values, context=called)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_own_errors(cls, values: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        try:
+            return validate({name: _plain(value) for name, value in values.items()} if type(values) is dict else values)
+        except ValidationError as error:
+            raise ConfigError("\n".join(option_mistakes(error.errors(), cls, info.context or str))) from None
+
+
+def _plain(value: Any) -> Any:
+    """A number of another library, such as NumPy, as one of Python."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 class ModelConfig(Section):
@@ -154,7 +203,7 @@ class TrainingConfig(Section):
     max_updates: int | None = Field(100_000, ge=0)
     max_minutes: float | None = Field(None, gt=0, description="of the whole run, resumes and validation included")
     patience: int | None = Field(10, ge=1, description="validations without a better score before the run ends")
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: DeviceChoice = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
@@ -186,14 +235,21 @@ class TrainingConfig(Section):
 
 
 class DecodingConfig(Section):
-    """Beam search; the defaults are those of section 6.1."""
+    """Beam search; the defaults are those of section 6.1. ``nmt translate`` has the same settings as options."""
 
-    beam: int = Field(4, ge=1)
-    length_penalty: float = Field(0.6, ge=0)
-    normalization: Literal["paper", "length"] = Field(
-        "paper", description="what scores are divided by: the paper's length penalty, or length^length_penalty"
+    beam: Annotated[int, Option(unset="the model's", letter="b")] = Field(
+        4, ge=1, le=4_096, description="Beam size; 1 is greedy."
     )
-    max_extra_length: int = Field(50, ge=0, description="output is at most this many pieces longer than the source")
+    # The upper bound keeps powers finite.
+    length_penalty: Annotated[float, Option(unset="the model's", applies_to_scoring=True)] = Field(
+        0.6, ge=0, le=100, description="alpha of the length penalty."
+    )
+    normalization: Annotated[Normalization, Option(unset="the model's", applies_to_scoring=True)] = Field(
+        "paper", description="What scores are divided by: paper's penalty, length^alpha."
+    )
+    max_extra_length: Annotated[int, Option(unset="the model's")] = Field(
+        50, ge=0, le=1_000_000, description="Maximum pieces of an output beyond its source's."
+    )
 
 
 class ValidationConfig(Section):
@@ -281,7 +337,7 @@ class DataConfig(Section):
     target_vocab_size: int | None = Field(None, ge=1, description="if the target has a vocabulary of its own")
     nfc: bool = Field(False, description="convert source text to Unicode NFC before it is encoded")
     punctuation: bool = Field(False, description="apply the Moses punctuation steps to source text")
-    source_normalization: Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"] = Field(
+    source_normalization: NormalizationRule = Field(
         "identity", description="SentencePiece's rule that is applied to source text before it is encoded"
     )
     weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")

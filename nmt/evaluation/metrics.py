@@ -152,6 +152,11 @@ def _check_model(tokenizer: TokenizerName) -> None:
         raise NmtError(f"the tokeniser {tokenizer} needs {model[1]}, which does not exist. Fetch it from {model[0]}.")
 
 
+def tokenizer_of(signature: str) -> str:
+    """sacreBLEU's tokeniser, as a signature names it."""
+    return dict(part.split(":", 1) for part in signature.split("|"))["tok"]
+
+
 def check_counts(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, name: str = "the hypothesis"
 ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.config.sections import Normalization
 from nmt.data.batching import micro_batches
 from nmt.errors import ConfigError
 from nmt.machine.device import Hardware, free_memory, to_device
@@ -20,7 +21,6 @@ from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis
-from nmt.search.settings import Normalization
 from nmt.special_ids import BOS, EOS, PAD
 
 _SHARE_OF_MEMORY = 0.5

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.config.sections import Normalization
 from nmt.errors import NmtError
-from nmt.search.settings import Normalization, SearchSettings
+from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS
 
 

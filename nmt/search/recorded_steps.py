@@ -6,7 +6,6 @@ pieces so far. In a small one the GPU would wait for the host.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -128,7 +127,7 @@ class RecordedSteps:
 
 def _read_by_steps(settings: SearchSettings) -> object:
     """The settings that a step depends on."""
-    sampling = None if settings.sampling is None else dataclasses.replace(settings.sampling, seed=0)
+    sampling = None if settings.sampling is None else settings.sampling.model_copy(update={"seed": 0})
     groups = settings.diverse_groups, settings.diversity
     return settings.beam, groups, settings.min_length, settings.no_repeat_ngram, sampling
 

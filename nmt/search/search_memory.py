@@ -6,7 +6,6 @@ Memory is estimated before it is allocated. On a CPU, allocating too much raises
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
@@ -84,7 +83,8 @@ class SearchMemory:
         total = total_memory(self._device)
         if total is None:
             return BATCH_TOKENS
-        usual = replace(settings, beam=min(settings.beam, _USUAL_BEAM))  # a wider beam searches fewer pieces
+        # A wider beam searches fewer pieces.
+        usual = settings.model_copy(update={"beam": min(settings.beam, _USUAL_BEAM)})
 
         def fits(tokens: int) -> bool:
             need = self.need(usual, tokens // _USUAL_PIECES, _USUAL_PIECES, 2 * _USUAL_PIECES)

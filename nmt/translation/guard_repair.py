@@ -135,11 +135,11 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
     returned. There is one group, because several groups would be several narrow beams.
     """
     beam = max(8, 2 * settings.beam)
-    return dataclasses.replace(
-        settings,
-        beam=beam,
-        nbest=beam,
-        length_penalty=max(1.0, settings.length_penalty),
-        min_length=max(1, settings.min_length),
-        diverse_groups=1,
-    )
+    changes = {
+        "beam": beam,
+        "nbest": beam,
+        "length_penalty": max(1.0, settings.length_penalty),
+        "min_length": max(1, settings.min_length),
+        "diverse_groups": 1,
+    }
+    return settings.model_copy(update=changes)

@@ -5,16 +5,14 @@ A new option is a field here or there, and a line in :class:`Options`.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
+from pydantic import Field
+
+from nmt.config.sections import DecodingConfig, Normalization
 from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, HARDWARE, Option, option_fields
-from nmt.search.settings import Normalization, Sampling, SearchSettings
-
-if TYPE_CHECKING:
-    from nmt.config import DecodingConfig
+from nmt.search.settings import Sampling, SearchSettings
 
 SplitSentences = Literal["auto", "always", "never"]
 """auto splits lines unlike the training lines; always splits every line of several sentences; never does not split into
@@ -24,66 +22,60 @@ MbrMetric = Literal["chrf", "bleu"]
 """The metric of minimum Bayes risk."""
 
 
-@dataclass(frozen=True)
 class TranslateOptions(SearchSettings):
     """The settings of translating lines."""
 
-    mbr: Annotated[MbrMetric | None, Option("Rerank candidates by minimum Bayes risk with this metric.")] = None
-    max_source_length: Annotated[
-        int | None, Option("Split lines of more source pieces.", at_least=1, unset="maximum in training")
-    ] = None
+    mbr: Annotated[MbrMetric | None, Option()] = Field(
+        None, description="Rerank candidates by minimum Bayes risk with this metric."
+    )
+    max_source_length: Annotated[int | None, Option(unset="maximum in training")] = Field(
+        None, ge=1, description="Split lines of more source pieces."
+    )
     guard: Annotated[
         bool,
         Option(
-            "Search again where a translation looks wrong.",
             in_python="Search again where a translation is empty, looping, copied, incomplete or of an odd length. "
-            "Findings are reported in any case.",
+            "Findings are reported in any case."
         ),
-    ] = True
+    ] = Field(True, description="Search again where a translation looks wrong.")
     split_sentences: Annotated[
         SplitSentences,
         Option(
-            "Split lines into sentences; auto: lines unlike training's.",
             in_python="Translate sentence by sentence: lines unlike the training lines (auto), every line of several "
-            "sentences (always), or none (never).",
+            "sentences (always), or none (never)."
         ),
-    ] = "auto"
+    ] = Field("auto", description="Split lines into sentences; auto: lines unlike training's.")
     copy_unknown: Annotated[
         bool | None,
         Option(
-            "Copy characters unseen in training from the source.",
             in_python="Copy characters without a piece in the vocabulary from the source; by default not those that "
             "the model has seen as byte pieces.",
             unset="on",
         ),
-    ] = None
+    ] = Field(None, description="Copy characters unseen in training from the source.")
     alignment: Annotated[
         bool,
         Option(
-            "Add alignments: pieces in jsonl, else words.",
             in_python="Add the log-probability and the source piece of each piece to the candidates.",
             group=FORMAT,
             applies_to_scoring=True,
         ),
-    ] = False
+    ] = Field(False, description="Add alignments: pieces in jsonl, else words.")
     batch_tokens: Annotated[
         int | None,
         Option(
-            "Source pieces searched at once per worker.",
             in_python="Source pieces searched at once, padding included; fewer if the beam is wider than 4. By default "
             "2,048 on a CPU, and up to 32,768 on a GPU, if its memory has room for so many.",
             unset="2048; on a GPU more",
-            at_least=1,
-            at_most=1_000_000,
             group=HARDWARE,
             is_recorded=False,
             applies_to_scoring=True,
         ),
-    ] = None
+    ] = Field(None, ge=1, le=1_000_000, description="Source pieces searched at once per worker.")
 
 
 class Options(TypedDict, total=False):
-    """The options as keywords of the Python API. None stands for the default."""
+    """The types of the options as keywords of the Python API. None stands for the default."""
 
     beam: int | None
     length_penalty: float | None
@@ -113,10 +105,8 @@ def translate_options(decoding: DecodingConfig, **options: Unpack[Options]) -> T
     Raises:
         ConfigError: an option is unknown or out of range, or options contradict each other.
     """
-    from nmt.config.option_values import check_options
-
     given = {name: value for name, value in options.items() if value is not None}
-    settings = TranslateOptions(**check_options(TranslateOptions, decoding.model_dump() | given))
+    settings = TranslateOptions.checked(decoding.model_dump() | given)
     if settings.nbest > settings.beam:
         raise ConfigError(
             f"{settings.nbest} translations per line need a beam of at least {settings.nbest}, got {settings.beam}."
@@ -145,11 +135,10 @@ def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, A
     Args:
         scoring: given targets are scored, so only some options have an effect.
     """
-    values = dataclasses.asdict(options)
+    values = options.model_dump()
     if values["copy_unknown"] is None:
         values["copy_unknown"] = "auto"
-    kind: type = type(options)
-    fields = option_fields(kind)
+    fields = option_fields(type(options))
     without = {field.name for field in fields if not field.option.is_recorded}
     if scoring:
         without |= {field.name for field in fields if not field.option.applies_to_scoring}

@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
-from nmt.config.option_values import check_options
+from pydantic import Field
+
+from nmt.config.sections import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
-from nmt.option_fields import Option
 from nmt.text.lines import normalizer, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.guard import Languages
@@ -34,12 +33,11 @@ _TRAINED_LENGTH = 256
 _MAX_PARTS = 2**24
 
 
-@dataclass(frozen=True)
-class _Pace:
+class _Pace(StrictSection):
     """The numbers of lines and batches that are processed at once."""
 
-    window: Annotated[int, Option("Lines read before they are translated.", at_least=1, at_most=1_000_000)] = 2_048
-    workers: Annotated[int | None, Option("Batches searched at once.", at_least=1)] = None
+    window: int = Field(ge=1, le=1_000_000)
+    workers: int | None = Field(ge=1)
 
 
 class Translator:
@@ -65,7 +63,7 @@ class Translator:
             BeamTooWideError: the beam needs more memory than there is.
             ConfigError: an option is out of range, the model has too few positions for it, or the engine lacks it.
         """
-        check_options(_Pace, {"window": window, "workers": workers})
+        _Pace(window=window, workers=workers)
         data = engine.config.data
         self._engine = engine
         self._vocab = engine.vocab
@@ -74,7 +72,7 @@ class Translator:
         # Reranking chooses among all candidates; removing repeated texts needs further candidates as replacements.
         self._drops_repeated = options.diverse_groups > 1 and options.nbest > 1
         takes_all = options.mbr is not None or self._drops_repeated
-        self._first_search = dataclasses.replace(options, nbest=options.beam) if takes_all else options
+        self._first_search = options.model_copy(update={"nbest": options.beam}) if takes_all else options
         self._utility = pairwise(options.mbr, target_lang=data.target_lang) if options.mbr else None
         self._positions = engine.positions
         if options.max_source_length is not None and options.max_source_length > self._positions:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from nmt.cli.line_output import _how_to_resume, translate_lines
+from nmt.cli.line_output import _how_to_resume, write_lines
 from nmt.cli.line_streams import Streams
 from nmt.errors import DataError
 from nmt.translation.guard import Finding
 from nmt.translation.guard_report import GuardReport
+from nmt.translation.jobs import TranslationJob
 from nmt.translation.parts import Part
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.resuming import OutputFile
@@ -23,6 +24,7 @@ class Copying:
 
     window = 1
     language_tags = ()
+    settings = {}  # noqa: RUF012
     source_lang = target_lang = "de"
 
     def translate_windows(self, pairs, *, done=0, line_number=None):
@@ -32,9 +34,15 @@ class Copying:
 
 
 def copy(source: Path, output: Path, *, report: Path | None = None, paragraphs: bool = False, part: Part | None = None):
-    plain = Streams(source, {}, output, False, False, False, "error", paragraphs, part=part)
+    plain = Streams(source, {}, output, paragraphs=paragraphs, part=part)
     with plain.claimed() as streams, GuardReport(report).claimed() as findings:
-        return translate_lines(streams, Copying(), streams.made_with({}), 1, "text", findings, alignment=False)
+        job = TranslationJob(Copying(), "text", findings, paragraphs=paragraphs)
+        write_lines(streams, job)
+    return job.tally
+
+
+def made_by_copying(streams: Streams, paragraphs: bool) -> dict:
+    return streams.made_with(TranslationJob(Copying(), "text", GuardReport(None), paragraphs=paragraphs).settings)
 
 
 def interrupt(
@@ -48,8 +56,11 @@ def interrupt(
     **made: str,
 ) -> None:
     """An output of which so many lines and entries are written."""
-    streams = Streams(source, {}, output.path, False, False, False, "error", paragraphs)
-    with pytest.raises(KeyboardInterrupt), output.growing(streams.made_with({}) | made) as (stream, note):
+    streams = Streams(source, {}, output.path, paragraphs=paragraphs)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        output.growing(made_by_copying(streams, paragraphs) | made) as (stream, note),
+    ):
         stream.write(text.encode())
         note(*done, report_bytes)
         raise KeyboardInterrupt
@@ -80,9 +91,9 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
     path = Path(f"/dev/fd/{read[1]}")
     with (
         pytest.raises(DataError, match=r"in: changed while it was read\. The output may lack lines"),
-        Streams(source, {}, path, False, False, False, "error").claimed() as streams,
+        Streams(source, {}, path).claimed() as streams,
     ):
-        translate_lines(streams, Shrinking(), {}, 1, "text", GuardReport(None), alignment=False)
+        write_lines(streams, TranslationJob(Shrinking(), "text", GuardReport(None)))
     assert os.read(read[0], 10) == b"a\nb\n"
     for descriptor in read:
         os.close(descriptor)
@@ -91,9 +102,9 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
 def test_an_output_of_fresh_is_resumed_by_its_own_name_without_fresh(tmp_path):
     (tmp_path / "in").write_text("ba\n")
     for fresh, told in ((False, "Run the same command"), (True, f"--output {tmp_path / 'out-2'} and without --fresh")):
-        streams = Streams(tmp_path / "in", {}, tmp_path / "out-2", False, fresh, False, "error")
+        streams = Streams(tmp_path / "in", {}, tmp_path / "out-2", fresh=fresh)
         assert told in _how_to_resume(streams)
-    assert "cannot be resumed" in _how_to_resume(Streams(Path("-"), {}, tmp_path / "out", False, False, False, "error"))
+    assert "cannot be resumed" in _how_to_resume(Streams(Path("-"), {}, tmp_path / "out"))
 
 
 def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, monkeypatch):
@@ -167,5 +178,5 @@ def test_a_part_keeps_the_precision_that_another_was_begun_in(tmp_path):
     source.write_text("a\nb\nc\n")
     interrupt(Part(3, 3).output_file(output), source, "c\n", precision="bf16")
     for part, begun_in in ((Part(1, 3), "bf16"), (Part(1, 2), None)):
-        with Streams(source, {}, output, False, False, False, "error", part=part).claimed() as streams:
+        with Streams(source, {}, output, part=part).claimed() as streams:
             assert streams.begun_in == begun_in

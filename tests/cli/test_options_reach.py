@@ -227,10 +227,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "--target-lang de --source s",
         {
             **SCORING,
-            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
-            f"{EVALUATION}.metrics.make_metric": "a metric",
+            f"{EVALUATION}.scored_systems.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.scored_systems.make_metric": "a metric",
         },
-        f"{EVALUATION}.paper_bleu.paper_bleu",
+        f"{EVALUATION}.scored_systems.paper_bleu",
         {
             "learned_metrics.source": ["s"],
             "make_metric.metric": ["chrf", "bleu"],
@@ -271,10 +271,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "--target-lang de",
         {
             f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
-            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
-            f"{EVALUATION}.metrics.make_metric": "a metric",
+            f"{EVALUATION}.scored_systems.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.scored_systems.make_metric": "a metric",
         },
-        f"{EVALUATION}.significance.evaluate",
+        f"{EVALUATION}.scored_systems.evaluate",
         {
             "make_metric.metric": ["chrf", "bleu"],
             "make_metric.target_lang": "de",
@@ -293,11 +293,11 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
             f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
             "nmt.lineage.outputs.score_lineage": {},
-            f"{EVALUATION}.metrics.make_metric": "a metric",
-            f"{EVALUATION}.metrics.score": Score("a score", 1.0, "tok:char", ""),
-            f"{EVALUATION}.paper_bleu.paper_bleu": Score("paper BLEU", 1.0, "", ""),
+            f"{EVALUATION}.scored_systems.make_metric": "a metric",
+            f"{EVALUATION}.scored_systems.score": Score("a score", 1.0, "tok:char", ""),
+            f"{EVALUATION}.scored_systems.paper_bleu": Score("paper BLEU", 1.0, "", ""),
         },
-        f"{EVALUATION}.metrics.sentence_scores",
+        f"{EVALUATION}.scored_systems.sentence_scores",
         {
             "score_lineage.hypotheses": [Path("h")],
             "score_lineage.references": [Path("r1")],
@@ -460,13 +460,25 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "--alignment --format jsonl --invalid-utf8 replace",
         {
             **DRAWING,
-            "nmt.translation.translator.Translator": MagicMock(settings={"beam": 7}),
-            "nmt.cli.line_streams.made_with": "the record",
+            "nmt.translation.translator.Translator": "the translator",
         },
-        "nmt.cli.line_output.translate_lines",
+        "nmt.translation.jobs.TranslationJob",
         {
             "Translator.window": 1,
             "translate_options.options": {"nbest": 3, "split_sentences": "never", "alignment": True},
+            "TranslationJob.translator": "the translator",
+            "TranslationJob.form": "jsonl",
+            "TranslationJob.nbest": OPTIONS.nbest,
+            "TranslationJob.alignment": OPTIONS.alignment,
+            "TranslationJob.paragraphs": True,
+        },
+    ),
+    (
+        "translate -m m -i s -o o.txt --input-format paragraphs --format jsonl --invalid-utf8 replace",
+        {**DRAWING, "nmt.translation.translator.Translator": MagicMock(settings={"beam": 7})},
+        "nmt.cli.line_streams.made_with",
+        {
+            "translate_options.options": {"split_sentences": "always"},
             "made_with.bundles": (Path("m/last"),),
             "made_with.settings": {
                 "beam": 7,
@@ -474,10 +486,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
                 "input_format": "paragraphs",
                 "invalid_utf8": "replace",
             },
-            "translate_lines.record": "the record",
-            "translate_lines.nbest": 3,
-            "translate_lines.form": "jsonl",
-            "translate_lines.alignment": True,
         },
     ),
     (
@@ -486,9 +494,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {
             **DRAWING,
             "nmt.translation.target_scorer.TargetScorer": MagicMock(settings={"length_penalty": 0.3}),
-            "nmt.cli.line_streams.made_with": "the record",
         },
-        "nmt.cli.line_output.score_lines",
+        "nmt.cli.line_streams.made_with",
         {
             "translate_options.options": {"length_penalty": 0.3, "alignment": True, "batch_tokens": 99},
             "TargetScorer.options": OPTIONS,
@@ -497,8 +504,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "made_with.bundles": (Path("m/last"),),
             "made_with.files": {"input": Path("s"), "score_target": Path("r")},
             "made_with.settings": {"length_penalty": 0.3, "format": "jsonl", "invalid_utf8": "replace"},
-            "score_lines.record": "the record",
-            "score_lines.form": "jsonl",
         },
     ),
     (

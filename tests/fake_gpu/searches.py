@@ -64,7 +64,7 @@ def searched(device: str, precision: str, settings: SearchSettings, **options: A
     ids=lambda options: " ".join(f"{key}={str(value)[:20]}" for key, value in options.items()),
 )  # fmt: skip
 def test_searches_find_what_a_cpu_finds(gpu, precision, options):
-    search = {key: options[key] for key in options if key in SearchSettings.__dataclass_fields__}
+    search = {key: options[key] for key in options if key in SearchSettings.model_fields}
     settings = SearchSettings(**({"max_extra_length": 10} | search))
     others = {key: options[key] for key in options if key not in search}
     on_cpu, _ = searched("cpu", precision, settings, **others)

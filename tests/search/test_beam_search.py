@@ -293,7 +293,7 @@ def test_samples_come_as_often_as_the_model_expects():
         on_padded.decoded(model, torch.tensor([[BOS]]), on_padded.encoded(model, source))[0, 0], -1
     )
     for temperature, top_k, top_p in ((1.0, None, None), (0.5, None, None), (1.0, 3, None), (1.0, None, 0.7)):
-        sampling = Sampling(temperature, top_k, top_p)
+        sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
         count = 2_000
         settings = SearchSettings(beam=count, nbest=count, max_length=1, sampling=sampling)
         [found] = beam_search([model], source, settings)

@@ -1,6 +1,5 @@
 """Diverse beam search against plain Python over full log-probabilities, beam search, and itself in other batches."""
 
-import dataclasses
 import math
 
 import pytest
@@ -96,7 +95,7 @@ def test_equals_plain_python_over_full_log_probabilities(strength, beam, groups,
     settings = SearchSettings(beam=beam, diverse_groups=groups, diversity=strength, max_extra_length=2)
     expected = [slow_search([model], source[source != 0].tolist(), settings) for source in batch]
     for nbest in (1, 3, beam):
-        together = beam_search([model], batch, dataclasses.replace(settings, nbest=nbest))
+        together = beam_search([model], batch, settings.model_copy(update={"nbest": nbest}))
         for found, slowly in zip(together, expected, strict=True):
             assert [h.pieces for h in found] == [pieces for _, pieces in slowly[:nbest]]
             assert [h.score for h in found] == pytest.approx([score for score, _ in slowly[:nbest]], abs=1e-4)
@@ -106,7 +105,7 @@ def test_equals_plain_python_over_full_log_probabilities(strength, beam, groups,
 def test_bounds_of_the_search_hold_in_every_group_and_ensemble(options):
     models, batch = [build(7, 8), build(47, 8)], sources(6, 8)
     plain = SearchSettings(beam=4, diverse_groups=2, nbest=4, max_extra_length=4)
-    settings = dataclasses.replace(plain, **options)
+    settings = plain.model_copy(update=options)
     together = beam_search(models, batch, settings)
     for source, found in zip(batch, together, strict=True):
         expected = slow_search(models, source[source != 0].tolist(), settings)

@@ -166,7 +166,7 @@ def test_a_later_search_records_only_new_sizes(kernels, recorders):
     again = [beam_search([model], sources(20, seed=seed), settings, recorded_steps=steps) for seed in (1, 2)]
     assert again == first
     assert recorded(recorders) == before
-    beam_search([model], sources(20), dataclasses.replace(settings, min_length=3), recorded_steps=steps)
+    beam_search([model], sources(20), settings.model_copy(update={"min_length": 3}), recorded_steps=steps)
     assert recorded(recorders) > before
 
 

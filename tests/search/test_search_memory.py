@@ -1,6 +1,5 @@
 """The memory that searches need, and what is searched with it."""
 
-import dataclasses
 import itertools
 
 import pytest
@@ -43,7 +42,7 @@ def test_a_beam_that_no_memory_holds_is_refused_before_the_search(model):
     found = memory(model, 8_000_000_000)
     found.check_beam(SearchSettings(beam=1_000))
     with pytest.raises(BeamTooWideError, match=r"beam of 100,000 needs at least [\d,.]+ GB .*8\.0 GB"):
-        found.check_beam(SearchSettings(beam=100_000))
+        found.check_beam(SearchSettings().model_copy(update={"beam": 100_000}))
 
 
 @pytest.mark.parametrize("change", [{"beam": 8}, {"beam": 8, "source": 40}, {"beam": 8, "length": 30}])
@@ -132,7 +131,7 @@ def test_the_search_tells_how_many_sentences_are_left_and_how_far_it_is(model):
 def test_the_estimate_holds(model, settings, monkeypatch):
     """What a search really holds at a step, by adding up its tensors, is less than estimated, but not by far."""
     found, held = memory(model, None), []
-    settings = dataclasses.replace(settings, max_extra_length=20, min_length=15)
+    settings = settings.model_copy(update={"max_extra_length": 20, "min_length": 15})
     step = beam_search_module.step
 
     def noted(models, beam, settings, count, **options):

@@ -12,8 +12,9 @@ def test_what_is_not_given_is_the_models_own():
     assert translate_options(DecodingConfig()) == TranslateOptions()
     decoding = DecodingConfig(beam=5, length_penalty=0.3, max_extra_length=7)
     assert translate_options(decoding) == TranslateOptions(beam=5, length_penalty=0.3, max_extra_length=7)
-    given = translate_options(decoding, beam=None, length_penalty=0.0, min_length=2, sampling=Sampling(top_k=3))
-    assert given == TranslateOptions(5, 0.0, max_extra_length=7, min_length=2, sampling=Sampling(top_k=3))
+    asked = {"length_penalty": 0.0, "min_length": 2, "sampling": Sampling(top_k=3)}
+    given = translate_options(decoding, beam=None, **asked)
+    assert given == TranslateOptions(beam=5, max_extra_length=7, **asked)
 
 
 @pytest.mark.parametrize("normalization", ["paper", "length"])

@@ -1,0 +1,150 @@
+"""What is done with the lines of a file: they are translated, or given translations of them are scored.
+
+A job takes pairs of lines and yields what is written, window by window. ``nmt/cli/line_output.py`` reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
+from nmt.translation.guard_report import GuardReport
+from nmt.translation.paragraphs import translate_paragraphs
+from nmt.translation.results import Translation
+from nmt.translation.resuming import Begun
+from nmt.translation.tally import Tally
+from nmt.translation.target_scorer import TargetScorer
+from nmt.translation.translator import Translator
+
+Pairs = Iterable[tuple[str, str]]
+"""Lines, each with its parallel line: the beginning of its translation, or a translation to score."""
+Written = tuple[int, list[list[str]]]
+"""How many lines of the input are done, and what is written for each line or paragraph of a window."""
+
+
+class Job(Protocol):
+    """Works on pairs of lines."""
+
+    report: GuardReport
+
+    @property
+    def window(self) -> int:
+        """The number of lines that are read before the work on them begins."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings that the output depends on."""
+
+    def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
+        """Work on the lines after those that are done.
+
+        Args:
+            before: what is done. Its lines are counted from the beginning of the input, also in a part of it.
+            first: the number of lines of the input before the part.
+        """
+
+
+class TranslationJob:
+    """Translates lines, or paragraphs of wrapped text; counts and reports what the guard found."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        form: Form,
+        report: GuardReport,
+        *,
+        nbest: int = 1,
+        alignment: bool = False,
+        paragraphs: bool = False,
+    ) -> None:
+        """Prepare to translate.
+
+        Args:
+            report: receives the findings of the guard.
+            nbest: translations to write for each line.
+            alignment: write alignments, which the translator must have computed.
+        """
+        self._translator = translator
+        self._form = form
+        self._nbest = nbest
+        self._alignment = alignment
+        self._paragraphs = paragraphs
+        self.report = report
+        self.tally = Tally("paragraphs" if paragraphs else "lines", language_tags=translator.language_tags)
+
+    @property
+    def window(self) -> int:
+        """As :attr:`Job.window`."""
+        return self._translator.window
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """As :attr:`Job.settings`."""
+        input_format = "paragraphs" if self._paragraphs else "lines"
+        return self._translator.settings | {"format": self._form, "input_format": input_format}
+
+    def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
+        """As :meth:`Job.windows`."""
+        self.tally.first_line = before.lines + 1 if before.lines > first else 1
+        self.report.begin(before.report_bytes)
+        return self._translate_paragraphs(pairs, before) if self._paragraphs else self._translate(pairs, before.lines)
+
+    def _translate(self, pairs: Pairs, done: int) -> Iterator[Written]:
+        for window in self._translator.translate_windows(pairs, done=done):
+            found = list(enumerate(window, start=done + 1))
+            self._count(found)
+            done += len(window)
+            yield (
+                done,
+                [
+                    formatted(translation, number, self._nbest, self._form, alignment=self._alignment)
+                    for number, translation in found
+                ],
+            )
+
+    def _translate_paragraphs(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
+        lines = (line for line, _ in pairs)
+        language = self._translator.target_lang
+        for window in translate_paragraphs(self._translator, lines, done=before.entries, done_lines=before.lines):
+            self._count((paragraph.number, translation) for paragraph, translation in window)
+            yield (
+                window[-1][0].last,
+                [
+                    formatted_paragraph(paragraph, translation, self._nbest, self._form, language)
+                    for paragraph, translation in window
+                ],
+            )
+
+    def _count(self, found: Iterable[tuple[int, Translation]]) -> None:
+        for number, translation in found:
+            self.tally.add(number, translation)
+            self.report.add(number, translation)
+        self.report.flush()
+
+
+class ScoringJob:
+    """Scores the lines parallel to the input, as its translations."""
+
+    def __init__(self, scorer: TargetScorer, form: Form) -> None:
+        self._scorer = scorer
+        self._form = form
+        self.report = GuardReport(None)
+
+    @property
+    def window(self) -> int:
+        """As :attr:`Job.window`."""
+        return self._scorer.window
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """As :attr:`Job.settings`."""
+        return self._scorer.settings | {"format": self._form}
+
+    def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
+        """As :meth:`Job.windows`."""
+        done = before.lines
+        for window in self._scorer.score_windows(pairs):
+            numbered = enumerate(window, start=done + 1)
+            done += len(window)
+            yield done, [formatted_score(scored, number, self._form) for number, scored in numbered]
