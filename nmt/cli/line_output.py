@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
 from nmt.cli.line_streams import Pairs, Streams, open_stream
 from nmt.cli.progress_lines import progress_display
 from nmt.io.writing import WriteError
+from nmt.record import Record
 from nmt.text.lines import STDIN, encode_line
 from nmt.text.printable import printable
 from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
@@ -37,7 +38,7 @@ for each line or paragraph. Lines are counted from the beginning of the input, a
 def translate_lines(
     streams: Streams,
     translator: Translator,
-    record: Mapping[str, Any],
+    record: Record | None,
     nbest: int,
     form: Form,
     report: GuardReport,
@@ -47,7 +48,7 @@ def translate_lines(
     """Write translations of the input; return the tally of findings.
 
     Args:
-        record: of :meth:`Streams.made_with`.
+        record: of :meth:`Streams.record`.
         nbest: translations to write for each line.
         report: receives the findings of the guard.
         alignment: write alignments, which the translator must have computed.
@@ -95,11 +96,11 @@ def translate_lines(
     return tally
 
 
-def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any], form: Form) -> None:
+def score_lines(streams: Streams, scorer: TargetScorer, record: Record | None, form: Form) -> None:
     """Write the scores of the lines parallel to the input, as its translations.
 
     Args:
-        record: of :meth:`Streams.made_with`.
+        record: of :meth:`Streams.record`.
     """
 
     def work(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
@@ -112,13 +113,13 @@ def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any
     _write(streams, work, record, GuardReport(None), window=scorer.window)
 
 
-def _write(streams: Streams, work: Work, record: Mapping[str, Any], report: GuardReport, *, window: int) -> None:
+def _write(streams: Streams, work: Work, record: Record | None, report: GuardReport, *, window: int) -> None:
     """Write the results, window by window; write nothing if the output is up to date. Join parts when all are there.
 
     Args:
         window: lines that are read before the work on them begins.
     """
-    if streams.part is None or streams.whole is None:
+    if record is None or streams.part is None or streams.whole is None:
         _write_output(streams, work, record, report, window=window)
         return
     part, whole = streams.part, OutputFile(streams.whole)
@@ -139,9 +140,9 @@ def _listed(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _LISTED else f"{shown} …"
 
 
-def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], report: GuardReport, *, window: int) -> None:
+def _write_output(streams: Streams, work: Work, record: Record | None, report: GuardReport, *, window: int) -> None:
     before, output = Begun(), OutputFile(streams.output, is_part=streams.part is not None)
-    if streams.to_file:
+    if record is not None:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
@@ -152,8 +153,8 @@ def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], repor
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         note: Note | None = None
-        if streams.to_file:
-            growing = output.growing(record, after=before, origin=streams.origin, inputs=streams.inputs)
+        if record is not None:
+            growing = output.growing(record, after=before, inputs=streams.inputs)
             out, noted = stack.enter_context(growing)
             note = noted if streams.can_be_resumed else None
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))

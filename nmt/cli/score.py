@@ -161,30 +161,27 @@ def score(
     how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase, learned=learned)
     lineage = None
     if as_json:  # the imports load torch, which takes longer than a score
-        from nmt.lineage.outputs import score_lineage
-        from nmt.lineage.script import ScoreOptions
+        from nmt.lineage.scores import score_record
 
-        options = ScoreOptions(
-            sheet=sheet,
-            metric=() if sheet else tuple(names),
-            paper_bleu=paper_bleu,
-            lowercase=lowercase,
-            tokenize=tokenize,
-            target_lang=language or None,  # also where a file's name says it: a script may name the file otherwise
-        )
-        lineage = score_lineage(
-            hypothesis,
-            reference or [],
-            options.model_dump(mode="json", exclude_defaults=True),
-            source=source if "comet" in chosen else None,
-            models=model_records(learned),
-        )
+        options = {
+            "sheet": sheet or None,
+            "metric": None if sheet else names,
+            "paper_bleu": paper_bleu or None,
+            "lowercase": lowercase or None,
+            "tokenize": tokenize,
+            "target_lang": language or None,  # also where a file's name says it: a script may name the file otherwise
+            "test_set": test_set,
+            "langpair": langpair,
+        }
+        sources = source if "comet" in chosen else None
+        record = score_record(hypothesis, reference or [], options, source=sources, models=model_records(learned))
+        lineage = record.stored()
     if sheet:
         made = score_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
         for message in tokenizer_warnings(references, tokenizer_of(made.signatures["BLEU"])):
             warn(message)
-        record = sheet_record(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
-        write_stdout(_as_json(record) if form == "json" else formatted_sheet(made, form))
+        values = sheet_record(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
+        write_stdout(_as_json(values) if form == "json" else formatted_sheet(made, form))
         return
     metrics = [make_metric(name, **how) for name in names]
     scores = {
@@ -209,14 +206,14 @@ def score(
                     for_sentences, records[system], strict=False
                 ):  # The paper's BLEU comes last.
                     of_metric["sentences"] = asdict(sentence_scores(each, hypotheses, references))
-        record = {
+        values = {
             "test_set": test_set,
             "langpair": langpair,
             "systems": [{"hypothesis": name, "scores": each} for name, each in records.items()],
             "comparisons": [_comparison_record(list(systems), of_metric) for of_metric in compared],
             "lineage": lineage,
         }
-        write_stdout(_as_json(record))
+        write_stdout(_as_json(values))
     else:
         write_stdout(_as_text(scores, compared, test_set, langpair))
 

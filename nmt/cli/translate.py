@@ -197,12 +197,12 @@ def translate(
     window = 1 if interactive else 2_048
     if score_target is not None:
         scorer = TargetScorer(loaded, settings, window=window)
-        score_lines(streams, scorer, streams.made_with(scorer.settings | {"format": format}), format)
+        score_lines(streams, scorer, streams.record(scorer.settings | {"format": format}), format)
         return
     translator = Translator(loaded, settings, window=window, workers=workers)
     for line in loaded.remarks(settings):
         notice(line)
-    record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
+    record = streams.record(translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):
         notice(message)

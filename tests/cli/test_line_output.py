@@ -34,7 +34,7 @@ class Copying:
 def copy(source: Path, output: Path, *, report: Path | None = None, paragraphs: bool = False, part: Part | None = None):
     plain = Streams(source, {}, output, False, False, False, "error", paragraphs, part=part)
     with plain.claimed() as streams, GuardReport(report).claimed() as findings:
-        return translate_lines(streams, Copying(), streams.made_with({}), 1, "text", findings, alignment=False)
+        return translate_lines(streams, Copying(), streams.record({}), 1, "text", findings, alignment=False)
 
 
 def interrupt(
@@ -49,7 +49,7 @@ def interrupt(
 ) -> None:
     """An output of which so many lines and entries are written."""
     streams = Streams(source, {}, output.path, False, False, False, "error", paragraphs)
-    with pytest.raises(KeyboardInterrupt), output.growing(streams.made_with({}) | made) as (stream, note):
+    with pytest.raises(KeyboardInterrupt), output.growing(streams.record(made)) as (stream, note):
         stream.write(text.encode())
         note(*done, report_bytes)
         raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
         pytest.raises(DataError, match=r"in: changed while it was read\. The output may lack lines"),
         Streams(source, {}, path, False, False, False, "error").claimed() as streams,
     ):
-        translate_lines(streams, Shrinking(), {}, 1, "text", GuardReport(None), alignment=False)
+        translate_lines(streams, Shrinking(), None, 1, "text", GuardReport(None), alignment=False)
     assert os.read(read[0], 10) == b"a\nb\n"
     for descriptor in read:
         os.close(descriptor)
