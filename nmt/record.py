@@ -94,7 +94,7 @@ class Record(Section):
         Args:
             place: where its file or folder lies now. If it was moved, nothing is known of the other paths.
         """
-        record = self._below(_root(place, Path(self.path)))
+        record = self.below(root_of(place, self.path))
         path = writable(str(place))
         if record.path == path:
             return record
@@ -103,14 +103,15 @@ class Record(Section):
             update={"command": tuple(record.words(lambda part: (moved if part is record else part).path))}
         )
 
-    def _below(self, root: Path) -> Record:
+    def below(self, root: Path) -> Record:
+        """The record with paths relative to the current folder; so far they were relative to ``root``."""
         if root == Path():
             return self
         return self.model_copy(
             update={
                 "path": self._path_below(root),
                 "command": tuple(self.words(lambda part: part._path_below(root))),
-                "made_from": tuple(part._below(root) for part in self.made_from),
+                "made_from": tuple(part.below(root) for part in self.made_from),
             }
         )
 
@@ -119,9 +120,14 @@ class Record(Section):
         return self.path if is_elsewhere else str(root / self.path)
 
 
-def _root(place: Path, recorded: Path) -> Path:
-    """The folder in which the command was run, by a recorded path; the current one if that is not known."""
-    found = place.resolve()
+def root_of(place: Path, path: str) -> Path:
+    """The folder in which a command was run; the current one if that is not known.
+
+    Args:
+        place: where a file or folder lies now.
+        path: its recorded path.
+    """
+    found, recorded = place.resolve(), Path(path)
     if recorded.is_absolute() or found.parts[-len(recorded.parts) :] != recorded.parts:
         return Path()
     root, here = Path(*found.parts[: -len(recorded.parts)]), Path.cwd().resolve()

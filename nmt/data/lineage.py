@@ -11,7 +11,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shards import build_command, read_index
 from nmt.data.vocab_record import VocabularyRecord, read_vocabulary_record
 from nmt.errors import DataError
-from nmt.record import Fact, Record, option_words
+from nmt.record import Fact, Record, option_words, root_of
 
 VOCABULARY = "vocabulary"
 """The kind of the record of an encoded data set."""
@@ -33,8 +33,9 @@ def encoded_record(folder: Path) -> Record:
     own, others = read_manifest(folder).record(folder), vocabulary.made_from
     data = [own]
     if not vocabulary.is_given and others:  # a joint vocabulary: the others are all data sets, this one among them
-        recorded = next(each for each in others if each.files == own.files)
-        data, others = [own if each is recorded else each for each in others], []
+        recorded = next((each for each in others if (each.facts, each.files) == (own.facts, own.files)), own)
+        root = root_of(folder, recorded.path)
+        data, others = [own if each is recorded else each.below(root) for each in others], []
     options = vocabulary.settings or {"vocab": _given_file(others), "source_normalization": index.source_normalization}
     facts: dict[str, Fact] = {"fingerprint": index.vocab_fingerprint, "maximum pieces per side": index.max_length}
     return Record(

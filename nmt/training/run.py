@@ -132,6 +132,7 @@ def train(
         if config.training.compile == "auto":
             progress.compiles = found.compiles
         if ranks.is_main:
+            record = None if record is None else _with_choices(record, config, progress)
             check_disk(found)
             listener.measured(found)
             if damaged := _write_run_folder(run, config, hardware, ranks, training_data, progress.update, found):
@@ -279,6 +280,18 @@ def _record(run: Path, data: Sequence[Path], config: Config, beginning: Beginnin
     versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
     facts: dict[str, Fact] = {"hardware": str(hardware), "ranks": ranks.size, "versions": versions}
     return Record(kind=TRAINING, path=str(run), command=tuple(command), facts=facts, made_from=tuple(parts))
+
+
+def _with_choices(record: Record, config: Config, progress: Progress) -> Record:
+    """The record with what was chosen on this machine, unless it says so since an earlier start."""
+    chosen = {}
+    if config.batching.micro_batch_tokens == "auto":
+        chosen["--set=batching.micro_batch_tokens"] = str(progress.micro_batch_tokens)
+    if config.training.compile == "auto":
+        chosen["--set=training.compile"] = str(progress.compiles).lower()
+    named = {word.rpartition("=")[0] for word in record.command}
+    words = [f"{name}={value}" for name, value in chosen.items() if name not in named]
+    return record.model_copy(update={"command": (*record.command, *words)})
 
 
 def _versions() -> Mapping[str, str]:

@@ -592,6 +592,10 @@ def test_an_average_is_made_again_from_the_same_checkpoints(chain, nmt, monkeypa
     assert [Path(part["path"]).name for part in parts] == ["step-00000020", "step-00000060", "toy-en-de-tiny"]
     script = script_for(chain_of(Path("chosen")).record)
     assert "nmt average-checkpoints runs/toy-en-de-tiny --updates=20,60 --out=chosen" in script
+    nmt("average-checkpoints", run, "--best", "2", "--out", "best", cwd=chain)
+    best = json.loads((chain / "best/notes.json").read_text())["record"]
+    updates = ",".join(str(int(part["path"][-8:])) for part in best["made_from"][:-1])
+    assert best["command"] == ["average-checkpoints", run, f"--updates={updates}", "--out=best"]
     for words, says in (
         (("--updates", "20,30"), "has no checkpoint of update 30, but of 20, 40, 60"),
         (("--updates", "20", "--last", "2"), "--last and --updates were both given"),

@@ -354,7 +354,7 @@ def test_limits_may_change_on_resume_and_are_told(run_training, tmp_path, listen
     assert [part.kind for part in first.made_from] == ["vocabulary"]
     assert "--accept-changes" not in first.command
     for resumed, before, update in ((second, first, 5), (third, second, 8)):
-        assert resumed.command[-1] == "--accept-changes"
+        assert "--accept-changes" in resumed.command
         [earlier, vocabulary] = resumed.made_from
         assert earlier.command == (*before.command, f"--max-updates={update}")
         assert earlier.settings["training"]["max_updates"] == update
