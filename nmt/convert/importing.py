@@ -138,6 +138,9 @@ def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
 
 def _record(model: ForeignModel, path: Path, out: Path, format: str) -> Record:
     """The record of the bundle."""
+    files = tuple(
+        text_record("file", name, sha256_of(file), bytes=file.stat().st_size) for name, file in model.files.items()
+    )
     facts = {"toolkit": model.toolkit, "version": model.version or "unknown", "nmt": nmt.__version__}
     return Record(
         kind=IMPORTED,
@@ -145,7 +148,5 @@ def _record(model: ForeignModel, path: Path, out: Path, format: str) -> Record:
         command=("import", str(path), f"--format={format}", f"--out={out}"),
         facts=facts,
         settings=dict(model.settings),
-        made_from=tuple(
-            text_record("file", name, sha256_of(file), bytes=file.stat().st_size) for name, file in model.files.items()
-        ),
+        made_from=(Record(kind="foreign model", path=str(path), made_from=files),),
     )
