@@ -113,7 +113,7 @@ def average(
     # The settings of the last checkpoint are those of the run's end, such as how it validates.
     mean = Bundle(out, last.config, last.vocab, weights)
     figures = None if validate is None else validate(mean)
-    save_bundle(out, weights, mean.config, mean.vocab, notes=averaging_notes(folders, figures))
+    save_bundle(out, weights, mean.config, mean.vocab, notes=averaging_notes(folders, out, figures))
 
 
 def _check_out(out: Path, folders: Sequence[Path]) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle_files import BundleFolder, Verification, verify
 from nmt.checkpoint.fitting import check_fit
-from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
+from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT, is_of_average
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import Config, dump_config, read_config
 from nmt.config.documents import parse_json
@@ -140,7 +140,7 @@ def save_bundle(
 
 def kind_of(notes: Mapping[str, Any] | None, training: TrainingState | None = None) -> Kind:
     """The kind of folder that :func:`save_bundle` writes, which may replace one of the same kind."""
-    return CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
+    return CHECKPOINT if training is not None else AVERAGE if is_of_average(notes) else BUNDLE
 
 
 def load_bundle(folder: Path, verification: Verification | None = None) -> Bundle:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.kinds import read_json
+from nmt.checkpoint.kinds import averaged_checkpoints, read_json
 from nmt.checkpoint.run_folder import bundle_to_use, checkpoints, chosen_bundle, runs_below, validation_score
 from nmt.checkpoint.scores import Score
 from nmt.config import load_yaml
@@ -136,9 +136,7 @@ def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
 
 def _last_checkpoint(bundle: Path) -> Path:
     """The bundle itself if it is a checkpoint; for an average, the last checkpoint that it averages."""
-    averaged = _mapping(read_json(BundleFolder(bundle).notes)).get("averaged")
-    named = averaged if isinstance(averaged, list) else []
-    folders = [Path(folder) for folder in named if isinstance(folder, str)]
+    folders = averaged_checkpoints(bundle)
     if not folders:
         return bundle.resolve()
     last = max(folders, key=lambda folder: _update(folder) or 0)

@@ -20,12 +20,28 @@ def _is_checkpoint(folder: Path) -> bool:
 
 
 def _is_average(folder: Path) -> bool:
-    notes = read_json(BundleFolder(folder).notes)
-    return _is_whole(folder) and isinstance(notes, dict) and "averaged" in notes
+    return _is_whole(folder) and is_of_average(read_json(BundleFolder(folder).notes))
 
 
 def _is_plain_bundle(folder: Path) -> bool:
     return _is_whole(folder) and not _is_checkpoint(folder) and not _is_average(folder)
+
+
+def is_of_average(notes: object) -> bool:
+    """Whether the notes of a bundle are those of an average."""
+    match notes:
+        case {"record": {"kind": "average"}}:
+            return True
+    return False
+
+
+def averaged_checkpoints(bundle: Path) -> list[Path]:
+    """The checkpoints that a bundle is the average of, by its notes; none if it is another bundle."""
+    match read_json(BundleFolder(bundle).notes):
+        case {"record": {"kind": "average", "made_from": [*parts]}}:
+            paths = [part.get("path") for part in parts if isinstance(part, dict) and part.get("kind") == "checkpoint"]
+            return [Path(path) for path in paths if isinstance(path, str)]
+    return []
 
 
 def read_json(path: Path, *, first_line: bool = False) -> Any:

@@ -43,17 +43,16 @@ def inspect(
         write_lineage(link, html)
         notice(f"written: {html}")
     elif reproduce:
-        write_stdout(script_for(link))
-        for doubt in doubts(link):
+        write_stdout(script_for(link.record))
+        for doubt in doubts(link.record):
             warn(doubt)
     elif as_json:
         write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n")
     else:
         write_stdout(_as_text(link))
-    changes = list(dict.fromkeys(part.change for part in link.all() if part.change))
-    for change in changes:
+    for change in link.changes:
         warn(change)
-    if changes:
+    if link.changes:
         raise typer.Exit(1)
 
 
@@ -68,7 +67,7 @@ def _lines(link: Link, indent: str) -> Iterator[str]:
     state = states[link.state]
     yield f"{indent}{link.kind}: {link.name}{f'  [{state}]' if state else ''}"
     inner = f"{indent}    "
-    for label, text in link.facts.items():
+    for label, text in link.facts_in_words.items():
         yield f"{inner}{label}: {text}"
     for part in link.made_from:
         yield from _lines(part, inner)

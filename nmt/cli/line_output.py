@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
 from nmt.cli.line_streams import Streams, open_stream
 from nmt.cli.progress_lines import progress_display
 from nmt.io.writing import WriteError
+from nmt.record import Record
 from nmt.text.lines import STDIN, encode_line
 from nmt.text.printable import printable
 from nmt.translation.jobs import Job, Pairs
@@ -26,9 +27,9 @@ _LISTED = 20
 
 def write_lines(streams: Streams, job: Job) -> None:
     """Write what a job makes of the input; nothing if the output is up to date. Join parts when all are there."""
-    record = streams.made_with(job.settings)
+    record = streams.record(job.settings)
     with contextlib.closing(job.report):
-        if streams.part is None or streams.whole is None:
+        if record is None or streams.part is None or streams.whole is None:
             _write_output(streams, job, record)
         else:
             _write_part(streams, job, record, streams.part, OutputFile(streams.whole))
@@ -37,7 +38,7 @@ def write_lines(streams: Streams, job: Job) -> None:
         notice(f"{report}: not written, since nothing was translated. Add --fresh to translate again.")
 
 
-def _write_part(streams: Streams, job: Job, record: Mapping[str, Any], part: Part, whole: OutputFile) -> None:
+def _write_part(streams: Streams, job: Job, record: Record, part: Part, whole: OutputFile) -> None:
     if whole.path.exists():
         join_parts(whole, record, part.count)
         notice(f"{whole.path}: up to date (same model, input and settings)")
@@ -55,9 +56,9 @@ def _listed(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _LISTED else f"{shown} …"
 
 
-def _write_output(streams: Streams, job: Job, record: Mapping[str, Any]) -> None:
+def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
     before, output = Begun(), OutputFile(streams.output, is_part=streams.part is not None)
-    if streams.to_file:
+    if record is not None:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
@@ -68,8 +69,8 @@ def _write_output(streams: Streams, job: Job, record: Mapping[str, Any]) -> None
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         note: Note | None = None
-        if streams.to_file:
-            growing = output.growing(record, after=before, origin=streams.origin, inputs=streams.inputs)
+        if record is not None:
+            growing = output.growing(record, after=before, inputs=streams.inputs)
             out, noted = stack.enter_context(growing)
             note = noted if streams.can_be_resumed else None
             stack.enter_context(_reporting_the_rest(streams, output.partial, job.window))

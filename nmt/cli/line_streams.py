@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from nmt.checkpoint.lineage import described_origin
 from nmt.cli.console import is_terminal, naming_stream, notice
 from nmt.cli.terminal_input import typed_lines
 from nmt.errors import ConfigError, DataError
 from nmt.io.input_files import InputFiles
 from nmt.option_fields import Precision
+from nmt.record import Record
 from nmt.text.lines import (
     ARCHIVES,
     STDIN,
@@ -38,7 +38,7 @@ from nmt.text.lines import (
 )
 from nmt.translation.jobs import Pairs
 from nmt.translation.parts import Part
-from nmt.translation.resuming import OutputFile, made_with
+from nmt.translation.resuming import OutputFile, translation_record
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -253,20 +253,12 @@ class Streams:
             lines = read_lines(self.input, invalid=invalid)
         return ((line, "") for line in lines)
 
-    def made_with(self, settings: Mapping[str, object]) -> dict[str, Any]:
-        """Everything that the output, or the whole of it, depends on; empty if it is not a file."""
+    def record(self, settings: Mapping[str, object]) -> Record | None:
+        """The record of the output, or of the whole of it; None if it is not a file."""
         if not self.to_file:
-            return {}
-        files = {name: path if can_be_read_again(path) else None for name, path in self._files.items()}
-        return made_with(self.models, files, {**settings, "invalid_utf8": self.invalid_utf8})
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """Where models and input come from, for the record of the output."""
-        return {
-            "models": [described_origin(bundle) for bundle in self.models],
-            "files": {name: str(path) for name, path in self._files.items()},
-        }
+            return None
+        settings = {**settings, "invalid_utf8": self.invalid_utf8}
+        return translation_record(self.whole or self.output, self.models, self._files, settings)
 
 
 def _check_readable(path: Path) -> None:

@@ -113,7 +113,15 @@ def score(
     how: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase, "target_lang": language}
     record: dict[str, Any] = {"test_set": test_set, "langpair": langpair}
     if chosen_form == "json":
-        options = {"sheet": sheet, "metric": () if sheet else tuple(names), "paper_bleu": paper_bleu} | how
+        options = {
+            "sheet": sheet or None,
+            "metric": None if sheet else names,
+            "paper_bleu": paper_bleu or None,
+            "lowercase": lowercase or None,
+            "tokenize": tokenize,
+            "target_lang": language or None,  # also where a file's name says it: a script may name the file otherwise
+            **record,
+        }
         record["lineage"] = _lineage(texts, reference or [], source if "comet" in chosen else None, options, learned)
     how["learned"] = learned
     if sheet:
@@ -230,18 +238,10 @@ def _lineage(
 ) -> dict[str, Any]:
     # The imports load torch, which takes longer than a score.
     from nmt.evaluation.learned_metrics import model_records
-    from nmt.lineage.outputs import score_lineage
-    from nmt.lineage.script import ScoreOptions
+    from nmt.lineage.scores import score_record
 
-    # The language is recorded also where a file's name says it: a script may name the file otherwise.
-    recorded = ScoreOptions(**{**options, "target_lang": options["target_lang"] or None})
-    return score_lineage(
-        texts.files,
-        references,
-        recorded.model_dump(mode="json", exclude_defaults=True),
-        source=source,
-        models=model_records(learned),
-    )
+    models = model_records(learned)
+    return score_record(texts.files, references, options, source=source, models=models).stored()
 
 
 def _print_sheet(texts: _Texts, record: dict[str, Any], form: FormName, how: dict[str, Any]) -> None:

@@ -6,16 +6,14 @@ Its head is YAML, as the Hugging Face hub reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 import nmt
 from nmt.checkpoint.bundle import Bundle
-from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.kinds import read_json
-from nmt.checkpoint.lineage import LINEAGE
+from nmt.checkpoint.lineage import bundle_record
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.formats import Format
 
@@ -97,14 +95,8 @@ def _sources(bundle: Bundle) -> Iterator[str]:
 
 def _corpora(bundle: Bundle) -> list[tuple[str, str]]:
     """Name and licence of each data set that the model was trained on, as its lineage says."""
-    lineage = _mapping(_mapping(read_json(BundleFolder(bundle.folder).notes)).get(LINEAGE))
-    data = lineage.get("data")
-    manifests = [_mapping(_mapping(one).get("manifest")) for one in data] if isinstance(data, list) else []
-    return [(str(manifest.get("name", "")), str(manifest.get("licence", ""))) for manifest in manifests]
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    data = [part for part in bundle_record(bundle.folder).all() if part.kind == "data set"]
+    return list(dict.fromkeys((str(part.facts.get("name", "")), str(part.facts.get("licence", ""))) for part in data))
 
 
 def _cell(text: str) -> str:

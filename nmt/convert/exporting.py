@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME
-from nmt.checkpoint.lineage import described_origin
+from nmt.checkpoint.lineage import EXPORTED, bundle_record
 from nmt.config.documents import parse_json
 from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import REPORT, ExportJob, examine, failed
@@ -19,6 +19,7 @@ from nmt.errors import ConfigError
 from nmt.io.files import replacing_folder
 from nmt.io.ownership import Kind, check_replaceable
 from nmt.io.writing import write_file
+from nmt.record import Record, option_words
 
 _ANOTHER = "choose another --quantization"
 
@@ -64,10 +65,17 @@ def export_model(
             is_exact = quantization == form.quantizations[0]
             raise failed(bundle_folder, out, certificate, advice=REPORT if is_exact else _ANOTHER)
         write_file(temporary / PARITY_NAME, certificate.as_json())
-        write_json(temporary / ORIGIN_NAME, described_origin(bundle_folder))
+        write_json(temporary / ORIGIN_NAME, _record(bundle_folder, out, form.name, quantization).stored())
         card = model_card(bundle, form, quantization, certificate, out.name)
         write_file(temporary / CARD_NAME, card.encode())
     return certificate
+
+
+def _record(bundle_folder: Path, out: Path, to: str, quantization: str) -> Record:
+    """The record of an exported model, whose files its certificate lists."""
+    bundle = bundle_record(bundle_folder).as_found(bundle_folder)
+    options = option_words({"to": to, "quantization": quantization, "out": out})
+    return Record(kind=EXPORTED, path=str(out), command=("export", bundle.path, *options), made_from=(bundle,))
 
 
 def exported_kind(form: Format) -> Kind:

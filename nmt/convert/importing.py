@@ -12,7 +12,7 @@ import nmt
 from nmt.checkpoint.bundle import kind_of, load_bundle, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import BUNDLE, read_json
-from nmt.checkpoint.lineage import IMPORTED
+from nmt.checkpoint.lineage import IMPORTED, RECORD
 from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config import Config, DataConfig
 from nmt.config.mistakes import first_mistake
@@ -30,6 +30,7 @@ from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.io.hashing import sha256_of
 from nmt.io.ownership import check_replaceable
 from nmt.io.writing import write_file
+from nmt.record import Record, text_record
 
 
 def import_model(
@@ -99,7 +100,8 @@ def _import(path: Path, folder: Path, out: Path, format: str | None, given: Give
     vocab = our_vocabulary(model)
     weights = our_weights(model)
     certifying = _Certifying(ImportJob(out, folder, form.name, given, tuple(lines)), path, out)
-    save_bundle(out, weights, _config(model, path, vocab), vocab, notes=_notes(model), examine=certifying)
+    notes = {RECORD: _record(model, path, out, form.name).stored()}
+    save_bundle(out, weights, _config(model, path, vocab), vocab, notes=notes, examine=certifying)
     return certifying.certificate
 
 
@@ -131,15 +133,17 @@ def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
     return Config(model=model.config, decoding=model.decoding, data=data)
 
 
-def _notes(model: ForeignModel) -> dict[str, object]:
-    """Where the bundle comes from."""
-    files = {name: {"sha256": sha256_of(file), "bytes": file.stat().st_size} for name, file in model.files.items()}
-    return {
-        IMPORTED: {
-            "toolkit": model.toolkit,
-            "version": model.version,
-            "nmt": nmt.__version__,
-            "files": files,
-            "settings": dict(model.settings),
-        }
-    }
+def _record(model: ForeignModel, path: Path, out: Path, format: str) -> Record:
+    """The record of the bundle."""
+    files = tuple(
+        text_record("file", name, sha256_of(file), bytes=file.stat().st_size) for name, file in model.files.items()
+    )
+    facts = {"toolkit": model.toolkit, "version": model.version or "unknown", "nmt": nmt.__version__}
+    return Record(
+        kind=IMPORTED,
+        path=str(out),
+        command=("import", str(path), f"--format={format}", f"--out={out}"),
+        facts=facts,
+        settings=dict(model.settings),
+        made_from=(Record(kind="foreign model", path=str(path), made_from=files),),
+    )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from nmt.data.data_folder import DataFolder, vocabulary_files
 from nmt.data.data_set import DATA_SET
@@ -32,6 +31,7 @@ from nmt.data.vocab_record import (
 from nmt.errors import DataError, VocabularyError
 from nmt.io.files import LockedFolder, locked_folders, restoring
 from nmt.io.ownership import check_replaceable
+from nmt.record import Record, text_record
 from nmt.text.lines import NormalizationRule
 
 _COUNTED_LINES = 500_000
@@ -69,7 +69,7 @@ def build_vocabulary(
     settings: VocabularySettings = VocabularySettings(),
     *,
     existing: Path | None = None,
-    existing_origin: Callable[[str], dict[str, Any] | None] = lambda fingerprint: None,
+    existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
     check_unused: Callable[[Path], None] = lambda data: None,
     max_length: int = 256,
     threads: int | None = None,
@@ -82,8 +82,7 @@ def build_vocabulary(
 
     Args:
         existing: a SentencePiece model to use; of the settings, only the source rule is then used.
-        existing_origin: gives the lineage of the data set that it was trained on, by its fingerprint, for the record;
-            None if it is not known.
+        existing_origin: gives the record of its training, by its fingerprint; None if that is not known.
         check_unused: raises an error if a data set must not be changed now.
         max_length: pairs with a side of more pieces are left out and counted.
         threads: all usable cores if not given.
@@ -103,7 +102,8 @@ def build_vocabulary(
     if existing is not None:
         vocab = VocabularyPair.load(existing)
         rule = settings.source_normalization or _rule_of_data_set(existing.parent, vocab)
-        record = VocabularyRecord.of_given(existing_origin(vocab.fingerprint), rule)
+        origin = existing_origin(vocab.fingerprint)
+        record = VocabularyRecord.of_given(_file_records(vocab, existing) if origin is None else [origin], rule)
         _check_replaceable(texts, vocab)
     else:
         rule = settings.source_normalization or "identity"
@@ -240,6 +240,15 @@ def _checksums(vocab: VocabularyPair) -> dict[str, str]:
     """The sha256 of each file of a vocabulary in a data set, by its name."""
     files = vocab.files(Path("vocab.model"))
     return {path.name: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+
+
+def _file_records(vocab: VocabularyPair, path: Path) -> list[Record]:
+    """The records of the files of a vocabulary. They are not read again: a pipe can be read only once."""
+    contents = vocab.contents(path)
+    return [
+        text_record("file", str(file.absolute()), hashlib.sha256(content).hexdigest())
+        for file, content in contents.items()
+    ]
 
 
 def _chosen_size(texts: Sequence[DataSetText]) -> int:

@@ -15,6 +15,7 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.errors import DataError
 from nmt.io.files import replacing
+from nmt.record import SETTINGS, Record, text_record
 from nmt.text.addresses import public_address
 
 _DATA_SETS = Path("data")
@@ -22,13 +23,13 @@ _DATA_SETS = Path("data")
 _MOST_SHOWN = 5
 
 
-class Record(BaseModel):
+class _Part(BaseModel):
     """A part of the manifest."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SourceRecord(Record):
+class SourceRecord(_Part):
     """A file that the data set was made from."""
 
     file: str
@@ -37,8 +38,14 @@ class SourceRecord(Record):
     sha256: str
     bytes: int
 
+    def record(self) -> Record:
+        """The record of the file: an archive, or a file of the user or of this program."""
+        address = {} if self.url is None else {"url": self.url}
+        kind = "file" if self.url is None else "archive"
+        return text_record(kind, self.file, self.sha256, **address, bytes=self.bytes)
 
-class FilterRecord(Record):
+
+class FilterRecord(_Part):
     """The pairs of a corpus that a filter dropped, or only counted."""
 
     pairs: int
@@ -46,7 +53,7 @@ class FilterRecord(Record):
     """The first of these pairs: source and target as read, each cut to 200 characters."""
 
 
-class CorpusRecord(Record):
+class CorpusRecord(_Part):
     """A corpus that a split was read from, with its number of pairs before any filter."""
 
     split: str
@@ -62,14 +69,14 @@ class CorpusRecord(Record):
     """What each filter found in the corpus."""
 
 
-class FileRecord(Record):
+class FileRecord(_Part):
     """A file of the data set."""
 
     lines: int
     sha256: str
 
 
-class Manifest(Record):
+class Manifest(_Part):
     """The sources of a prepared data set, the pairs that were dropped, and the files that it holds."""
 
     version: Literal[1] = 1
@@ -98,6 +105,31 @@ class Manifest(Record):
         unfetched = [source for source in self.sources if source.url is None]
         outputs = {name: record.sha256 for name, record in self.files.items()}
         return Made(data_set_inputs(self.recipe, unfetched), outputs)
+
+    def record(self, folder: Path) -> Record:
+        """The record of the data set, without the samples of dropped pairs, whose text may be private.
+
+        Args:
+            folder: of the data set.
+        """
+        lines = {name: self.files[f"{name}.{self.source_lang}"].lines for name in ("train", "valid", "test")}
+        dropped = {name: count for name, count in self.filters.items() if count and not name.endswith("_kept")}
+        return Record(
+            kind="data set",
+            path=str(folder),
+            command=("prepare-data", SETTINGS, f"--out={folder}"),
+            files={name: file.sha256 for name, file in self.files.items()},
+            facts={
+                "name": self.name,
+                "languages": f"{self.source_lang} to {self.target_lang}",
+                "licence": self.licence or "unknown",
+                "fingerprint": self.fingerprint,
+                **{f"{name} pairs": count for name, count in lines.items()},
+                **{f"dropped by {name}": count for name, count in dropped.items()},
+            },
+            settings=self.recipe,
+            made_from=tuple(source.record() for source in self.sources),
+        )
 
 
 def data_set_inputs(recipe: Mapping[str, Any], unfetched: Sequence[SourceRecord]) -> dict[str, Any]:
@@ -172,15 +204,6 @@ def _what_to_name(folder: Path) -> str:
 def _listed(folders: Sequence[Path]) -> str:
     more = len(folders) - _MOST_SHOWN
     return ", ".join(map(str, folders[:_MOST_SHOWN])) + (f" and {more} more" if more > 0 else "")
-
-
-def without_samples(manifest: Manifest) -> dict[str, Any]:
-    """A manifest as JSON, without the samples of what filters dropped, whose text may be private."""
-    values = manifest.model_dump(mode="json")
-    for corpus in values["corpora"]:
-        for found in corpus["filters"].values():
-            found["samples"] = []
-    return values
 
 
 class Recorded(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,18 +13,18 @@ from pydantic import TypeAdapter
 from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
 from nmt.data.encoded_text import TextFile
 from nmt.data.made import Made, digest_of, read_record
-from nmt.data.manifest import Manifest, without_samples
+from nmt.data.manifest import Manifest
 from nmt.data.shards import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError
 from nmt.io.files import linked_copy, replacing
 from nmt.io.ownership import Kind
+from nmt.record import Record
 from nmt.text.lines import NormalizationRule
 
-JOINT = "trained_on"
-TEMPERATURE = "sampling_temperature"
-"""Names in the lineage of a joint vocabulary, beside the settings."""
+_TEMPERATURE = "sampling_temperature"
+"""A setting of a joint vocabulary alone."""
 _TEMPERATURES = 1.0, 100.0
 _VERSION = 1
 
@@ -95,7 +94,6 @@ class DataSetText:
             and record.made.is_current(self.data, wanted.made.inputs)
             and wanted.files in ({}, record.files)
             and wanted.source_normalization == record.source_normalization
-            and (wanted.origin is None or record.origin is not None)
         )
 
 
@@ -135,11 +133,9 @@ class VocabularyRecord:
     """What it was trained on; empty if it was given."""
     files: dict[str, str] = field(default_factory=dict)
     """The sha256 of each of its files."""
-    manifests: list[dict[str, Any]] = field(default_factory=list)
-    """The manifests of several data sets that it was trained on, in the order of ``text``: so each of them knows how to
-    make the others again."""
-    origin: dict[str, Any] | None = None
-    """The lineage of the data set that a given vocabulary was trained on; None if unknown or trained here."""
+    made_from: list[Record] = field(default_factory=list)
+    """The records of all data sets that a joint vocabulary was trained on; of a given one, those of its files or of the
+    vocabulary that they are. Empty if the vocabulary was trained on its own data set alone."""
     replaced: list[str] = field(default_factory=list)
     """The sha256 of the files that these replaced: an interrupted process may have left them in place."""
     source_normalization: NormalizationRule = "identity"
@@ -150,16 +146,16 @@ class VocabularyRecord:
         """The record of a vocabulary that is trained on data sets, without its files."""
         values = asdict(settings)
         if len(texts) == 1:
-            del values[TEMPERATURE]
-        manifests = [without_samples(text.manifest) for text in texts] if len(texts) > 1 else []
+            del values[_TEMPERATURE]
+        data = [text.manifest.record(text.data) for text in texts] if len(texts) > 1 else []
         rule = settings.source_normalization or "identity"
         trained_on = list(map(TrainingText.of, texts))
-        return VocabularyRecord(_VERSION, values, trained_on, manifests=manifests, source_normalization=rule)
+        return VocabularyRecord(_VERSION, values, trained_on, made_from=data, source_normalization=rule)
 
     @staticmethod
-    def of_given(origin: dict[str, Any] | None, rule: NormalizationRule = "identity") -> VocabularyRecord:
+    def of_given(made_from: Sequence[Record], rule: NormalizationRule = "identity") -> VocabularyRecord:
         """The record of a vocabulary that is given with a rule for source text, without its files."""
-        return VocabularyRecord(_VERSION, None, [], origin=origin, source_normalization=rule)
+        return VocabularyRecord(_VERSION, None, [], made_from=list(made_from), source_normalization=rule)
 
     @property
     def is_given(self) -> bool:
@@ -170,14 +166,6 @@ class VocabularyRecord:
     def made(self) -> Made:
         """The inputs and outputs of the vocabulary."""
         return Made({"settings": self.settings, "text": [asdict(text) for text in self.text]}, self.files)
-
-    @property
-    def trained_with(self) -> dict[str, Any] | None:
-        """Settings and text of the training, for the lineage; None if the vocabulary was given."""
-        if self.settings is None or not self.manifests:
-            return self.settings
-        parts = zip(self.manifests, self.text, strict=True)
-        return {**self.settings, JOINT: [{"manifest": manifest, "sha256": text.sha256} for manifest, text in parts]}
 
     def is_of(self, manifest: Manifest) -> bool:
         """Whether it was trained on the text of a data set as it was prepared."""
@@ -190,12 +178,6 @@ class VocabularyRecord:
 
 
 _RECORD = TypeAdapter(VocabularyRecord)
-
-
-def joint_entries(trained_with: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The data sets in the lineage of a joint vocabulary; none in that of another, or in a damaged one."""
-    entries = (trained_with or {}).get(JOINT)
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def read_vocabulary_record(data: Path) -> VocabularyRecord:
@@ -213,8 +195,6 @@ def read_vocabulary_record(data: Path) -> VocabularyRecord:
     except FileNotFoundError:
         what = "no record of its vocabulary" if folder.vocab.is_file() else "no vocabulary yet"
         raise DataError(f"{data}: has {what}. Run {command} first.") from None
-    if record.manifests and len(record.manifests) != len(record.text):
-        raise DataError(f"{folder.vocab_record}: is damaged: it has other numbers of manifests and texts. {remedy}")
     return record
 
 
@@ -273,6 +253,5 @@ def save_vocabulary(data: Path, vocab: VocabularyPair, record: VocabularyRecord)
     replaced = [digest for path in folder.vocabulary if (digest := digest_of(path)) is not None]
     # The record is written first, so that a file of ours is listed at every moment.
     with replacing(folder.vocab_record) as stream:
-        values = asdict(replace(record, replaced=replaced))
-        stream.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+        stream.write(_RECORD.dump_json(replace(record, replaced=replaced), indent=2) + b"\n")
     vocab.save(folder.vocab)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.checkpoint.bundle_files import is_bundle
+from nmt.checkpoint.bundle_files import ORIGIN_NAME, BundleFolder, is_bundle
+from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.kinds import read_json
-from nmt.checkpoint.run_folder import is_run
+from nmt.checkpoint.lineage import bundle_record
+from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, validation_score
 from nmt.data.data_folder import DataFolder
-from nmt.errors import DataError
-from nmt.lineage.conversions import exported_link, imported_link, is_exported, is_exported_file
-from nmt.lineage.link import Link
-from nmt.lineage.models import data_folder_link, run_link
-from nmt.lineage.outputs import is_score, score_link, translation_link
-from nmt.translation.resuming import OutputFile
+from nmt.data.lineage import encoded_record
+from nmt.data.manifest import read_manifest
+from nmt.errors import CheckpointError, DataError
+from nmt.lineage.link import Link, link_of
+from nmt.lineage.scores import is_score, score_facts
+from nmt.record import Fact, parse_record
+from nmt.translation.resuming import OutputFile, recorded_output
 
 
 def chain(path: Path) -> Link:
@@ -30,37 +38,121 @@ def chain(path: Path) -> Link:
     """
     try:
         return _chain(path)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, ValidationError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, RecursionError, ValidationError) as error:
         raise DataError(f"{path}: its lineage is damaged ({type(error).__name__}: {error}).") from None
 
 
 def _chain(path: Path) -> Link:
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder.")
-    if path.is_dir():
-        if _has_manifest(path):
-            return data_folder_link(path)
-        if is_exported(path):  # before bundles: both may hold model.safetensors
-            return exported_link(path)
-        if is_bundle(path):
-            return imported_link(path)
-        if is_run(path):
-            return run_link(path)
-    elif OutputFile(path).record.is_file():
-        return translation_link(path)
-    elif path in (DataFolder(path.parent).vocab, DataFolder(path.parent).manifest) and _has_manifest(path.parent):
-        return data_folder_link(path.parent)
-    elif is_exported_file(path):
-        return exported_link(path.parent)
-    elif is_bundle(path.parent):
-        return imported_link(path.parent)
-    elif is_score(record := read_json(path)):
-        return score_link(path, record)
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and OutputFile(path).record.is_file():
+        return _translation(path)
+    if (
+        path in (folder, DataFolder(folder).vocab, DataFolder(folder).manifest)
+        and DataFolder(folder).manifest.is_file()
+    ):
+        return _data_set(folder)
+    if _is_exported(path, folder):  # before bundles: both may hold model.safetensors
+        return _exported(folder)
+    if is_bundle(folder):
+        return _bundle(folder)
+    if path.is_dir() and is_run(path):
+        return _run(path)
+    if path.is_file() and is_score(values := read_json(path)):
+        record = parse_record(values["lineage"], str(path))
+        return replace(link_of(record.model_copy(update={"path": str(path)})), further=score_facts(values))
     raise DataError(
         f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
         "(.NAME.nmt.json) beside it, a run, a bundle, an exported model, or a data set."
     )
 
 
-def _has_manifest(folder: Path) -> bool:
-    return DataFolder(folder).manifest.is_file()
+def _translation(path: Path) -> Link:
+    record = recorded_output(path)
+    if record is None:
+        raise DataError(f"{path}: its record {OutputFile(path).record} is damaged: it is no record with a sha256.")
+    return link_of(record.as_found(path))
+
+
+def _data_set(folder: Path) -> Link:
+    with suppress(DataError):
+        return link_of(encoded_record(folder))
+    return link_of(read_manifest(folder).record(folder))  # it has no vocabulary yet
+
+
+def _bundle(folder: Path) -> Link:
+    """A bundle on disk. It is compared with its own checksums, and with its certificate if it was imported."""
+    files, record = BundleFolder(folder), bundle_record(folder).as_found(folder)
+    checksums = read_json(files.checksums)
+    is_known = isinstance(checksums, dict)
+    compared = {str(name): str(sha256) for name, sha256 in checksums.items()} if is_known else {}
+    link = link_of(record.model_copy(update={"files": compared}))
+    further: dict[str, Fact] = {**_figures(folder)}
+    if not is_known:
+        further["checksums"] = f"{files.checksums} is missing or damaged, so its files cannot be checked"
+    certificate = _certificate(folder)
+    certified = certificate.get("bundle") or {}
+    if certificate and any(certified.get(path.name) != record.files[path.name] for path in files.model):
+        further["compared"] = f"{files.certificate} is not the certificate of these files"
+        of_certificate = {path.name: str(certified.get(path.name, "none")) for path in files.model}
+        other = link_of(record.model_copy(update={"files": of_certificate}))
+        link = replace(link, state=other.state, change=link.change or other.change)
+    else:
+        further |= _comparison(certificate)
+    return replace(link, further=further)
+
+
+def _run(run: Path) -> Link:
+    """The bundle of a run that is used, with the score of the run's best checkpoint."""
+    link, best = _bundle(bundle_to_use(run)), best_checkpoint(run)
+    score = None if best is None else validation_score(best)
+    if best is None or score is None:
+        return link
+    return replace(link, further={"best checkpoint": f"{best.name}, {score}", **link.further})
+
+
+def _figures(folder: Path) -> dict[str, Fact]:
+    """How good and how large the model of a bundle is; what its files do not say is left out."""
+    figures: dict[str, Fact] = {}
+    if (score := validation_score(folder)) is not None:
+        figures |= {"validation BLEU": score.value} if score.is_bleu else {"validation loss": -score.value}
+    weights = BundleFolder(folder).weights
+    with suppress(CheckpointError):  # damaged: the checksums say so
+        figures["parameters"] = sum(math.prod(shape) for shape in weight_shapes(weights).values())
+        figures["bytes of the weights"] = weights.stat().st_size
+    return figures
+
+
+def _certificate(folder: Path) -> Mapping[str, Any]:
+    """The certificate in a folder; empty if there is none."""
+    match read_json(BundleFolder(folder).certificate):
+        case {"parity": dict(parity)}:
+            return parity
+    return {}
+
+
+def _comparison(certificate: Mapping[str, Any]) -> dict[str, Fact]:
+    checks: Sequence[Mapping[str, Any]] = certificate.get("checks") or []
+    if not checks:
+        return {}
+    passed = sum(check.get("passed") is True for check in checks)
+    oracles = "; ".join(dict.fromkeys(str(check.get("oracle")) for check in checks))
+    software = ", ".join(f"{name} {version}" for name, version in certificate["software"].items())
+    return {"compared": f"{passed} of {len(checks)} checks passed, with {oracles}", "compared by": software}
+
+
+def _is_exported(path: Path, folder: Path) -> bool:
+    """Whether ``nmt export`` wrote a folder, or the file in it; others may lie there too."""
+    certificate = _certificate(folder)
+    names = {BundleFolder(folder).certificate.name, ORIGIN_NAME, *(certificate.get("files") or {})}
+    return certificate.get("direction") == "export" and (path == folder or path.name in names)
+
+
+def _exported(folder: Path) -> Link:
+    origin, certificate = folder / ORIGIN_NAME, _certificate(folder)
+    if not isinstance(read_json(origin), dict):
+        raise DataError(f"{origin}: is missing or damaged, so the exported bundle is not known.")
+    record = bundle_record(folder)
+    further: dict[str, Fact] = {"format": str(certificate.get("toolkit")), **_comparison(certificate)}
+    return replace(link_of(record.as_found(folder)), further=further)

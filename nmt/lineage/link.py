@@ -1,36 +1,66 @@
-"""A link of the chain from archives to a score: what it is, what it was made from, and whether it is still the same."""
+"""A record compared with what lies on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import nmt
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.lineage import AVERAGE, MODEL, TRAINING
 from nmt.io.hashing import sha256_of
-from nmt.lineage.facts import Facts, json_values
+from nmt.machine.cache_folder import default_cache
+from nmt.record import ITSELF, Fact, Record
+from nmt.text.addresses import folder_parts
+from nmt.text.lines import STDIN
 
-Kind = Literal[
-    "score", "translation", "text", "model", "checkpoint", "data set", "vocabulary", "archive", "file", "exported model"
-]
 State = Literal["unchanged", "changed", "not here", "not checked"]
+_UNKNOWN = "unknown: made by another program or by an earlier version"
 
 
 @dataclass(frozen=True)
 class Link:
-    """One link. What it was made from follows it."""
+    """A record, and whether its files are still the same. What it was made from follows it."""
 
-    kind: Kind
+    record: Record
     name: str
-    """A path, or the name of an archive; a file is one of the user's own, or of this program."""
-    facts: Facts = field(default_factory=dict)
+    """The path of its file or folder, or the name of an archive."""
     state: State = "not checked"
     change: str = ""
     """What changed, if something did."""
     made_from: tuple[Link, ...] = ()
-    record: Mapping[str, Any] = field(default_factory=dict)
-    """What the script needs to make it again."""
+    further: Mapping[str, Fact] = field(default_factory=dict)
+    """Facts that the record does not hold."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the record."""
+        return self.record.kind
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        """All facts, with the command and the checksum."""
+        record = self.record
+        facts: dict[str, Fact] = {**self.further, **record.facts}
+        if record.command:
+            facts["command"] = shlex.join(["nmt", *record.command])
+        elif record.kind in (AVERAGE, MODEL, TRAINING):
+            facts["origin"] = _UNKNOWN
+        weights = BundleFolder(Path()).weights.name
+        for label, file in (("sha256", ITSELF), ("sha256 of the weights", weights)):
+            if file in record.files:
+                facts[label] = record.files[file]
+        return facts
+
+    @property
+    def facts_in_words(self) -> dict[str, str]:
+        """The facts for people: large numbers with separators, fractions with four digits."""
+        forms = {int: "{:,}", float: "{:.4g}"}
+        return {label: forms.get(type(fact), "{}").format(fact) for label, fact in self.facts.items()}
 
     def all(self) -> Iterator[Link]:
         """This link and all before it in the chain."""
@@ -38,19 +68,42 @@ class Link:
         for link in self.made_from:
             yield from link.all()
 
+    @property
+    def changes(self) -> list[str]:
+        """What changed in the whole chain."""
+        return list(dict.fromkeys(link.change for link in self.all() if link.change))
+
     def values(self) -> dict[str, Any]:
-        """Everything but the record as JSON values."""
+        """Everything as JSON values."""
         return {
             "kind": self.kind,
             "name": self.name,
-            "facts": json_values(self.facts),
+            "facts": self.facts,
             "state": self.state,
             "change": self.change,
             "made_from": [link.values() for link in self.made_from],
         }
 
 
-def state_of(files: Mapping[Path, str]) -> tuple[State, str]:
+def link_of(record: Record) -> Link:
+    """Compare a record, and all within it, with what lies on disk."""
+    found = next((path for path in _places(record) if path.exists()), None)
+    name = "standard input" if record.path == STDIN else str(found or record.path)
+    state, change = _state({Path(name) / file: sha256 for file, sha256 in record.files.items()})
+    return Link(record, name, state, change, tuple(map(link_of, record.made_from)))
+
+
+def _places(record: Record) -> Iterator[Path]:
+    """Where it may lie: where it was, for an archive in the cache, or in this program (the toy grammar)."""
+    if record.kind == "archive":
+        yield default_cache().joinpath(*folder_parts(str(record.facts["url"])), record.path)
+        return
+    yield Path(record.path)
+    if record.kind == "file":
+        yield Path(nmt.__file__).parent.parent / record.path
+
+
+def _state(files: Mapping[Path, str]) -> tuple[State, str]:
     """Whether files still have their recorded checksums, and what changed.
 
     Args:
@@ -75,13 +128,3 @@ def state_of(files: Mapping[Path, str]) -> tuple[State, str]:
 def _sha256(path: Path, changed: int, size: int) -> str:
     """Of a file as it is now: several models may have the same data set, which is read once."""
     return sha256_of(path)
-
-
-def entries_of(value: object) -> Sequence[Mapping[str, Any]]:
-    """The mappings in a list of JSON; none if it is no list."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def mapping_of(value: object) -> Mapping[str, Any]:
-    """A mapping of JSON; an empty one if it is none."""
-    return value if isinstance(value, dict) else {}

@@ -36,5 +36,5 @@ def lineage_page(link: Link) -> str:
         link=link,
         states=_STATES,
         figures=[(name, f"{counts[state]:,}") for state, name in _STATES.items() if counts[state]],
-        changes=list(dict.fromkeys(part.change for part in link.all() if part.change)),
+        changes=link.changes,
     )

@@ -8,22 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import nmt
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.lineage import changed_on_resume, described_origin, origin_of_weights, training_lineage
+from nmt.checkpoint.lineage import TRAINING, bundle_record, training_of
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use, checkpoints
 from nmt.config import Config, differences, dump_config, read_config
 from nmt.data.data_folder import DataFolder
+from nmt.data.lineage import encoded_record
 from nmt.errors import CheckpointError
 from nmt.io.files import file_in_path, replacing, why_not_made
 from nmt.io.locking import exclusive, holder
 from nmt.io.ownership import check_replaceable
 from nmt.io.writing import write_file
 from nmt.machine.device import Hardware, choose_hardware
+from nmt.record import SETTINGS, Fact, Record, option_words
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.listener import Listener
 from nmt.training.loop import Trainer
@@ -123,7 +124,7 @@ def train(
         check_memory(config, hardware, ranks)
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)
-        lineage = _lineage(data, config, beginning, ranks) if ranks.is_main else {}
+        record = _record(run, data, config, beginning, ranks) if ranks.is_main else None
         # The learner has copied the moments, so their file need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
@@ -131,6 +132,7 @@ def train(
         if config.training.compile == "auto":
             progress.compiles = found.compiles
         if ranks.is_main:
+            record = None if record is None else _with_choices(record, config, progress)
             check_disk(found)
             listener.measured(found)
             if damaged := _write_run_folder(run, config, hardware, ranks, training_data, progress.update, found):
@@ -145,7 +147,7 @@ def train(
             batch_tokens=min(found.micro_batch_tokens, VALIDATION_BATCH_TOKENS),
         )
         log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
-        writer = CheckpointWriter(run, config, training_data.vocab, lineage)
+        writer = CheckpointWriter(run, config, training_data.vocab, record)
         with training_data.epochs(config, run, ranks) as epochs, telling_where_to_resume(run):
             trainer = Trainer(config, progress, learner, epochs, validator, log, writer, stop)
             until_all_have_saved.enter_context(stop.listening())
@@ -244,26 +246,52 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
     )
 
 
-def _lineage(data: Sequence[Path], config: Config, beginning: Beginning, ranks: Ranks) -> Mapping[str, Any]:
-    init_from, changed = None, list[str]()
+def _record(run: Path, data: Sequence[Path], config: Config, beginning: Beginning, ranks: Ranks) -> Record:
+    """The record of this training. One that resumes with other settings was made from the one before."""
+    before, init_from = None, beginning.init_from
     if beginning.checkpoint is not None:
-        init_from, changed = origin_of_weights(beginning.checkpoint), changed_on_resume(beginning.checkpoint)
-        before = read_config(BundleFolder(beginning.checkpoint).config)
-        changed += [
-            f"{key}: {old} -> {new} at update {beginning.progress.update}"
-            for key, old, new in differences(before, config)
-            if not key.startswith("logging.")
-        ]
-    elif beginning.init_from is not None:
-        init_from = described_origin(bundle_to_use(beginning.init_from))
-    return training_lineage(
-        data,
-        versions=_versions(),
-        hardware=str(beginning.hardware),
-        ranks=ranks.size,
-        init_from=init_from,
-        changed=changed,
-    )
+        before = training_of(beginning.checkpoint)
+        changes = differences(read_config(BundleFolder(beginning.checkpoint).config), config)
+        if before is not None and all(key.startswith("logging.") for key, _, _ in changes):
+            return before
+    parts = [encoded_record(folder) for folder in data]
+    weights = [config.data.weight, *(share.weight for share in config.data.mixed_with)]
+    hardware = beginning.hardware
+    options = {
+        "out": run,
+        "precision": hardware.precision,
+        "set": f"training.threads={hardware.threads}",
+        "nproc": ranks.size if ranks.size > 1 else None,
+    }
+    command = [
+        "train",
+        f"--config={SETTINGS}",
+        *(f"--data={part.path}:{weight}" for part, weight in zip(parts, weights, strict=True)),
+        *option_words(options),
+    ]
+    if before is not None:
+        stop = f"--max-updates={beginning.progress.update}"
+        parts.insert(0, before.model_copy(update={"command": (*before.command, stop)}))
+        command.append("--accept-changes")
+    elif init_from is not None:
+        bundle = bundle_to_use(init_from)
+        parts.insert(0, bundle_record(bundle).as_found(bundle))
+        command.append(f"--init-from={parts[0].path}")
+    versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
+    facts: dict[str, Fact] = {"hardware": str(hardware), "ranks": ranks.size, "versions": versions}
+    return Record(kind=TRAINING, path=str(run), command=tuple(command), facts=facts, made_from=tuple(parts))
+
+
+def _with_choices(record: Record, config: Config, progress: Progress) -> Record:
+    """The record with what was chosen on this machine, unless it says so since an earlier start."""
+    chosen = {}
+    if config.batching.micro_batch_tokens == "auto":
+        chosen["--set=batching.micro_batch_tokens"] = str(progress.micro_batch_tokens)
+    if config.training.compile == "auto":
+        chosen["--set=training.compile"] = str(progress.compiles).lower()
+    named = {word.rpartition("=")[0] for word in record.command}
+    words = [f"{name}={value}" for name, value in chosen.items() if name not in named]
+    return record.model_copy(update={"command": (*record.command, *words)})
 
 
 def _versions() -> Mapping[str, str]:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.lineage import LINEAGE, UPDATE
+from nmt.checkpoint.lineage import CHECKPOINT, RECORD
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import WriteError
+from nmt.record import Record
 
 
 @contextmanager
@@ -58,9 +59,9 @@ def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | N
 class CheckpointWriter:
     """Writes the checkpoints of a run, one after the other, in a thread."""
 
-    def __init__(self, run: Path, config: Config, vocab: VocabularyPair, lineage: Mapping[str, Any]) -> None:
+    def __init__(self, run: Path, config: Config, vocab: VocabularyPair, training: Record | None) -> None:
         self._run = run
-        self._notes: dict[str, Any] = {LINEAGE: lineage}
+        self._training = training
         self._config = config
         self._vocab = vocab
         self._copies: dict[str, Tensor] = {}
@@ -117,6 +118,11 @@ class CheckpointWriter:
                 self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
             self._copies[name].copy_(tensor.detach())
 
+    def _record(self, folder: Path, update: int) -> Record:
+        # The settings lie beside it, in config.yaml.
+        training = [] if self._training is None else [self._training.model_copy(update={"settings": {}})]
+        return Record(kind=CHECKPOINT, path=str(folder), facts={"update": update}, made_from=tuple(training))
+
     def _write(
         self,
         update: int,
@@ -133,7 +139,7 @@ class CheckpointWriter:
             weights = {name: self._copies[f"model {name}"] for name in weight_names}
             state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
             folder = RunFolder(self._run).checkpoint(update)
-            notes = self._notes | {UPDATE: update}
+            notes = {RECORD: self._record(folder, update).stored()}
             save_bundle(folder, weights, self._config, self._vocab, training=state, notes=notes)
         except Exception as error:  # check() or finish() raises it in the loop's thread
             self._error = error

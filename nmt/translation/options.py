@@ -5,13 +5,14 @@ A new option is a field here or there, and a line in :class:`Options`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import Field
 
 from nmt.config.sections import DecodingConfig, Normalization
 from nmt.errors import ConfigError
-from nmt.option_fields import FORMAT, HARDWARE, Option, option_fields
+from nmt.option_fields import FORMAT, HARDWARE, Option, OptionField, option_fields
 from nmt.search.settings import Sampling, SearchSettings
 
 SplitSentences = Literal["auto", "always", "never"]
@@ -146,6 +147,30 @@ def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, A
     return {name: value for name, value in values.items() if name not in without}
 
 
-def recorded_defaults() -> dict[str, Any]:
-    """The record of the defaults, including those of sampling."""
-    return recorded(TranslateOptions(sampling=Sampling()))
+def recorded_words(settings: Mapping[str, Any]) -> list[str]:
+    """The words of a command for recorded settings: those that differ from the default, or whose default is the
+    model's.
+
+    Args:
+        settings: as of :func:`recorded`, with the options of the command beside them.
+    """
+    from nmt.record import option_words
+
+    usual = {"engine": "torch", "input_format": "lines", "invalid_utf8": "error"}
+    names = {field.name for field in option_fields(TranslateOptions)}
+    others = {name: value for name, value in settings.items() if name not in names and value != usual.get(name)}
+    return [*_words(option_fields(TranslateOptions), settings), *option_words(others)]
+
+
+def _words(fields: Iterable[OptionField], values: Mapping[str, Any]) -> Iterator[str]:
+    for field in fields:
+        value = values.get(field.name)
+        if value is None or value == "auto" or (value == field.default and field.option.unset is None):
+            continue
+        if isinstance(value, bool):
+            yield field.flag_for(value)
+        elif isinstance(value, Mapping):
+            yield field.flag
+            yield from _words(field.parts, value)
+        else:
+            yield f"{field.flag}={value}"

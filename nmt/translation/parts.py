@@ -7,12 +7,11 @@ whole one (``OUT.03-of-16``), which resumes as any output does. The process that
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nmt.errors import ConfigError
+from nmt.record import Record
 from nmt.translation.resuming import OutputFile
 
 
@@ -56,16 +55,16 @@ class Part:
         width = len(str(self.count))
         return OutputFile(whole.with_name(f"{whole.name}.{self.number:0{width}}-of-{self.count}"), is_part=True)
 
-    def record(self, whole: Mapping[str, Any]) -> dict[str, Any]:
-        """What its output is made with, given that of the whole output."""
-        return {**whole, "part": str(self)}
+    def record(self, whole: Record) -> Record:
+        """The record of its output, given that of the whole output."""
+        return whole.model_copy(update={"command": (*whole.command, f"--part={self}")})
 
 
-def refuse_different_parts(whole: OutputFile, made: Mapping[str, Any], count: int) -> None:
+def refuse_different_parts(whole: OutputFile, made: Record, count: int) -> None:
     """Refuse parts that could not be joined, before another one is translated.
 
     Args:
-        made: the result of :func:`nmt.translation.resuming.made_with`, for the whole output.
+        made: the result of :func:`nmt.translation.resuming.translation_record`, for the whole output.
         count: the number of parts.
 
     Raises:
@@ -75,11 +74,11 @@ def refuse_different_parts(whole: OutputFile, made: Mapping[str, Any], count: in
         part.output_file(whole.path).refuse_different(part.record(made))
 
 
-def join_parts(whole: OutputFile, made: Mapping[str, Any], count: int) -> list[int]:
+def join_parts(whole: OutputFile, made: Record, count: int) -> list[int]:
     """Join the parts of an output, unless it is complete or parts are missing. Parts are removed when they are joined.
 
     Args:
-        made: the result of :func:`nmt.translation.resuming.made_with`, for the whole output.
+        made: the result of :func:`nmt.translation.resuming.translation_record`, for the whole output.
         count: the number of parts.
 
     Returns:

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import Any, BinaryIO, NamedTuple, get_args
 
-from nmt.checkpoint.bundle_files import model_checksums
-from nmt.config import flatten
+from nmt.checkpoint.lineage import MODELS, RECORD, bundle_record
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.io.files import completing, partial_name, record_name, replacing
@@ -29,11 +28,14 @@ from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
 from nmt.io.writing import flush_to_disk
 from nmt.option_fields import Precision
-from nmt.text.printable import writable
-from nmt.translation.options import recorded_defaults
+from nmt.record import ITSELF, Record, parse_record, text_record
+from nmt.text.lines import can_be_read_again
+from nmt.translation.options import recorded_words
 
 INPUTS = ("input", "prefix", "score_target")
-"""The names of input files in a record."""
+"""The roles of input files in a record."""
+TRANSLATION = "translation"
+"""The kind of the record of an output."""
 
 _VERSION = 1
 _WRITTEN = "written"
@@ -77,19 +79,48 @@ Note = Callable[[int, int, int | None], None]
 their guard report (None: there is none)."""
 
 
-def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The models, inputs and settings that an output depends on, as JSON values.
+def translation_record(
+    output: Path, bundles: Sequence[Path], files: Mapping[str, Path], settings: Mapping[str, Any]
+) -> Record:
+    """The record of an output: its models, inputs and settings.
 
     Args:
         bundles: verified bundles.
-        files: name (of :data:`INPUTS`) -> input file; None for input that cannot be read again, such as a pipe.
+        files: name (of :data:`INPUTS`) -> input file.
+        settings: those that the output depends on, by the names of their options.
 
     Raises:
         DataError: a file cannot be read.
     """
-    models = [model_checksums(folder) for folder in bundles]
-    hashes = {name: None if path is None else _sha256(path) for name, path in files.items()}
-    return dict(json.loads(json.dumps({"model": models, **hashes, **settings})))
+    models = [bundle_record(folder).as_found(folder) for folder in bundles]
+    named = [*(("model", model.path) for model in models), *((name, str(path)) for name, path in files.items())]
+    return Record(
+        kind=TRANSLATION,
+        path=str(output),
+        command=(
+            "translate",
+            *(f"--{name.replace('_', '-')}={path}" for name, path in named),
+            *recorded_words(settings),
+            f"--output={output}",
+        ),
+        made_from=(
+            *models,
+            *(
+                text_record("text", str(path), _sha256(path) if can_be_read_again(path) else None, role=name)
+                for name, path in files.items()
+            ),
+        ),
+    )
+
+
+def made_with(record: Record) -> dict[str, Any]:
+    """What an output depends on, to compare: the sha256 of models and inputs (None for a pipe), and each option."""
+    models = [part.files for part in record.made_from if part.kind in MODELS]
+    inputs = {str(part.facts.get("role")): part.files.get(ITSELF) for part in record.made_from if part.kind == "text"}
+    options = dict(word.removeprefix("--").partition("=")[::2] for word in record.command[1:])
+    others = {name.replace("-", "_"): value or "on" for name, value in options.items()}
+    paths = {"model", "output", *INPUTS}
+    return {"model": models, **inputs, **{name: value for name, value in others.items() if name not in paths}}
 
 
 @dataclass(frozen=True)
@@ -129,9 +160,9 @@ class OutputFile:
     def precision(self) -> Precision | None:
         """The recorded precision of the complete or partial output; None if there is no record."""
         pairs = (self.path, self.record), (self.partial, self.partial_record)
-        record = next((_read_record(record) for output, record in pairs if output.exists()), None)
-        made = record["made_with"].get("precision") if record else None
-        return made if made in get_args(Precision) else None
+        stored = next((_read_record(record) for output, record in pairs if output.exists()), None)
+        found = made_with(stored.record).get("precision") if stored else None
+        return found if found in get_args(Precision) else None
 
     @property
     def is_taken(self) -> bool:
@@ -186,11 +217,11 @@ class OutputFile:
             self._refuse_foreign()
             yield
 
-    def is_up_to_date(self, made: Mapping[str, Any]) -> bool:
+    def is_up_to_date(self, made: Record) -> bool:
         """Whether the output is complete. Call it after :meth:`claimed`, which checks that the file is unchanged.
 
         Args:
-            made: the result of :func:`made_with`.
+            made: the result of :func:`translation_record`.
 
         Raises:
             DataError: the output is complete, but was made with other models, inputs or settings.
@@ -203,18 +234,18 @@ class OutputFile:
             self.partial_record.unlink(missing_ok=True)  # left if a process was killed just before its end
         return True
 
-    def refuse_different(self, made: Mapping[str, Any]) -> None:
+    def refuse_different(self, made: Record) -> None:
         """Refuse a complete or interrupted output that was made otherwise. Needs no lock.
 
         Args:
-            made: the result of :func:`made_with`.
+            made: the result of :func:`translation_record`.
 
         Raises:
             DataError: it was made with other models, inputs or settings.
         """
         for path, record in ((self.path, self.record), (self.partial, self.partial_record)):
             if path.exists() and (found := _read_record(record)) is not None:
-                self._refuse_different(path, found, made)
+                self._refuse_different(path, found.record, made)
 
     def refuse_other_work(self) -> None:
         """Refuse what parts cannot be joined to. Needs no lock.
@@ -229,12 +260,12 @@ class OutputFile:
                 "still runs. Let that command finish it, or name another --output."
             )
 
-    def join(self, parts: Sequence[tuple[OutputFile, Mapping[str, Any]]], made: Mapping[str, Any]) -> None:
+    def join(self, parts: Sequence[tuple[OutputFile, Record]], made: Record) -> None:
         """Write the output from its parts. Call it within :meth:`claimed`.
 
         Args:
             parts: complete outputs in order, each with what it must be made with.
-            made: the result of :func:`made_with`.
+            made: the result of :func:`translation_record`.
 
         Raises:
             DataError: a part was made differently, or was changed since.
@@ -250,15 +281,13 @@ class OutputFile:
                     size += len(block)
             self._refuse_foreign()  # another program may have written a file of this name meanwhile
             # Written before the output gets its name: a complete output without a record is not recognised as ours.
-            content = {"bytes": size, "sha256": digest.hexdigest()}
-            origin = (_read_record(parts[0][0].record) or {}).get("origin")
-            _write_record(self.record, {"version": _VERSION, "made_with": made, **content, "origin": origin})
+            _write_record(self.record, _with_content(made, digest.hexdigest()), {"bytes": size})
 
-    def _blocks(self, made: Mapping[str, Any]) -> Iterator[bytes]:
+    def _blocks(self, made: Record) -> Iterator[bytes]:
         """The content of the complete output, which is checked on the way."""
-        record = _read_record(self.record)
-        if record is not None:
-            self._refuse_different(self.path, record, made)
+        stored = _read_record(self.record)
+        if stored is not None:
+            self._refuse_different(self.path, stored.record, made)
         digest = hashlib.sha256()
         try:
             with self.path.open("rb") as stream:
@@ -267,16 +296,16 @@ class OutputFile:
                     yield block
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
-        if record is None or record.get("sha256") != digest.hexdigest():
+        if stored is None or stored.record.files.get(ITSELF) != digest.hexdigest():
             raise DataError(
                 f"{self.path}: was changed since nmt translate wrote it. It was left as it is: {self._ways_out()}"
             )
 
-    def begun(self, made: Mapping[str, Any]) -> Begun:
+    def begun(self, made: Record) -> Begun:
         """The finished part of an interrupted output; empty if there is none. Call it after :meth:`claimed`.
 
         Args:
-            made: the result of :func:`made_with`.
+            made: the result of :func:`translation_record`.
 
         Raises:
             DataError: the interrupted output was made with other models, inputs or settings.
@@ -285,24 +314,22 @@ class OutputFile:
             return Begun()
         before = _read_record(self.partial_record)
         assert before is not None  # claimed() has checked it
-        self._refuse_different(self.partial, before, made)
-        return Begun.of(before)
+        self._refuse_different(self.partial, before.record, made)
+        return Begun.of(before.values)
 
     @contextmanager
     def growing(
         self,
-        made: Mapping[str, Any],
+        made: Record,
         *,
         after: Begun = _NOTHING,
-        origin: Mapping[str, Any] | None = None,
         inputs: InputFiles | None = None,
     ) -> Iterator[tuple[BinaryIO, Note]]:
         """Open the partial output. It is renamed when the body is done.
 
         Args:
-            made: the result of :func:`made_with`.
+            made: the result of :func:`translation_record`.
             after: the finished part of an interrupted output to append to.
-            origin: where models and input come from, recorded with the output.
             inputs: the files that the body reads.
 
         Yields:
@@ -311,25 +338,21 @@ class OutputFile:
         Raises:
             DataError: an input changed, or another program created a file of the output's name in the meantime.
         """
-        begun = {"version": _VERSION, "made_with": made, "origin": origin}
         # Written before the file that it describes: a partial output without a record is not recognised as ours.
-        _write_record(self.partial_record, begun | _journal(after))
+        _write_record(self.partial_record, made, _journal(after))
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
                 def note(lines: int, entries: int, report_bytes: int | None) -> None:
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
                     written = Begun(lines, entries, stream.tell(), report_bytes)
-                    _write_record(self.partial_record, begun | _journal(written))
+                    _write_record(self.partial_record, made, _journal(written))
 
                 yield stream, note
                 stream.flush()
-                if inputs is not None and (changed := inputs.changed(made)):
+                if inputs is not None and (changed := inputs.changed(made_with(made))):
                     # What was read belongs to no version of the input, so the output must never be resumed.
-                    _write_record(
-                        self.partial_record,
-                        begun | _journal(after) | {"made_with": {**made, **dict.fromkeys(changed, "")}},
-                    )
+                    _write_record(self.partial_record, _without_inputs(made, changed), _journal(after))
                     raise inputs.error(
                         changed,
                         f"{self.path} was not completed; what was translated is in {self.partial}. To start over, "
@@ -337,8 +360,8 @@ class OutputFile:
                     )
                 self._refuse_replacing()
                 # Written before the output is renamed: a complete output without a record is not recognised as ours.
-                record = {"version": _VERSION, "made_with": made, **_content(self.partial), "origin": origin}
-                _write_record(self.record, record)
+                size = self.partial.stat().st_size
+                _write_record(self.record, _with_content(made, _sha256(self.partial)), {"bytes": size})
         except BaseException:
             # The partial output may not exist yet.
             if not self.partial.exists() or not self.partial.stat().st_size:
@@ -347,11 +370,11 @@ class OutputFile:
             raise
         self.partial_record.unlink()
 
-    def remove(self, made: Mapping[str, Any]) -> None:
+    def remove(self, made: Record) -> None:
         """Remove a complete, unchanged output and its record, or the record alone, if it was made with this."""
-        record = _read_record(self.record)
+        stored = _read_record(self.record)
         is_changed = self.path.exists() and self._finished() is None
-        if record is not None and record["made_with"] == made and not is_changed:
+        if stored is not None and made_with(stored.record) == made_with(made) and not is_changed:
             self.path.unlink(missing_ok=True)
             self.record.unlink()
 
@@ -375,9 +398,9 @@ class OutputFile:
 
     def _has_journal(self) -> bool:
         """Whether the record of the partial output says how much of it is written, and that much is there."""
-        record = _read_record(self.partial_record)
+        stored = _read_record(self.partial_record)
         try:
-            return record is not None and Begun.of(record).bytes <= self.partial.stat().st_size
+            return stored is not None and Begun.of(stored.values).bytes <= self.partial.stat().st_size
         except ValueError:
             return False
 
@@ -385,15 +408,15 @@ class OutputFile:
         """The files that have the name of a record but are not records."""
         return [path for path in (self.record, self.partial_record) if path.exists() and _read_record(path) is None]
 
-    def _refuse_different(self, path: Path, record: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-        before = record["made_with"]
-        if any(each.get(name, "") is None for each in (before, made) for name in INPUTS):
+    def _refuse_different(self, path: Path, record: Record, made: Record) -> None:
+        before, now = made_with(record), made_with(made)
+        if any(each.get(name, "") is None for each in (before, now) for name in INPUTS):
             what = "is complete" if path == self.path else "holds the finished part of an interrupted translation"
             raise DataError(
                 f"{path}: {what}. One of the two inputs is standard input or a pipe, so they cannot be compared. The "
                 f"file was left as it is: {self._ways_out()}"
             )
-        if different := _differences(before, made, record.get("origin")):
+        if different := _differences(record, before, now):
             raise DataError(f"{path}: was made differently: {different}. Give the same values, {self._ways_out()}")
 
     def _refuse_replacing(self) -> None:
@@ -408,80 +431,89 @@ class OutputFile:
             return "move it away and run the same command, or name another --output."
         return f"name another file, or add --fresh to start over in {self.first_free().path}."
 
-    def _finished(self, *, hashed: bool = True) -> dict[str, Any] | None:
+    def _finished(self, *, hashed: bool = True) -> Record | None:
         """The record of the complete output; None if the output does not exist or was not written by us.
 
         Args:
             hashed: compare the checksum as well as the size.
         """
-        record = _read_record(self.record)
-        if record is None or not self.path.is_file():
+        stored = _read_record(self.record)
+        if stored is None or not self.path.is_file():
             return None
         # Computing the checksum takes time, so the size is compared first.
-        if record.get("bytes") != self.path.stat().st_size:
+        if stored.values.get("bytes") != self.path.stat().st_size:
             return None
-        return None if hashed and record.get("sha256") != _sha256(self.path) else record
+        return None if hashed and stored.record.files.get(ITSELF) != _sha256(self.path) else stored.record
 
 
 def _journal(begun: Begun) -> dict[str, Any]:
     return {_WRITTEN: dataclasses.asdict(begun)}
 
 
-def _content(path: Path) -> dict[str, Any]:
-    return {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+def _with_content(record: Record, sha256: str) -> Record:
+    return record.model_copy(update={"files": {ITSELF: sha256}})
 
 
-def _read_record(path: Path) -> dict[str, Any] | None:
+def _without_inputs(record: Record, names: Sequence[str]) -> Record:
+    """A record in which the checksums of some inputs are those of no file."""
+    parts = [
+        part.model_copy(update={"files": {ITSELF: ""}}) if part.facts.get("role") in names else part
+        for part in record.made_from
+    ]
+    return record.model_copy(update={"made_from": tuple(parts)})
+
+
+class _Stored(NamedTuple):
+    """The content of the file of a record."""
+
+    record: Record
+    values: Mapping[str, Any]
+    """What lies beside the record: ``bytes`` of a complete output, or what is ``written`` of a partial one."""
+
+
+def _read_record(path: Path) -> _Stored | None:
     try:
-        record = parse_json(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("made_with"), dict) else None
-
-
-def recorded_output(path: Path) -> dict[str, Any] | None:
-    """The record of a complete output; None if nmt did not write the file, or if it was changed since."""
-    record = _read_record(OutputFile(path).record)
-    try:
-        return record if record is not None and record.get("sha256") == sha256_of(path) else None
-    except OSError:
+        values = parse_json(path.read_bytes())
+        return _Stored(parse_record(values[RECORD], str(path)), values)
+    except (OSError, ValueError, TypeError, LookupError, DataError):
         return None
 
 
-def _write_record(path: Path, record: Mapping[str, Any]) -> None:
+def recorded_output(path: Path) -> Record | None:
+    """The record of an output, complete or changed since; None if nmt did not write the file."""
+    stored = _read_record(OutputFile(path).record)
+    return None if stored is None or ITSELF not in stored.record.files else stored.record
+
+
+def _write_record(path: Path, record: Record, beside: Mapping[str, Any]) -> None:
     with replacing(path) as stream:
-        stream.write(json.dumps(record, indent=2).encode() + b"\n")
+        values = {"version": _VERSION, RECORD: record.stored(), **beside}
+        stream.write(json.dumps(values, indent=2).encode() + b"\n")
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any], origin: object) -> str:
-    old, new = dict(flatten(dict(before))), dict(flatten(dict(now)))
-    # A version without an option wrote the output that the option's default gives.
-    for name, value in flatten(recorded_defaults()):
-        part_of = name.rpartition(".")[0]
-        if name in new and (not part_of or any(known.startswith(f"{part_of}.") for known in old)):
-            old.setdefault(name, value)
-    if old.get("invalid_utf8") == "error":  # no line had invalid bytes, so replacing them changes nothing
-        new["invalid_utf8"] = "error"
+def _differences(record: Record, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs between two results of :func:`made_with`.
+
+    Args:
+        record: the earlier one, which knows the files.
+    """
+    # No line had invalid bytes, so replacing them changes nothing.
+    if "invalid_utf8" not in before:
+        now = {name: value for name, value in now.items() if name != "invalid_utf8"}
     return ", ".join(
         # Files are shown instead of checksums, which tell a reader nothing.
-        _named(name, origin)
+        _named(name, record)
         if name in ("model", *INPUTS)
-        else writable(f"{name} ({old.get(name)} then, {new.get(name)} now)")
-        for name in dict.fromkeys([*old, *new])
-        if old.get(name) != new.get(name)
+        else f"{name} ({before.get(name, 'default')} then, {now.get(name, 'default')} now)"
+        for name in dict.fromkeys([*before, *now])
+        if before.get(name) != now.get(name)
     )
 
 
-def _named(name: str, origin: object) -> str:
-    """The name of a model or input, with the files that a record says it came from, as far as it does."""
-    match origin:
-        case {"models": [*models]} if name == "model":
-            paths = [model["path"] for model in models if isinstance(model, dict) and "path" in model]
-        case {"files": {**files}} if name in files:
-            paths = [files[name]]
-        case _:
-            paths = []
-    return writable(f"{name} (then {', '.join(map(str, paths))})") if paths else name
+def _named(name: str, record: Record) -> str:
+    """The name of a model or input, with the files that a record says it came from."""
+    paths = [part.path for part in record.made_from if part.facts.get("role", "model") == name]
+    return f"{name} (then {', '.join(paths)})" if paths else name
 
 
 def _sha256(path: Path) -> str:

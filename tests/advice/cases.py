@@ -20,6 +20,7 @@ import torch
 from sentencepiece import SentencePieceTrainer
 
 from nmt.data.manifest import read_manifest, write_manifest
+from tests.records import made
 
 MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
 
@@ -128,7 +129,7 @@ def normalise_differently(project: Path) -> None:
 def interrupt_translation(project: Path) -> None:
     (project / "out.partial").write_text("x\n")
     journal = {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}
-    (project / "out.partial.json").write_text(json.dumps({"version": 1, "made_with": {}, "written": journal}))
+    (project / "out.partial.json").write_text(json.dumps({"version": 1, "record": made().stored(), "written": journal}))
 
 
 def write_tables(project: Path) -> None:

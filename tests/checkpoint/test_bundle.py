@@ -234,7 +234,7 @@ def test_an_average_is_the_mean_and_lists_what_it_is_of(tmp_path):
         expected = sum(weights(seed)[name].double() for seed in range(3)) / 3
         torch.testing.assert_close(tensor.double(), expected, rtol=1e-7, atol=1e-9)
     notes = json.loads((tmp_path / "average" / "notes.json").read_text())
-    assert notes["averaged"] == [str(folder) for folder in folders]
+    assert [part["path"] for part in notes["record"]["made_from"]] == [str(folder) for folder in folders]
 
 
 def test_an_average_is_validated_before_it_is_written_and_notes_the_figures(tmp_path):

@@ -15,6 +15,7 @@ from nmt.checkpoint.describing import (
 )
 from nmt.checkpoint.run_folder import RunFolder, newest_run, update_links
 from nmt.errors import CheckpointError
+from tests.records import average_notes
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def make_average(run, validation, *, of=(200, 400)):
     average.mkdir()
     (average / "model.safetensors").touch()
     (average / "config.yaml").write_text("validation: {bleu: true}")
-    notes = {"averaged": [str(RunFolder(run).checkpoint(update)) for update in of]}
+    notes = average_notes(RunFolder(run).checkpoint(update) for update in of)
     (average / "notes.json").write_text(json.dumps(notes | ({"validation": validation} if validation else {})))
     return average
 

@@ -133,7 +133,9 @@ def test_translate_takes_a_better_average_unless_checkpoints_are_newer(tmp_path)
     average = tmp_path / "average"
     average.mkdir()
     (average / "model.safetensors").touch()
-    (average / "notes.json").write_text('{"averaged": [], "validation": {"loss": 2.0, "bleu": 1.5}}')
+    (average / "notes.json").write_text(
+        '{"record": {"kind": "average", "path": "a"}, "validation": {"loss": 2.0, "bleu": 1.5}}'
+    )
     assert chosen_bundle(tmp_path) == (average, None)
     newer = fake(tmp_path, 3)
     os.utime(newer, (average.stat().st_mtime + 10,) * 2)

@@ -11,6 +11,7 @@ import pytest
 from nmt.cli.line_output import _how_to_resume, write_lines
 from nmt.cli.line_streams import Streams
 from nmt.errors import DataError
+from nmt.record import Record
 from nmt.translation.guard import Finding
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.jobs import TranslationJob
@@ -41,8 +42,9 @@ def copy(source: Path, output: Path, *, report: Path | None = None, paragraphs: 
     return job.tally
 
 
-def made_by_copying(streams: Streams, paragraphs: bool) -> dict:
-    return streams.made_with(TranslationJob(Copying(), "text", GuardReport(None), paragraphs=paragraphs).settings)
+def made_by_copying(streams: Streams, paragraphs: bool, **made: str) -> Record | None:
+    settings = TranslationJob(Copying(), "text", GuardReport(None), paragraphs=paragraphs).settings
+    return streams.record(settings | made)
 
 
 def interrupt(
@@ -59,7 +61,7 @@ def interrupt(
     streams = Streams(source, {}, output.path, paragraphs=paragraphs)
     with (
         pytest.raises(KeyboardInterrupt),
-        output.growing(made_by_copying(streams, paragraphs) | made) as (stream, note),
+        output.growing(made_by_copying(streams, paragraphs, **made)) as (stream, note),
     ):
         stream.write(text.encode())
         note(*done, report_bytes)

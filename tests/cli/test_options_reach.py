@@ -24,6 +24,7 @@ from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import DataError
 from nmt.evaluation.metrics import Score
 from nmt.option_fields import option_fields
+from nmt.record import Record
 from nmt.reports.comparison_text import ComparedFiles
 from nmt.search.settings import Sampling
 from nmt.translation.options import TranslateOptions
@@ -292,23 +293,26 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {
             f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
             f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
-            "nmt.lineage.outputs.score_lineage": {},
+            "nmt.lineage.scores.score_record": Record(kind="score", path="-"),
             f"{EVALUATION}.scored_systems.make_metric": "a metric",
             f"{EVALUATION}.scored_systems.score": Score("a score", 1.0, "tok:char", ""),
             f"{EVALUATION}.scored_systems.paper_bleu": Score("paper BLEU", 1.0, "", ""),
         },
         f"{EVALUATION}.scored_systems.sentence_scores",
         {
-            "score_lineage.hypotheses": [Path("h")],
-            "score_lineage.references": [Path("r1")],
-            "score_lineage.options": {
+            "score_record.hypotheses": [Path("h")],
+            "score_record.references": [Path("r1")],
+            "score_record.options": {
+                "sheet": None,
                 "metric": ["chrf", "bleu"],
                 "paper_bleu": True,
-                "tokenize": "char",
                 "lowercase": True,
+                "tokenize": "char",
                 "target_lang": "de",
+                "test_set": None,
+                "langpair": None,
             },
-            "score_lineage.models": {"comet": "its record"},
+            "score_record.models": {"comet": "its record"},
             "make_metric.metric": ["chrf", "bleu", "chrf", "bleu"],
             "make_metric.sentences": True,
             "make_metric.target_lang": "de",
@@ -476,11 +480,11 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "translate -m m -i s -o o.txt --input-format paragraphs --format jsonl --invalid-utf8 replace",
         {**DRAWING, "nmt.translation.translator.Translator": MagicMock(settings={"beam": 7})},
-        "nmt.cli.line_streams.made_with",
+        "nmt.cli.line_streams.translation_record",
         {
             "translate_options.options": {"split_sentences": "always"},
-            "made_with.bundles": (Path("m/last"),),
-            "made_with.settings": {
+            "translation_record.bundles": (Path("m/last"),),
+            "translation_record.settings": {
                 "beam": 7,
                 "format": "jsonl",
                 "input_format": "paragraphs",
@@ -495,15 +499,15 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             **DRAWING,
             "nmt.translation.target_scorer.TargetScorer": MagicMock(settings={"length_penalty": 0.3}),
         },
-        "nmt.cli.line_streams.made_with",
+        "nmt.cli.line_streams.translation_record",
         {
             "translate_options.options": {"length_penalty": 0.3, "alignment": True, "batch_tokens": 99},
             "TargetScorer.options": OPTIONS,
             "load_ensemble.hardware": "the hardware",
             "TargetScorer.window": 1,
-            "made_with.bundles": (Path("m/last"),),
-            "made_with.files": {"input": Path("s"), "score_target": Path("r")},
-            "made_with.settings": {"length_penalty": 0.3, "format": "jsonl", "invalid_utf8": "replace"},
+            "translation_record.bundles": (Path("m/last"),),
+            "translation_record.files": {"input": Path("s"), "score_target": Path("r")},
+            "translation_record.settings": {"length_penalty": 0.3, "format": "jsonl", "invalid_utf8": "replace"},
         },
     ),
     (
@@ -585,9 +589,9 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "inspect p --reproduce",
-        {"nmt.lineage.chain.chain": "the chain"},
+        {"nmt.lineage.chain.chain": MagicMock(record="the record")},
         "nmt.lineage.script.script_for",
-        {"script_for.link": "the chain"},
+        {"script_for.record": "the record"},
     ),
 ]
 
@@ -621,7 +625,8 @@ def test_an_output_is_resumed_in_the_precision_that_it_was_begun_in(tmp_path, mo
     Path("s").write_text("a\nb\n", "utf-8")
     Path("o.txt.partial").write_text("a\n", "utf-8")
     Path("o.txt.partial.json").write_text(
-        '{"made_with": {"precision": "bf16"}, "written": {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}}',
+        '{"record": {"kind": "translation", "path": "o.txt", "command": ["translate", "--precision=bf16"]}, '
+        '"written": {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}}',
         "utf-8",
     )
     heard: dict[str, list[Any]] = {}

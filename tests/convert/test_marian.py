@@ -31,6 +31,7 @@ from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
+from nmt.record import Record
 from tests.convert.conftest import read_certificate
 from tests.convert.unexamined import examine_nothing
 
@@ -680,8 +681,9 @@ def test_a_bundle_puts_no_line_into_its_card(make_bundle):
     bundle = make_bundle()
     folder = BundleFolder(bundle.folder)
     before = folder.notes.read_text() if folder.notes.exists() else None
-    manifest = {"name": hostile, "licence": hostile}
-    folder.notes.write_text(json.dumps({"lineage": {"data": [{"manifest": manifest}]}}))
+    data = Record(kind="data set", path="data", facts={"name": hostile, "licence": hostile})
+    notes = {"record": Record(kind="checkpoint", path="bundle", made_from=(data,)).stored()}
+    folder.notes.write_text(json.dumps(notes))
     data = bundle.config.data.model_copy(update={"source_lang": hostile, "target_lang": hostile})
     config = bundle.config.model_copy(update={"data": data})
     try:

@@ -18,6 +18,7 @@ from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.io.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
 from tests.convert.unexamined import examine_nothing
+from tests.records import average_notes
 
 OLD = sorted(path for path in (Path(__file__).parents[1] / "bundles").iterdir() if path.is_dir())
 
@@ -52,10 +53,10 @@ def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatc
     """It stays an average, which only an average may replace."""
     examine_nothing(monkeypatch)
     bundle = load_bundle(OLD[-1])
-    save_bundle(tmp_path / "average", bundle.weights, bundle.config, bundle.vocab, notes={"averaged": ["a", "b"]})
+    save_bundle(tmp_path / "average", bundle.weights, bundle.config, bundle.vocab, notes=average_notes(["a", "b"]))
     for _ in range(2):
         import_model(tmp_path / "average", tmp_path / "new")
-    assert json.loads((tmp_path / "new" / "notes.json").read_text()) == {"averaged": ["a", "b"]}
+    assert json.loads((tmp_path / "new" / "notes.json").read_text()) == average_notes(["a", "b"])
     import_model(OLD[-1], tmp_path / "plain")
     with pytest.raises(OutputError, match="and is not an average of checkpoints"):
         import_model(tmp_path / "average", tmp_path / "plain")

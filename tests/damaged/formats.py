@@ -46,6 +46,7 @@ from nmt.evaluation.metrics import make_metric, score
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
+from nmt.record import Record
 from nmt.reports.run_report import run_report
 from nmt.text.lines import count_lines, read_lines, read_parallel
 from nmt.training.metrics_file import MetricsFile
@@ -62,6 +63,7 @@ from nmt.translation.translator import Translator
 from tests.convert.marian_mt import STORED as MARIAN_MT
 from tests.convert.peers import WRITERS
 from tests.data.one_data_set import are_current, build_vocabulary
+from tests.records import average_notes, made
 from tests.training.conftest import Silent, make_data_set
 
 MARIAN = MARIAN_MT.parent
@@ -183,7 +185,7 @@ def _config(**sections: object) -> Config:
 
 def _write_bundle(folder: Path, *, checksums: bool = False) -> None:
     config = _config(data={"lines": _LINES_OF_DATA, "nfc": True, "source_lang": "en", "target_lang": "de"})
-    averaged = {"averaged": ["checkpoints/step-00000001", "checkpoints/step-00000002"]}
+    averaged = average_notes(["checkpoints/step-00000001", "checkpoints/step-00000002"])
     save_bundle(folder / "bundle", _weights(config), config, VocabularyPair.shared(_vocabulary()), notes=averaged)
     if not checksums:
         (folder / "bundle" / "checksums.json").unlink()
@@ -288,7 +290,7 @@ def _read_metrics(folder: Path) -> None:
     MetricsFile(run / "metrics.jsonl").begin({"kind": "start", "update": 1})
 
 
-_MADE = {"model": [{"model.safetensors": "00"}], "input": "ab", "beam": 4, "precision": "fp32", "invalid_utf8": "error"}
+_MADE = made(precision="fp32")
 
 
 def _write_output(folder: Path) -> None:
@@ -308,7 +310,7 @@ def _write_partial_output(folder: Path) -> None:
         pass
 
 
-def _read_output(folder: Path, made: dict[str, object] = _MADE) -> None:
+def _read_output(folder: Path, made: Record = _MADE) -> None:
     output = OutputFile(folder / "out.de")
     assert output.precision in (None, "fp32", "fp64", "fp16", "bf16", "int8")
     assert output.first_free() is not None

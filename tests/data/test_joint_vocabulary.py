@@ -10,11 +10,13 @@ from nmt.data import build as build_module
 from nmt.data import training_lines
 from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.build import size_warnings
+from nmt.data.lineage import encoded_record
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, write_manifest
 from nmt.data.mixing import open_mixture
-from nmt.data.vocab_record import VocabularySettings, joint_entries, read_vocabulary_record
+from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.io.hashing import sha256_of
+from nmt.record import text_record
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 
@@ -202,7 +204,8 @@ def origin_of(model):
 def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     build_vocabulary(sets[0], size=60, threads=1)
     origin = origin_of(sets[0] / "vocab.model")
-    assert origin["manifest"]["name"] == "big" and origin["vocabulary"]["trained_with"]["size"] == 60
+    assert [origin.path, *(part.path for part in origin.made_from)] == [str(sets[0])] * 2
+    assert origin.facts["pieces"] == 60 and "--size=60" in origin.command
     build_vocabularies(
         [sets[1]],
         existing=sets[0] / "vocab.model",
@@ -211,13 +214,23 @@ def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     )
     assert read_vocabulary_record(sets[1]).is_given
     assert origin_of(sets[1] / "vocab.model") == origin  # passed on
+    assert f"--vocab={sets[0]}/vocab.model" in encoded_record(sets[1]).command
     build(sets)
     origin = origin_of(sets[2] / "vocab.model")
-    members = [entry["manifest"]["name"] for entry in joint_entries(origin["vocabulary"]["trained_with"])]
-    assert members == ["big", "middle", "small"]
-    (tmp_path / "away.model").write_bytes((sets[2] / "vocab.model").read_bytes())
-    assert origin_of(tmp_path / "away.model") is None
+    assert [part.facts["name"] for part in origin.made_from] == ["big", "middle", "small"]
+    assert origin.command[1:4] == tuple(f"--data={folder}" for folder in sets)
     assert vocabulary_origin(sets[2], "0" * 64) is None
+
+
+def test_a_given_vocabulary_of_which_nothing_is_known_is_recorded_by_its_file(sets, tmp_path):
+    build_vocabulary(sets[0], size=60, threads=1)
+    away = tmp_path / "away.model"
+    away.write_bytes((sets[0] / "vocab.model").read_bytes())
+    assert origin_of(away) is None
+    build_vocabularies([sets[1]], existing=away, threads=1)
+    record = encoded_record(sets[1])
+    assert record.made_from[1:] == (text_record("file", str(away), sha256_of(away)),)
+    assert f"--vocab={away}" in record.command
 
 
 def test_a_vocabulary_that_is_too_large_for_all_its_text_warns(sets, monkeypatch):

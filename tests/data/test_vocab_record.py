@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from nmt.checkpoint.lineage import data_lineage
 from nmt.data import vocab_pair, vocab_record
 from nmt.data.data_folder import DataFolder
+from nmt.data.lineage import encoded_record
 from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
 from nmt.data.sampling import write_sampled_shards
@@ -55,7 +55,7 @@ def test_a_result_is_current_if_its_inputs_are_the_same_and_its_files_as_written
 
 def test_the_record_names_settings_text_and_files(data):
     record = read_vocabulary_record(data)
-    assert record.settings == record.trained_with and record.settings["size"] == 40
+    assert record.settings["size"] == 40 and record.made_from == []
     [text] = record.text
     assert text.sha256 == {name: sha256_of(data / name) for name in ("train.en", "train.de")}
     assert text.fingerprint == read_manifest(data).fingerprint
@@ -177,7 +177,7 @@ def test_a_vocabulary_of_another_record_has_no_lineage(data):
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"files": values["files"] | {"vocab.model": "0" * 64}}))
     with pytest.raises(DataError, match=r"is not the vocabulary that vocab\.json records"):
-        data_lineage(data)
+        encoded_record(data)
 
 
 def test_what_is_restored_is_read_under_the_locks(data, monkeypatch):

@@ -5,20 +5,24 @@ import re
 import pytest
 
 from nmt.errors import OutputError
-from nmt.lineage.facts import count_of, counts_of
 from nmt.lineage.link import Link
+from nmt.record import Record
 from nmt.reports.lineage_page import lineage_page, write_lineage
 from tests.reports.browser import needs_chromium, opened
 
 EVIL = "</dd><script>alert(1)</script>&amp;"
 URL = "https://example.org/corpus.tgz"
-ARCHIVE = Link("archive", "corpus.tgz", {"url": URL, "bytes": count_of(1_234_567)}, "not here")
-VOCABULARY = Link("vocabulary", "data/x/vocab.model", {}, "changed", "the sha256 of data/x/vocab.model is a, not b")
-DATA = Link(
-    "data set", "data/x", {"pairs": counts_of({"train": 29_000, "valid": 5})}, "unchanged", "", (VOCABULARY, ARCHIVE)
-)
-MODEL = Link("model", "runs/x/average", {"averaged": count_of(5, "checkpoints")}, "unchanged", "", (DATA,))
-CHAIN = Link("score", "score.json", {"out.de": "BLEU 27.30"}, "not checked", "", (MODEL,))
+
+
+def link(kind, path, facts, *rest) -> Link:
+    return Link(Record(kind=kind, path=path, facts=facts), path, *rest)
+
+
+ARCHIVE = link("archive", "corpus.tgz", {"url": URL, "bytes": 1_234_567}, "not here")
+VOCABULARY = link("vocabulary", "data/x", {}, "changed", "the sha256 of data/x/vocab.model is a, not b")
+DATA = link("data set", "data/x", {"train pairs": 29_000}, "unchanged", "", (VOCABULARY, ARCHIVE))
+MODEL = link("checkpoint", "runs/x/last", {"update": 60}, "unchanged", "", (DATA,))
+CHAIN = link("score", "score.json", {"BLEU of out.de": 27.3}, "not checked", "", (MODEL,))
 
 
 def test_every_link_and_fact_is_on_the_page(parsed):
@@ -26,7 +30,7 @@ def test_every_link_and_fact_is_on_the_page(parsed):
     assert len(page.having("li")) == 5 + 1  # one change
     for link in CHAIN.all():
         assert f"{link.kind}: {link.name}" in page.text
-    for fact in ("BLEU 27.30", "5 checkpoints", "train 29,000, valid 5", "1,234,567", URL):
+    for fact in ("BLEU of out.de", "27.3", "60", "29,000", "1,234,567", URL):
         assert fact in page.text
 
 
@@ -53,7 +57,7 @@ def test_the_advice_names_the_option_of_the_page(tmp_path):
 
 
 def test_nothing_breaks_out_of_the_page(parsed):
-    evil = Link("model", EVIL, {EVIL: EVIL}, "changed", EVIL, (Link("file", EVIL),))
+    evil = link("model", EVIL, {EVIL: EVIL}, "changed", EVIL, (link("file", EVIL, {}),))
     content = lineage_page(evil)
     assert "<script" not in content
     assert EVIL in parsed(content).text

@@ -4,15 +4,15 @@ import json
 import os
 import shlex
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nmt.errors import DataError
 from nmt.io.hashing import sha256_of
-from nmt.lineage.outputs import score_link
 from nmt.lineage.script import script_for
+from nmt.record import parse_record, text_record
+from nmt.translation.resuming import translation_record
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 LINES = {
@@ -48,9 +48,9 @@ def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
     assert (good["name"], round(good["value"], 2)) == ("COMET", 88.89)
     assert good["sentences"]["values"] == pytest.approx([100, 200 / 3, 100])
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
-    assert record["lineage"]["options"] == {"metric": ["comet"], "target_lang": "de"}
-    [source] = record["lineage"]["sources"]
-    assert source == {"path": "test.en", "sha256": sha256_of(files / "test.en")}
+    lineage = parse_record(record["lineage"], "score.json")
+    assert lineage.command[1:3] == ("--metric=comet", "--target-lang=de")
+    assert text_record("text", "test.en", sha256_of(files / "test.en"), role="source") in lineage.made_from
     assert result.stderr == ""
     sheet = nmt("score", "--sheet", "--bleurt-model", "BLEURT-20", *words, cwd=files, PYTHONPATH=path_with_doubles)
     assert sheet.stdout.splitlines()[2].split()[-2:] == ["COMET", "BLEURT"]
@@ -69,12 +69,10 @@ def scored(files, nmt, path_with_doubles, fake_translation):
 @pytest.fixture
 def fake_translation(files):
     """What ``nmt translate`` writes beside a translation, by a model that is not here."""
-    record = {
-        "version": 1, "made_with": {"input": sha256_of(files / "test.en"), "beam": 4, "length_penalty": 0.6},
-        "bytes": (files / "good.de").stat().st_size, "sha256": sha256_of(files / "good.de"),
-        "origin": {"models": [], "files": {"input": "test.en"}},
-    }  # fmt: skip
-    (files / ".good.de.nmt.json").write_text(json.dumps(record))
+    record = translation_record(Path("good.de"), [], {"input": files / "test.en"}, {"beam": 4})
+    record = record.model_copy(update={"files": {".": sha256_of(files / "good.de")}})
+    values = {"version": 1, "record": record.stored(), "bytes": (files / "good.de").stat().st_size}
+    (files / ".good.de.nmt.json").write_text(json.dumps(values))
 
 
 LEARNED_FILES = {
@@ -102,28 +100,19 @@ def test_a_source_or_model_that_changed_is_named(scored, nmt, file, link):
     assert f"{file} is {sha256_of(scored / file)}" in result.stderr
 
 
-def script_of(record):
-    """The script that makes a score again, but for the translation, whose model is not here."""
-    link = score_link(Path("score.json"), record)
-    [translation] = [part for part in link.made_from if part.kind == "translation"]
-    others = [part for part in link.made_from if part is not translation]
-    without = replace(translation, kind="text", facts={"role": "reference"})
-    return script_for(replace(link, made_from=(*others, without)))
-
-
 def test_the_script_compares_sources_and_models(scored, nmt):
     """The user says where the models are: a record could name one whose loading runs code."""
-    script = script_of(json.loads((scored / "score.json").read_text()))
+    script = nmt("inspect", "--reproduce", "score.json", cwd=scored).stdout
     assert str(scored / "wmt22") not in script
-    command = shlex.split(script.splitlines()[-1])
-    words = "--metric comet --metric bleurt --target-lang de --comet-model $COMET_MODEL --bleurt-model $BLEURT_MODEL"
-    assert " ".join(command).endswith(words)
-    assert command[command.index("--source") + 1] == str(Path("test.en").absolute())
+    command = script.splitlines()[-1]
+    assert command.startswith("nmt score --metric=comet --metric=bleurt --target-lang=de --reference=")
+    words = shlex.split(command)
+    assert words[-3:] == ["--comet-model=$COMET_MODEL", "--bleurt-model=$BLEURT_MODEL", "good.de"]
+    assert '"--comet-model=$COMET_MODEL"' in command  # in double quotes, where a shell replaces variables
+    assert f"--source={scored / 'test.en'}" in words
     beginning, steps = script.split("cd again\n")
-    checked = [line for line in steps.splitlines() if line.startswith("same ")]
-    assert [shlex.split(line)[1] for line in checked[:2]] == [
-        sha256_of(scored / name) for name in ("test.de", "test.en")
-    ]
+    checked = [shlex.split(line)[1] for line in steps.splitlines() if line.startswith("same ")]
+    assert checked[-2:] == [sha256_of(scored / name) for name in ("test.de", "test.en")]
     models = {"COMET_MODEL": "wmt22/checkpoints/model.ckpt", "BLEURT_MODEL": "BLEURT-20"}
 
     def run(**variables):
@@ -141,11 +130,12 @@ def test_the_script_compares_sources_and_models(scored, nmt):
     assert "role: model of COMET" in nmt("inspect", "score.json", cwd=scored).stdout
 
 
-def test_a_source_from_a_pipe_cannot_be_read_again(scored, nmt):
-    record = json.loads((scored / "score.json").read_text())
-    record["lineage"]["sources"] = [{"path": "/dev/fd/63", "sha256": None}]
-    with pytest.raises(DataError, match="its source came through a pipe"):
-        script_of(record)
+def test_a_source_from_a_pipe_cannot_be_read_again(scored):
+    record = json.loads((scored / "score.json").read_text())["lineage"]
+    [source] = [part for part in record["made_from"] if part["kind"] == "text" and part["facts"]["role"] == "source"]
+    source["files"] = {}
+    with pytest.raises(DataError, match="this source came through a pipe"):
+        script_for(parse_record(record, "score.json"))
 
 
 def test_several_references_are_refused_before_a_model_is_loaded(files, nmt, path_with_doubles):

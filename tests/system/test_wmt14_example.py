@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from nmt.checkpoint.kinds import averaged_checkpoints
 from nmt.config import load_preset, parse_config
 from nmt.corpora.recipe import builtin_text
 from nmt.io.hashing import sha256_of
@@ -96,7 +97,7 @@ def test_the_whole_script_with_its_connection_cut_and_a_rank_killed(file_server,
 
     assert [wanted for base, wanted in file_server.requests if base == largest] == [None, "bytes=100-"]
     assert "tokenised BLEU" in sheet and "paper BLEU" in sheet
-    assert len(json.loads((run / "average" / "notes.json").read_text())["averaged"]) == 5
+    assert len(averaged_checkpoints(run / "average")) == 5
     record = json.loads((run / "score.json").read_text())
     [score] = [each for each in record["systems"][0]["scores"] if each["name"] == "paper BLEU"]
     assert f"{score['value']:.2f}" in sheet

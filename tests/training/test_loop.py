@@ -17,6 +17,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.lineage import training_of
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.machine.device import choose_hardware
@@ -348,10 +349,16 @@ def test_limits_may_change_on_resume_and_are_told(run_training, tmp_path, listen
     assert any("training.max_updates: 5 -> 8" in notice for notice in listener.notices)
     run_training(tmp_path, "training.max_updates=8", "logging.every_updates=1")
     run_training(tmp_path, "training.max_updates=9")
-    notes = [json.loads((folder / "notes.json").read_text()) for folder in checkpoints(tmp_path).values()]
-    changed = [note["lineage"]["training"].get("changed_on_resume") for note in notes[-3:]]
-    first, second = (f"training.max_updates: {old} -> {new} at update {old}" for old, new in ((5, 8), (8, 9)))
-    assert changed == [None, [first], [first, second]]
+    trainings = [training_of(folder) for folder in checkpoints(tmp_path).values()]
+    first, second, third = trainings[-3:]
+    assert [part.kind for part in first.made_from] == ["vocabulary"]
+    assert "--accept-changes" not in first.command
+    for resumed, before, update in ((second, first, 5), (third, second, 8)):
+        assert "--accept-changes" in resumed.command
+        [earlier, vocabulary] = resumed.made_from
+        assert earlier.command == (*before.command, f"--max-updates={update}")
+        assert earlier.settings["training"]["max_updates"] == update
+        assert (earlier.made_from, vocabulary) == (before.made_from, first.made_from[0])
 
 
 def test_metrics_are_cut_back_to_the_checkpoint_and_in_order(run_training, tmp_path, straight):

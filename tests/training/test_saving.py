@@ -20,7 +20,7 @@ def test_what_is_learnt_while_a_checkpoint_is_written_is_not_in_it(settled, reve
 
     monkeypatch.setattr(saving, "save_bundle", save_later)
     weight, moment = torch.ones(3), torch.full((3,), 2.0)
-    writer = CheckpointWriter(tmp_path, settled(), VocabularyPair.load(reversed_words / "vocab.model"), {})
+    writer = CheckpointWriter(tmp_path, settled(), VocabularyPair.load(reversed_words / "vocab.model"), None)
     writer.save(5, {"weight": weight}, {"moment": moment}, {}, {})
     weight.zero_()
     moment.zero_()

@@ -7,14 +7,15 @@ import pytest
 from nmt.errors import ConfigError, DataError
 from nmt.translation.parts import Part, join_parts, refuse_different_parts
 from nmt.translation.resuming import OutputFile, recorded_output
+from tests.records import made
 
-RECORD = {"input": "abc", "beam": 4}
+RECORD = made()
 
 
-def write(whole, number: int, content: bytes, *, count: int = 3, record=RECORD, origin=None) -> OutputFile:
+def write(whole, number: int, content: bytes, *, count: int = 3, record=RECORD) -> OutputFile:
     part = Part(number, count)
     output = part.output_file(whole)
-    with output.growing(part.record(record), origin=origin) as (stream, _):
+    with output.growing(part.record(record)) as (stream, _):
         stream.write(content)
     return output
 
@@ -64,21 +65,20 @@ def test_the_last_part_joins_all_in_order_and_removes_them(tmp_path):
 
 
 def test_what_is_joined_is_recorded_as_one_command_records_it(tmp_path):
-    origin = {"models": [{"path": "runs/r"}], "files": {"input": "in"}}
     parts, undivided = OutputFile(tmp_path / "out"), OutputFile(tmp_path / "other")
     for number, content in ((1, b"a\n"), (2, b"b\n")):
-        write(parts.path, number, content, count=2, origin=origin)
+        write(parts.path, number, content, count=2)
     assert join_parts(parts, RECORD, 2) == []
-    with undivided.growing(RECORD, origin=origin) as (stream, _):
+    with undivided.growing(RECORD) as (stream, _):
         stream.write(b"a\nb\n")
     assert json.loads(parts.record.read_text()) == json.loads(undivided.record.read_text())
-    assert recorded_output(parts.path)["origin"] == origin
+    assert recorded_output(parts.path).made_from == RECORD.made_from
 
 
 def test_parts_that_were_made_differently_are_not_joined(tmp_path):
     whole = OutputFile(tmp_path / "out")
     write(whole.path, 1, b"a\n")
-    other = write(whole.path, 2, b"b\n", count=2, record=RECORD | {"beam": 5})
+    other = write(whole.path, 2, b"b\n", count=2, record=made(beam=5))
     write(whole.path, 1, b"a\n", count=2)
     with pytest.raises(DataError, match=r"out\.2-of-2: was made differently: beam \(5 then, 4 now\)"):
         join_parts(whole, RECORD, 2)
@@ -115,19 +115,19 @@ def test_a_part_that_differs_from_others_is_refused_before_it_is_translated(tmp_
     if is_complete:
         write(whole.path, 2, b"a\n")
     else:
-        with pytest.raises(KeyboardInterrupt), Part(2, 3).output_file(whole.path).growing(RECORD | {"part": "2/3"}):
+        with pytest.raises(KeyboardInterrupt), Part(2, 3).output_file(whole.path).growing(made(part="2/3")):
             (tmp_path / "out.2-of-3.partial").write_bytes(b"a\n")
             raise KeyboardInterrupt
     refuse_different_parts(whole, RECORD, 3)
     with pytest.raises(DataError, match=r"out\.2-of-3(\.partial)?: was made differently: beam \(4 then, 5 now\)"):
-        refuse_different_parts(whole, RECORD | {"beam": 5}, 3)
+        refuse_different_parts(whole, made(beam=5), 3)
 
 
 def test_parts_that_were_made_differently_stay_beside_a_complete_output(tmp_path):
     whole = OutputFile(tmp_path / "out")
     with whole.growing(RECORD) as (stream, _):
         stream.write(b"a\nb\n")
-    other = write(whole.path, 2, b"b\n", count=2, record=RECORD | {"beam": 5})
+    other = write(whole.path, 2, b"b\n", count=2, record=made(beam=5))
     own = write(whole.path, 1, b"a\n", count=2)
     assert join_parts(whole, RECORD, 2) == []
     assert other.path.exists()

@@ -11,10 +11,11 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.io.input_files import InputFiles
-from nmt.translation.resuming import Begun, OutputFile, made_with
+from nmt.translation.resuming import Begun, OutputFile, translation_record
+from tests.records import made
 
 LINES = [f"line {number}" for number in range(10)]
-RECORD = {"input": "abc", "beam": 4}
+RECORD = made()
 
 
 def interrupted(output, content: bytes, record=RECORD, *, windows: Sequence[int] = ()) -> None:
@@ -95,9 +96,10 @@ def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_pa
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    hashed = made_with([tmp_path], {}, {})
+    hashed = translation_record(Path("out"), [tmp_path], {}, {})
     (tmp_path / "checksums.json").write_text(json.dumps(checksums))
-    assert hashed == made_with([tmp_path], {}, {}) == {"model": [checksums]}
+    assert hashed == translation_record(Path("out"), [tmp_path], {}, {})
+    assert [part.files for part in hashed.made_from] == [checksums]
 
 
 def complete(output, content: bytes = b"a\nb\n", record=RECORD) -> OutputFile:
@@ -119,13 +121,13 @@ def test_nothing_begun_is_the_beginning(tmp_path):
 def test_the_recorded_precision_is_that_of_the_output_or_its_part(tmp_path):
     output = tmp_path / "out"
     assert OutputFile(output).precision is None
-    interrupted(output, b"a\n", RECORD | {"precision": "bf16"})
+    interrupted(output, b"a\n", made(precision="bf16"))
     assert OutputFile(output).precision == "bf16"
-    complete(output, record=RECORD | {"precision": "fp32"})
+    complete(output, record=made(precision="fp32"))
     assert OutputFile(output).precision == "fp32"
     output.unlink()
     assert OutputFile(output).precision is None
-    complete(tmp_path / "other", record=RECORD | {"precision": "other"})
+    complete(tmp_path / "other", record=made(precision="other"))
     assert OutputFile(tmp_path / "other").precision is None
 
 
@@ -155,23 +157,24 @@ def test_another_setting_or_input_is_refused_by_name(tmp_path):
     output = tmp_path / "out"
     interrupted(output, b"a\nb\nc\n")
     with pytest.raises(DataError, match=r"beam \(4 then, 5 now\).*--fresh to start over in .*out-2"):
-        OutputFile(output).begun(RECORD | {"beam": 5})
+        OutputFile(output).begun(made(beam=5))
     with pytest.raises(DataError, match="made differently: input"):
-        OutputFile(output).begun(RECORD | {"input": "other"})
+        OutputFile(output).begun(made(input="other"))
 
 
-def test_a_difference_in_a_damaged_record_can_be_printed(tmp_path):
-    interrupted(tmp_path / "out", b"a\n", record=RECORD | {"beam": "\ud800"})
-    with pytest.raises(DataError, match=r"beam \(\\ud800 then, 4 now\)"):
-        OutputFile(tmp_path / "out").begun(RECORD)
+def test_a_file_whose_name_is_no_text_is_recorded(tmp_path):
+    source = tmp_path / os.fsdecode(b"\xff")
+    source.write_text("a\n")
+    [part] = translation_record(Path("out"), [], {"input": source}, {}).made_from
+    assert part.path == f"{tmp_path}/\\udcff"
 
 
 def test_lines_that_were_valid_are_the_same_if_invalid_ones_are_replaced(tmp_path):
-    strict, lenient = RECORD | {"invalid_utf8": "error"}, RECORD | {"invalid_utf8": "replace"}
+    strict, lenient = RECORD, made(invalid_utf8="replace")
     interrupted(tmp_path / "out", b"a\nb\nc\n", strict, windows=(3,))
     assert OutputFile(tmp_path / "out").begun(lenient).lines == 3
     interrupted(tmp_path / "other", b"a\nb\nc\n", lenient)
-    with pytest.raises(DataError, match=r"invalid_utf8 \(replace then, error now\)"):
+    with pytest.raises(DataError, match=r"invalid_utf8 \(replace then, default now\)"):
         OutputFile(tmp_path / "other").begun(strict)
     assert complete(tmp_path / "whole", record=strict).is_up_to_date(lenient)
 
@@ -182,7 +185,7 @@ def test_a_complete_output_is_up_to_date_or_refused(tmp_path):
     with file.claimed():
         assert file.is_up_to_date(RECORD)
         with pytest.raises(DataError, match=r"beam \(4 then, 5 now\).*--fresh to start over in .*out-2\.txt"):
-            file.is_up_to_date(RECORD | {"beam": 5})
+            file.is_up_to_date(made(beam=5))
     assert contents(tmp_path) == before
 
 
@@ -191,8 +194,8 @@ def test_what_was_deleted_is_made_again(tmp_path):
     file.path.unlink()
     assert not file.is_taken
     with file.claimed():
-        assert not file.is_up_to_date(RECORD | {"beam": 5})
-    assert complete(tmp_path / "out", b"new\n", RECORD | {"beam": 5}).is_up_to_date(RECORD | {"beam": 5})
+        assert not file.is_up_to_date(made(beam=5))
+    assert complete(tmp_path / "out", b"new\n", made(beam=5)).is_up_to_date(made(beam=5))
 
 
 @pytest.mark.parametrize("changed", [b"a\n", b"a\nB\n", b""])
@@ -244,12 +247,12 @@ def test_a_part_without_its_record_is_left_as_it_is(tmp_path, content):
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_an_input_that_cannot_be_read_again_is_never_taken_for_the_same(tmp_path, before, now, is_complete):
     output = tmp_path / "out"
-    (complete if is_complete else interrupted)(output, b"a\nb\nc\n", RECORD | {"input": before})
+    (complete if is_complete else interrupted)(output, b"a\nb\nc\n", made(input=before))
     files = contents(tmp_path)
     file = OutputFile(output)
     with pytest.raises(DataError, match=r"cannot be compared.*--fresh"), file.claimed():
-        file.is_up_to_date(RECORD | {"input": now})
-        file.begun(RECORD | {"input": now})
+        file.is_up_to_date(made(input=now))
+        file.begun(made(input=now))
     assert contents(tmp_path) == files
 
 
@@ -316,7 +319,7 @@ def replace_by_another(path):
 def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_path, change):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("a\nb\nc\n")
-    inputs, record = InputFiles.of({"input": source}), made_with([], {"input": source}, {})
+    inputs, record = InputFiles.of({"input": source}), translation_record(output.path, [], {"input": source}, {})
     message = r"in: changed while it was read\. .*out was not completed; .* is in .*out\.partial\..*--fresh"
     with pytest.raises(DataError, match=message), output.growing(record, inputs=inputs) as (stream, _):
         stream.write(b"A\n")
@@ -327,13 +330,13 @@ def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_pat
     # Not even the former input resumes it: nobody knows which lines were read from which version.
     source.write_text("a\nb\nc\n")
     with pytest.raises(DataError, match="made differently: input"):
-        output.begun(made_with([], {"input": source}, {}))
+        output.begun(translation_record(output.path, [], {"input": source}, {}))
 
 
 def test_an_input_with_a_new_time_but_the_same_content_has_not_changed(tmp_path):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("a\n")
-    inputs, record = InputFiles.of({"input": source}), made_with([], {"input": source}, {})
+    inputs, record = InputFiles.of({"input": source}), translation_record(output.path, [], {"input": source}, {})
     with output.growing(record, inputs=inputs) as (stream, _):
         stream.write(b"A\n")
         os.utime(source, (1, 1))

@@ -1,0 +1,85 @@
+"""The record of a score, which lies in its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.io.hashing import sha256_of
+from nmt.record import ITSELF, Fact, Record, option_words, text_record
+from nmt.text.lines import STDIN
+from nmt.translation.resuming import recorded_output
+
+SCORE = "score"
+"""The kind of the record."""
+
+
+def score_record(
+    hypotheses: Sequence[Path],
+    references: Sequence[Path],
+    options: Mapping[str, Any],
+    *,
+    source: Path | None = None,
+    models: Mapping[str, Mapping[str, str]] | None = None,
+) -> Record:
+    """The record of a score, with the records of the translations that nmt wrote.
+
+    Args:
+        hypotheses, references: files; ``-`` is standard input, of which nothing is known.
+        options: those of the command that the scores depend on, but for the files.
+        source: the file of the source, if the score depends on it.
+        models: ``path`` and ``sha256`` of the weights of each learned metric, by its name.
+    """
+    models = models or {}
+    scored = [_translation(path) or _text(path, "hypothesis") for path in hypotheses]
+    sources = [] if source is None else [source]
+    files = {
+        "reference": references,
+        "source": sources,
+        **{f"{name}_model": [model["path"]] for name, model in models.items()},
+    }
+    return Record(
+        kind=SCORE,
+        path=STDIN,  # standard output
+        command=("score", *option_words({**options, **files}), *(part.path for part in scored)),
+        made_from=(
+            *scored,
+            *(_text(path, "reference") for path in references),
+            *(_text(path, "source") for path in sources),
+            *(
+                text_record("file", model["path"], model["sha256"], role=f"model of {name.upper()}")
+                for name, model in models.items()
+            ),
+        ),
+    )
+
+
+def _text(path: Path, role: str) -> Record:
+    can_be_read = str(path) != STDIN and path.is_file()
+    return text_record("text", str(path), sha256_of(path) if can_be_read else None, role=role)
+
+
+def _translation(path: Path) -> Record | None:
+    """The record of a translation; None if nmt did not write the file, or if it was changed since."""
+    record = recorded_output(path)
+    if record is None or not path.is_file() or record.files[ITSELF] != sha256_of(path):
+        return None
+    return record.as_found(path)
+
+
+def is_score(values: object) -> bool:
+    """Whether JSON values are those of a score with its record."""
+    match values:
+        case {"lineage": {"kind": "score"}}:
+            return True
+    return False
+
+
+def score_facts(values: Mapping[str, Any]) -> dict[str, Fact]:
+    """The scores of each system, by the JSON of a score."""
+    facts: dict[str, Fact] = {}
+    for system in values["systems"]:
+        name = system.get("hypothesis") or system.get("system")
+        facts |= {f"{score['name']} of {name}": float(score["value"]) for score in system["scores"]}
+    return facts

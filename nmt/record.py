@@ -1,0 +1,171 @@
+"""A record: what something is, the command that made it, and what it was made from.
+
+Every command stores the record of what it writes: a copy of the records of its inputs lies within, so a copied bundle
+or the JSON of a score leads back to the archives. Records hold no text of a corpus, no date and no password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from nmt.config import Section, first_mistake
+from nmt.errors import DataError
+from nmt.text.printable import writable
+
+SETTINGS = "settings.yaml"
+"""In a command, the name of the file that holds :attr:`Record.settings`."""
+ITSELF = "."
+"""In :attr:`Record.files`, the name of the file that :attr:`Record.path` is."""
+
+PATHS = frozenset(
+    f"--{name}"
+    for name in (
+        "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "score-target", "output",
+        "reference", "source", "comet-model", "bleurt-model",
+    )
+)  # fmt: skip
+"""The options of recorded commands whose values are paths."""
+
+Fact = str | int | float
+Text = Annotated[str, BeforeValidator(lambda value: writable(value) if isinstance(value, str) else value)]
+"""Text that may be the name of a file. Bytes in it that are no UTF-8 are shown as ``\\udcff``."""
+
+
+class Record(Section):
+    """A record. Paths are relative to the folder in which the command was run, or absolute."""
+
+    kind: str
+    """Such as ``data set`` or ``translation``."""
+    path: Text
+    """Where it was written or read, or the name of an archive."""
+    command: tuple[Text, ...] = ()
+    """The words of the command, behind ``nmt``, with every choice resolved; empty if no command of nmt made it. Options
+    are ``--name=value``. A path is that of this record or of a record in :attr:`made_from`, or lies within one."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """The sha256 of each file, by its name within :attr:`path`; empty for what came through a pipe."""
+    facts: dict[str, Fact] = Field(default_factory=dict)
+    """For readers."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """The content of the settings or the recipe that the command reads, as JSON values."""
+    made_from: tuple[Record, ...] = ()
+
+    def stored(self) -> dict[str, Any]:
+        """The record as JSON values, without what is empty."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    def all(self) -> Iterator[Record]:
+        """This record and all within it."""
+        yield self
+        for part in self.made_from:
+            yield from part.all()
+
+    def words(self, place: Callable[[Record], str]) -> Iterator[str]:
+        """The words of the command, with the path of each record replaced.
+
+        Args:
+            place: gives the path of a record, of this one or one in :attr:`made_from`.
+
+        Raises:
+            DataError: the command names a path that no record has.
+        """
+        for word in self.command:
+            name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+            if word == self.command[0] or value == SETTINGS or (name and name not in PATHS):
+                yield word
+                continue
+            named = [
+                part for part in (self, *self.made_from) if f"{value}/".startswith((f"{part.path}/", f"{part.path}:"))
+            ]
+            if not named:
+                raise DataError(f"{self.path}: its command names {value}, and no record has this path.")
+            part = max(named, key=lambda part: len(part.path))
+            rest = value[len(part.path) :]
+            if ".." in rest:
+                raise DataError(f"{self.path}: its command names {value}, which leads out of {part.path}.")
+            yield f"{name}{equals}{place(part)}{rest}"
+
+    def as_found(self, place: Path) -> Record:
+        """The record with paths relative to the current folder.
+
+        Args:
+            place: where its file or folder lies now. If it was moved, nothing is known of the other paths.
+        """
+        record = self.below(root_of(place, self.path))
+        path = writable(str(place))
+        if record.path == path:
+            return record
+        moved = record.model_copy(update={"path": path})
+        return moved.model_copy(
+            update={"command": tuple(record.words(lambda part: (moved if part is record else part).path))}
+        )
+
+    def below(self, root: Path) -> Record:
+        """The record with paths relative to the current folder; so far they were relative to ``root``."""
+        if root == Path():
+            return self
+        return self.model_copy(
+            update={
+                "path": self._path_below(root),
+                "command": tuple(self.words(lambda part: part._path_below(root))),
+                "made_from": tuple(part.below(root) for part in self.made_from),
+            }
+        )
+
+    def _path_below(self, root: Path) -> str:
+        is_elsewhere = self.kind in ("archive", "file") or not (self.files or self.command or self.made_from)
+        return self.path if is_elsewhere else str(root / self.path)
+
+
+def root_of(place: Path, path: str) -> Path:
+    """The folder in which a command was run; the current one if that is not known.
+
+    Args:
+        place: where a file or folder lies now.
+        path: its recorded path.
+    """
+    found, recorded = place.resolve(), Path(path)
+    if recorded.is_absolute() or found.parts[-len(recorded.parts) :] != recorded.parts:
+        return Path()
+    root, here = Path(*found.parts[: -len(recorded.parts)]), Path.cwd().resolve()
+    return root.relative_to(here) if root.is_relative_to(here) else root
+
+
+def parse_record(values: Any, name: str) -> Record:
+    """A record from its JSON values.
+
+    Args:
+        name: of its file, for the error.
+
+    Raises:
+        DataError: the values are not those of a record.
+    """
+    try:
+        return Record.model_validate(values)
+    except ValidationError as error:
+        raise DataError(f"{name}: its lineage is damaged: {first_mistake(error)}") from None
+
+
+def option_words(options: Mapping[str, object]) -> Iterator[str]:
+    """Options as words of a command: ``--name=value``, repeated for a list; ``--name`` or ``--no-name`` for a switch;
+    none for None."""
+    for name, value in options.items():
+        word = name.replace("_", "-")
+        if isinstance(value, list | tuple):
+            yield from (f"--{word}={each}" for each in value)
+        elif isinstance(value, bool):
+            yield f"--{word}" if value else f"--no-{word}"
+        elif value is not None:
+            yield f"--{word}={value}"
+
+
+def text_record(kind: str, path: str, sha256: str | None, **facts: Fact) -> Record:
+    """The record of one file.
+
+    Args:
+        sha256: None if the file was a pipe, which cannot be read again.
+    """
+    return Record(kind=kind, path=path, files={} if sha256 is None else {ITSELF: sha256}, facts=facts)

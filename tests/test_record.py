@@ -1,0 +1,82 @@
+"""A record: the words of its command, and where its paths lead."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.record import SETTINGS, Record, option_words, parse_record, text_record
+
+INPUT = text_record("text", "5", "ab", role="input")
+MODEL = Record(kind="average", path="runs/x/average", command=("average-checkpoints", "--out=runs/x/average"))
+COMMAND = ("translate", "--model=runs/x/average", "--input=5", "--beam=5", "--output=out.de")
+OUTPUT = Record(kind="translation", path="out.de", command=COMMAND, made_from=(MODEL, INPUT))
+
+
+def test_a_record_is_stored_and_read_again():
+    assert parse_record(OUTPUT.stored(), "out") == OUTPUT
+    assert "files" not in OUTPUT.stored()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [None, [], {}, {"kind": "x"}, {"kind": "x", "path": 3}, {"kind": "x", "path": "y", "command": [1]},
+     {"kind": "x", "path": "y", "further": 1}, {"kind": "x", "path": "y", "made_from": [{"kind": "x"}]},
+     {"kind": "x", "path": "y", "facts": {"a": float("nan")}}],
+)  # fmt: skip
+def test_what_is_no_record_is_an_error(values):
+    with pytest.raises(DataError, match=r"x\.json: its lineage is damaged: "):
+        parse_record(values, "x.json")
+
+
+def test_only_the_words_that_are_paths_are_replaced():
+    """A file may be called 5, too."""
+    words = list(OUTPUT.words(lambda record: f"there/{record.path}"))
+    there = ["--model=there/runs/x/average", "--input=there/5", "--beam=5", "--output=there/out.de"]
+    assert words == ["translate", *there]
+
+
+def test_a_path_within_a_folder_or_with_a_weight_follows_the_longest_record():
+    data = Record(kind="data set", path="data/a")
+    run = Record(kind="training", path="data", command=("train", f"--config={SETTINGS}"))
+    command = ("build-vocab", "--data=data/a:2.0", "--vocab=data/a/vocab.model", "--data=data/b")
+    record = Record(kind="vocabulary", path="x", command=command, made_from=(run, data))
+    words = list(record.words(lambda part: part.kind))
+    assert words[1:] == ["--data=data set:2.0", "--vocab=data set/vocab.model", "--data=training/b"]
+    assert list(run.words(lambda part: "elsewhere")) == list(run.command)
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [("--output=/etc/passwd", "no record has this path"), ("other", "no record"), ("--out=out.de/../x", "leads out")],
+)
+def test_a_path_of_no_record_is_refused(word, says):
+    record = OUTPUT.model_copy(update={"command": (*COMMAND, word)})
+    with pytest.raises(DataError, match=says):
+        list(record.words(lambda part: part.path))
+
+
+def test_paths_are_relative_to_where_a_folder_lies_now(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    assert OUTPUT.as_found(Path("out.de")) == OUTPUT
+    found = OUTPUT.as_found(Path("work/out.de"))
+    assert [part.path for part in found.all()] == ["work/out.de", "work/runs/x/average", "work/5"]
+    assert found.command[1:] == (
+        "--model=work/runs/x/average", "--input=work/5", "--beam=5", "--output=work/out.de",
+    )  # fmt: skip
+    assert found.made_from[0].command[-1] == "--out=work/runs/x/average"
+    monkeypatch.chdir(tmp_path / "work")
+    assert OUTPUT.as_found(tmp_path / "work/out.de").as_found(Path("out.de")).made_from == OUTPUT.made_from
+
+
+def test_of_what_was_moved_alone_the_other_paths_are_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    moved = OUTPUT.as_found(Path("other.de"))
+    assert (moved.path, moved.command[-1], moved.made_from) == ("other.de", "--output=other.de", OUTPUT.made_from)
+
+
+def test_options_are_single_words():
+    options = {"size": 80, "byte_fallback": False, "sheet": True, "metric": ["bleu", "ter"], "tokenize": None}
+    words = ["--size=80", "--no-byte-fallback", "--sheet", "--metric=bleu", "--metric=ter"]
+    assert list(option_words(options)) == words
