@@ -38,8 +38,8 @@ def model_for_ctranslate2(named: Sequence[Path]) -> tuple[Path, list[str]]:
         return named[0], []
     if named and (named[0] / "model.bin").is_file():
         raise CheckpointError(
-            f"{named[0]}: is a model of CTranslate2 that nmt did not export. Name a run, a bundle, or a folder that "
-            "`nmt export --to ctranslate2` wrote."
+            f"{named[0]}: is a model of CTranslate2 that nmt did not export. Import it (`nmt import`), or name a "
+            "run, a bundle, or a folder that `nmt export --to ctranslate2` wrote."
         )
     [bundle], remarks = models_to_use(named)
     return bundle, remarks
