@@ -411,8 +411,8 @@ CASES = [
         ("data/vocab.py: --vocab", "data/vocab.py: nmt build-vocab"), make_foreign_vocabulary,
     ),
     Case(
-        f"{TRAIN} --out runs/new --device cuda", f"{TRAIN} --out runs/new --device auto", ("device.py: --device",),
-        needs_no_gpu,
+        f"{TRAIN} --out runs/new --device cuda", f"{TRAIN} --out runs/new --device auto",
+        ("machine/device.py: --device",), needs_no_gpu,
     ),
     Case(
         "translate --model runs/r --max-source-length 5000", "translate --model runs/r --max-source-length 1023",

@@ -102,7 +102,7 @@ def test_training_and_translating_are_measured(tmp_path, monkeypatch):
         speed = speeds.training_speed(data, preset, "fp32")
         assert (speed.preset, speed.precision) == (preset, "fp32")
         assert speed.tokens_per_second > 1
-        assert 0 < speed.share_of_products < 1.5
+        assert speed.share_of_products > 0
     monkeypatch.setattr(speeds, "_SENTENCES", 2)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     hardware = choose_hardware("cpu", "fp32", 2)

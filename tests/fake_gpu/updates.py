@@ -64,7 +64,7 @@ def updated(made: Learner, batches: Any = (WHOLE,), gpu: FakeGpu | None = None) 
             gpu.forget()
         result = made.update(batches, update=update, target_tokens=tokens, learning_rate=0.01)
         if gpu is not None:
-            assert [wait.rpartition(":")[0] for wait in gpu.waits] == ["Event.synchronize at device.py"]
+            assert [wait.rpartition(":")[0] for wait in gpu.waits] == ["Event.synchronize at machine/device.py"]
             assert gpu.unpinned == []
     return result
 
