@@ -137,8 +137,8 @@ def test_a_new_field_is_an_option_everywhere(monkeypatch):
     monkeypatch.setattr(options_module, "Sampling", MoreSampling)
     assert recorded(MoreSettings(shine=2))["shine"] == 2
     assert recorded_words(recorded(MoreSettings(shine=2)))[-1:] == ["--shine=2"]
-    sampled = recorded_words(recorded(TranslateOptions(sampling=MoreSampling(drift=1.0))))
-    assert sampled[-2:] == ["--sample", "--drift=1.0"]
+    sampled = recorded_words(recorded(MoreSettings(sampling=MoreSampling(drift=1.0))))
+    assert {"--sample", "--drift=1.0"} <= set(sampled)
 
 
 def test_the_defaults_are_allowed_and_every_setting_but_one_is_an_option():

@@ -436,5 +436,5 @@ def test_files_have_the_mode_of_the_umask(world):
 def test_a_world_is_what_it_is_taken_for(world):
     """Or the cases above would prove nothing."""
     assert read_manifest(world / "sets/data").files
-    assert "averaged" in json.loads((world / "runs/run/average/notes.json").read_text())
+    assert json.loads((world / "runs/run/average/notes.json").read_text())["record"]["kind"] == "average"
     assert (world / "runs/run/checkpoints/step-00000002/training.json").is_file()

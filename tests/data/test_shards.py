@@ -241,7 +241,7 @@ def with_statistics(data, split, side, **counts):
         VERSION, PAIR.fingerprint, "", "en", "de", False, False, 77, "identity", {}, None, "uint16", 40,
         {"train": train}, {},
     )  # fmt: skip
-    return BuiltVocabulary(data, PAIR, VocabularyRecord.of_given(None), index, changed=True)
+    return BuiltVocabulary(data, PAIR, VocabularyRecord.of_given(()), index, changed=True)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

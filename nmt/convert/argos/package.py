@@ -6,7 +6,7 @@ Argos Translate and LibreTranslate install the file and use it without a downloa
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +32,6 @@ _ARGOS_VERSION = "1.10"
 """The first version that reads a package's own splitter."""
 # Argos Translate passes no limits, so those of CTranslate2 apply.
 _LONGEST_SOURCE = 1_024
-_BLOCK = 1 << 20
 _MODEL, _SEGMENTER, _SPLITTER, _METADATA = "model", "sentencepiece.model", "minisbd/{}.onnx", "metadata.json"
 _USAGE = """\
 python -c "from argostranslate.package import install_from_path; install_from_path('{name}/{file}')"
@@ -70,12 +69,14 @@ def write_argos(bundle: Bundle, folder: Path, quantization: str = "float32") -> 
 
 def _archive(files: Path, path: Path) -> None:
     """Write files into a zip archive, below a folder of the archive's name; the same files make the same archive."""
-    with open_to_write(path, "xb") as stream, zipfile.ZipFile(stream, "w") as archive:
+    with (
+        open_to_write(path, "xb") as stream,
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+    ):
         for file in sorted(file for file in files.rglob("*") if file.is_file()):
-            entry = zipfile.ZipInfo(f"{path.stem}/{file.relative_to(files).as_posix()}")
-            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            with file.open("rb") as content, archive.open(entry, "w", force_zip64=True) as out:
-                shutil.copyfileobj(content, out, _BLOCK)
+            os.utime(file, (0, 0))
+            file.chmod(0o644)
+            archive.write(file, f"{path.stem}/{file.relative_to(files).as_posix()}")
 
 
 def _check(bundle: Bundle) -> None:
