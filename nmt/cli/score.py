@@ -113,15 +113,7 @@ def score(
     how: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase, "target_lang": language}
     record: dict[str, Any] = {"test_set": test_set, "langpair": langpair}
     if chosen_form == "json":
-        options = {
-            "sheet": sheet or None,
-            "metric": None if sheet else names,
-            "paper_bleu": paper_bleu or None,
-            "lowercase": lowercase or None,
-            "tokenize": tokenize,
-            "target_lang": language or None,  # also where a file's name says it: a script may name the file otherwise
-            **record,
-        }
+        options = {"sheet": sheet, "metric": [] if sheet else names, "paper_bleu": paper_bleu, **how, **record}
         record["lineage"] = _lineage(texts, reference or [], source if "comet" in chosen else None, options, learned)
     how["learned"] = learned
     if sheet:
@@ -240,6 +232,8 @@ def _lineage(
     from nmt.evaluation.learned_metrics import model_records
     from nmt.lineage.scores import score_record
 
+    # The language is recorded also where a file's name says it: a script may name the file otherwise.
+    options = {name: value or None for name, value in options.items()}
     models = model_records(learned)
     return score_record(texts.files, references, options, source=source, models=models).stored()
 
