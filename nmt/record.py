@@ -63,11 +63,12 @@ class Record(Section):
         for part in self.made_from:
             yield from part.all()
 
-    def words(self, place: Callable[[Record], str]) -> Iterator[str]:
+    def words(self, place: Callable[[Record], str], *, strict: bool = True) -> Iterator[str]:
         """The words of the command, with the path of each record replaced.
 
         Args:
             place: gives the path of a record, of this one or one in :attr:`made_from`.
+            strict: refuse a path that no record has; otherwise it stays as it is.
 
         Raises:
             DataError: the command names a path that no record has.
@@ -77,13 +78,14 @@ class Record(Section):
             if word == self.command[0] or value == SETTINGS or (name and name not in PATHS):
                 yield word
                 continue
-            named = [
-                part for part in (self, *self.made_from) if f"{value}/".startswith((f"{part.path}/", f"{part.path}:"))
-            ]
+            named = [part for part in (self, *self.made_from) if _is_within(value, part.path)]
+            if not named and not strict:
+                yield word
+                continue
             if not named:
                 raise DataError(f"{self.path}: its command names {value}, and no record has this path.")
             part = max(named, key=lambda part: len(part.path))
-            rest = value[len(part.path) :]
+            rest = f"/{value}" if part.path == "." != value else value[len(part.path) :]
             if ".." in rest:
                 raise DataError(f"{self.path}: its command names {value}, which leads out of {part.path}.")
             yield f"{name}{equals}{place(part)}{rest}"
@@ -100,7 +102,7 @@ class Record(Section):
             return record
         moved = record.model_copy(update={"path": path})
         return moved.model_copy(
-            update={"command": tuple(record.words(lambda part: (moved if part is record else part).path))}
+            update={"command": tuple(record.words(lambda part: (moved if part is record else part).path, strict=False))}
         )
 
     def below(self, root: Path) -> Record:
@@ -110,7 +112,7 @@ class Record(Section):
         return self.model_copy(
             update={
                 "path": self._path_below(root),
-                "command": tuple(self.words(lambda part: part._path_below(root))),
+                "command": tuple(self.words(lambda part: part._path_below(root), strict=False)),
                 "made_from": tuple(part.below(root) for part in self.made_from),
             }
         )
@@ -118,6 +120,13 @@ class Record(Section):
     def _path_below(self, root: Path) -> str:
         is_elsewhere = self.kind in ("archive", "file") or not (self.files or self.command or self.made_from)
         return self.path if is_elsewhere else str(root / self.path)
+
+
+def _is_within(value: str, path: str) -> bool:
+    """Whether a path in a command is that of a record, or lies within it; a weight may follow (``data/a:2``)."""
+    if path == ".":
+        return not value.startswith(("/", ".."))
+    return f"{value}/".startswith((f"{path}/", f"{path}:"))
 
 
 def root_of(place: Path, path: str) -> Path:

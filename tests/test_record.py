@@ -80,3 +80,18 @@ def test_options_are_single_words():
     options = {"size": 80, "byte_fallback": False, "sheet": True, "metric": ["bleu", "ter"], "tokenize": None}
     words = ["--size=80", "--no-byte-fallback", "--sheet", "--metric=bleu", "--metric=ter"]
     assert list(option_words(options)) == words
+
+
+def test_a_file_in_the_folder_of_the_command_follows_its_record():
+    """As after ``cd data/one; nmt build-vocab --data ../two --vocab vocab.model``."""
+    vocabulary = Record(kind="vocabulary", path=".")
+    record = Record(
+        kind="vocabulary", path="../two", command=("build-vocab", "--vocab=vocab.model"), made_from=(vocabulary,)
+    )
+    assert list(record.words(lambda part: "one")) == ["build-vocab", "--vocab=one/vocab.model"]
+
+
+def test_a_path_of_no_record_stays_where_it_need_not_be_known(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = Record(kind="vocabulary", path="data/a", command=("build-vocab", "--vocab=lost.model"))
+    assert record.as_found(Path("sub/data/a")).command == ("build-vocab", "--vocab=lost.model")

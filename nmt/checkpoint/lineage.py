@@ -21,7 +21,6 @@ AVERAGE, CHECKPOINT, IMPORTED, MODEL, EXPORTED, TRAINING = (
     "average", "checkpoint", "imported model", "model", "exported model", "training",
 )  # fmt: skip
 """Kinds of records. A model is a bundle of which nothing is known."""
-MODELS = (AVERAGE, CHECKPOINT, IMPORTED, MODEL)
 
 
 def bundle_record(folder: Path) -> Record:

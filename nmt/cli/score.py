@@ -183,7 +183,8 @@ def _texts(
     source_lines = None if source is None else list(read_lines(source))
     if test_set is None:
         read = [list(read_lines(path)) for path in references]
-        names, language = ", ".join(map(str, references)), reference_language(references[0])
+        names = ", ".join(map(str, references))
+        language = langpair.partition("-")[2] if langpair is not None else reference_language(references[0])
     else:
         if langpair is None:
             raise ConfigError(f"--test-set {test_set} needs --langpair, for example --langpair en-de.")

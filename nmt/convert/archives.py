@@ -19,8 +19,10 @@ _MAX_BYTES = 20 << 30
 _LARGEST_RATIO = 100
 """The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
 _ODD = frozenset("|<>&;`$\"'\\*?")
-_SUFFIXES = (".zip", ".argosmodel")
-_OF_MACOS = "__MACOSX"
+SUFFIXES = (".zip", ".argosmodel")
+"""Of archives that hold a model."""
+_UNUSED = frozenset({"__MACOSX", "stanza", "minisbd", "spacy"})
+"""Folders of files that belong to no model: of macOS, and the sentence splitters of Argos packages."""
 _DAMAGES = (
     zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
@@ -53,7 +55,7 @@ def unpacked(path: Path) -> Iterator[Path]:
     Raises:
         CheckpointError: the archive is damaged, or names two files alike.
     """
-    if path.suffix not in _SUFFIXES or not path.is_file():
+    if path.suffix not in SUFFIXES or not path.is_file():
         yield path
         return
     with scratch_folder() as scratch:
@@ -84,7 +86,7 @@ def _unpack(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
         )
     for member in members:
         *_, name = parts = PurePosixPath(member.filename).parts or ("",)
-        if not name or name.startswith(".") or "\0" in name or _OF_MACOS in parts:
+        if not name or name.startswith(".") or "\0" in name or not _UNUSED.isdisjoint(parts[:-1]):
             continue
         check_file_name(name, path)
         if (folder / name).exists():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,7 +30,7 @@ from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.io.hashing import sha256_of
 from nmt.io.ownership import check_replaceable
 from nmt.io.writing import write_file
-from nmt.record import Record, text_record
+from nmt.record import Record, option_words, text_record
 
 
 def import_model(
@@ -100,7 +100,7 @@ def _import(path: Path, folder: Path, out: Path, format: str | None, given: Give
     vocab = our_vocabulary(model)
     weights = our_weights(model)
     certifying = _Certifying(ImportJob(out, folder, form.name, given, tuple(lines)), path, out)
-    notes = {RECORD: _record(model, path, out, form.name).stored()}
+    notes = {RECORD: _record(model, path, out, form.name, given).stored()}
     save_bundle(out, weights, _config(model, path, vocab), vocab, notes=notes, examine=certifying)
     return certifying.certificate
 
@@ -133,7 +133,7 @@ def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
     return Config(model=model.config, decoding=model.decoding, data=data)
 
 
-def _record(model: ForeignModel, path: Path, out: Path, format: str) -> Record:
+def _record(model: ForeignModel, path: Path, out: Path, format: str, given: Given) -> Record:
     """The record of the bundle."""
     files = tuple(
         text_record("file", name, sha256_of(file), bytes=file.stat().st_size) for name, file in model.files.items()
@@ -142,7 +142,7 @@ def _record(model: ForeignModel, path: Path, out: Path, format: str) -> Record:
     return Record(
         kind=IMPORTED,
         path=str(out),
-        command=("import", str(path), f"--format={format}", f"--out={out}"),
+        command=("import", str(path), *option_words({"format": format, **asdict(given), "out": out})),
         facts=facts,
         settings=dict(model.settings),
         made_from=(Record(kind="foreign model", path=str(path), made_from=files),),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nmt.convert.archives import SUFFIXES
+
 MODELS = Path("models")
 _OF_RUN = ("average", "best", "last")
-_ARCHIVE = ".zip"
 
 
 def default_bundle(model: Path) -> Path:
@@ -20,9 +21,10 @@ def default_folder(model: Path, to: str, quantization: str | None) -> Path:
 
 
 def model_name(model: Path) -> str:
-    """The name of a run, a bundle or another toolkit's model: that of its folder, or of its archive without .zip."""
+    """The name of a run, a bundle or another toolkit's model: that of its folder, or of its archive without the
+    suffix."""
     if model.is_file():
-        if model.suffix == _ARCHIVE:
+        if model.suffix in SUFFIXES:
             return model.stem
         model = model.absolute().parent
     path = model.resolve() if model.name not in _OF_RUN else model.absolute()

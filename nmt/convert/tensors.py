@@ -29,8 +29,8 @@ from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
 
 STORED_POSITIONS = (
-    "The stored positions differ from computed ones, as those of 16 bits do. They are taken as they are, as learned "
-    "positions."
+    "The stored positions are not those that nmt computes (16 bits, another order or another rate). They are taken as "
+    "they are, as learned positions."
 )
 NO_POWERS: Mapping[str, int] = {}
 UNSCALED = {SOURCE_EMBEDDING: -1, TARGET_EMBEDDING: -1}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, get_args
 
-from nmt.checkpoint.lineage import MODELS, RECORD, bundle_record
+from nmt.checkpoint.lineage import RECORD, bundle_record
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.io.files import completing, partial_name, record_name, replacing
@@ -115,7 +115,7 @@ def translation_record(
 
 def made_with(record: Record) -> dict[str, Any]:
     """What an output depends on, to compare: the sha256 of models and inputs (None for a pipe), and each option."""
-    models = [part.files for part in record.made_from if part.kind in MODELS]
+    models = [part.files for part in record.made_from if part.kind != "text"]
     inputs = {str(part.facts.get("role")): part.files.get(ITSELF) for part in record.made_from if part.kind == "text"}
     options = dict(word.removeprefix("--").partition("=")[::2] for word in record.command[1:])
     others = {name.replace("-", "_"): value or "on" for name, value in options.items()}

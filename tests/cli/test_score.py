@@ -27,3 +27,20 @@ def test_bleu_need_not_be_the_first_metric(tmp_path):
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     scores = json.loads(result.stdout)["systems"][0]["scores"]
     assert [(score["name"], score["value"]) for score in scores] == [("chrF2", 100), ("BLEU", pytest.approx(100))]
+
+
+def test_the_language_of_a_reference_is_the_target_of_the_pair_where_one_is_given(tmp_path):
+    for name in ("hypothesis", "ref"):
+        (tmp_path / name).write_text("他来了。\n", "utf-8")
+    words = [
+        "score",
+        "--json",
+        "--langpair",
+        "en-zh",
+        "--reference",
+        str(tmp_path / "ref"),
+        str(tmp_path / "hypothesis"),
+    ]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    [score] = json.loads(result.stdout)["systems"][0]["scores"]
+    assert "tok:zh" in score["signature"]

@@ -3,6 +3,7 @@
 import json
 import struct
 
+import numpy as np
 import pytest
 
 from nmt.checkpoint.bundle import load_bundle
@@ -45,7 +46,7 @@ def test_an_export_comes_back_as_the_same_model(exported, settings, tmp_path):
     assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
     back = load_bundle(tmp_path / "back")
     assert back.config.model.norm_epsilon == pytest.approx(bundle.config.model.norm_epsilon)
-    for name in ("norm", "activation", "decoder_start", "attention_bias", "output_bias", "encoder_layers", "heads"):
+    for name in ("norm", "activation", "decoder_start", "attention_bias", "encoder_layers", "heads"):
         assert getattr(back.config.model, name) == getattr(bundle.config.model, name)
     assert back.vocab.source.encode("ba do ki") == bundle.vocab.source.encode("ba do ki")
 
@@ -129,3 +130,81 @@ def test_a_size_that_the_file_does_not_have_is_refused(tmp_path):
     (tmp_path / "model.bin").write_bytes(head + variable)
     with pytest.raises(CheckpointError, match="has impossible sizes"):
         read_variables(tmp_path / "model.bin")
+
+
+def rewritten(folder, change, version=6):
+    """Write the model with other variables."""
+    variables = read_variables(folder / "model.bin")
+    change(variables)
+    content = struct.pack("<I", version) + text_of("TransformerSpec") + struct.pack("<II", 6, len(variables))
+    types = {"float32": 0, "int8": 1, "int16": 2, "int32": 3}
+    for name, values in variables.items():
+        content += text_of(name) + struct.pack("<B", values.ndim) + struct.pack(f"<{values.ndim}I", *values.shape)
+        content += struct.pack("<BI", types[values.dtype.name], values.nbytes) + values.tobytes()
+    (folder / "model.bin").write_bytes(content + struct.pack("<I", 0))
+
+
+def text_of(text):
+    return struct.pack("<H", len(text) + 1) + text.encode() + b"\0"
+
+
+def test_a_model_without_tables_of_positions_computes_its_own(exported, tmp_path):
+    _, folder = exported()
+    tables = [f"{part}/position_encodings/encodings" for part in ("encoder", "decoder")]
+    rewritten(folder, lambda variables: [variables.pop(table) for table in tables])
+    certificate = import_model(folder, tmp_path / "back")
+    assert not certificate.failed
+    assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
+    model = load_bundle(tmp_path / "back").config.model
+    assert (model.positions, model.first_position) == ("tensor2tensor", 1)
+
+
+@pytest.mark.parametrize("start", ["</s>", "<pad>"])
+def test_a_model_that_starts_with_another_piece_has_no_second_one_of_it(exported, start, tmp_path):
+    _, folder = exported()
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token": start}))
+    assert not import_model(folder, tmp_path / "back").failed
+
+
+@pytest.mark.parametrize("start", [None, "<nope>"])
+def test_a_start_that_is_no_piece_is_named(exported, start):
+    _, folder = exported()
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token": start}))
+    with pytest.raises(CheckpointError, match=r"has decoder_start_token: .*, which is no piece of the target"):
+        read_ctranslate2(folder)
+
+
+def test_settings_of_version_5_lie_in_the_file(exported, tmp_path):
+    _, folder = exported()
+    (folder / "config.json").unlink()
+
+    def add(variables):
+        flags = {"with_source_bos": 0, "with_source_eos": 1, "with_target_bos": 1, "user_decoder_start_tokens": 0}
+        variables |= {name: np.array(value, np.int8) for name, value in flags.items()}
+        for name, text in (("unk_token", b"<unk>"), ("bos_token", b"<s>"), ("eos_token", b"</s>")):
+            variables[name] = np.frombuffer(text, np.int8)
+        # CTranslate2 has such an epsilon where nothing names one.
+        del variables["encoder/activation"], variables["decoder/activation"]
+
+    rewritten(folder, add, version=5)
+    model = read_ctranslate2(folder)
+    assert model.start == "<s>"
+    assert (model.config.source_eos, model.config.activation, model.config.norm_epsilon) == (True, "relu", 1e-5)
+
+
+def test_a_model_without_embeddings_is_damaged(exported):
+    _, folder = exported()
+    rewritten(folder, lambda variables: variables.pop("decoder/embeddings/weight"))
+    with pytest.raises(CheckpointError, match="lacks decoder/embeddings/weight"):
+        read_ctranslate2(folder)
+
+
+def test_an_export_whose_source_is_normalised_says_so(exported):
+    _, folder = exported()
+    assert not any("normalises" in remark for remark in read_ctranslate2(folder).remarks)
+    config = (folder / "config.yaml").read_text()
+    assert "nfc: false" in config
+    (folder / "config.yaml").write_text(config.replace("nfc: false", "nfc: true"))
+    assert any("normalises source text" in remark for remark in read_ctranslate2(folder).remarks)

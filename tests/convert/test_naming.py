@@ -50,3 +50,12 @@ def test_the_current_folder_has_a_name(here, monkeypatch):
     monkeypatch.chdir("opus-2020.02")
     for path in (".", "model.npz", "../opus-2020.02"):
         assert default_bundle(Path(path)) == Path("models/opus-2020.02")
+
+
+def test_an_argos_package_is_named_like_an_archive(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("downloads").mkdir()
+    for name in ("translate-en_de-1_0", "translate-de_en-1_0"):
+        package = Path("downloads", f"{name}.argosmodel")
+        package.touch()
+        assert default_bundle(package) == Path("models") / name

@@ -169,6 +169,11 @@ def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
         "text": "Argos Translate splits text into sentences by rules that this package brings, and replaces every "
         "underscore of an output by a space.",
     }
+    data = bundle.config.data
+    if data.nfc or data.punctuation or data.source_normalization != "identity":
+        found["source_normalization"] = (
+            "Argos Translate does not normalise source text as nmt does: where that changes a line, it reads another."
+        )
     if bundle.config.model.max_positions < _LONGEST_SOURCE:
         found["max_positions"] = (
             f"Argos Translate fails at sentences of more than {bundle.config.model.max_positions - 1} pieces."

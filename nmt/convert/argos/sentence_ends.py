@@ -24,6 +24,7 @@ _CHARACTERS = {
     "ends": ".!?…؟۔।॥։",
     "ends_without_space": "。！？｡",
     "closes": "\"'”“’»)]}›」』）】",
+    "closes_alone": "”’」』）】",
     "opens": "\"'“”„«»‘’([{¿¡‹「『（【",
     "space": " ",
     "digit": "0123456789",
@@ -84,8 +85,8 @@ class SentenceEnds(nn.Module):
         before_lower = at("lower", 2) | (at("opens", 2) & at("lower", 3))
         in_abbreviation = at("stop", 0) & self._follows_prefix(units, at("digit", 2))
         ends &= at("space", 1) & ~before_lower & ~in_abbreviation
-        alone = at("ends_without_space", 0) | (at("closes", 0) & at("ends_without_space", -1))
-        alone &= ~at("ends_without_space", 1) & ~at("closes", 1)
+        alone = at("ends_without_space", 0) | (at("closes_alone", 0) & at("ends_without_space", -1))
+        alone &= ~at("ends_without_space", 1) & ~at("closes_alone", 1)
         is_end = (ends | alone).float()
         none = torch.zeros_like(is_end)
         return torch.stack([1 - is_end, none, is_end, none, none], dim=-1)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nmt.config import DecodingConfig
+from nmt.config import DataConfig, DecodingConfig, read_config
 from nmt.convert.exported_files import read_json
 from nmt.convert.exported_segmenters import read_pieces_list
 from nmt.convert.foreign import (
@@ -32,10 +32,11 @@ from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
 from nmt.convert.settings import check_equal, check_settings, language_code, plain_settings
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, NmtError
 
 MODEL_NAME = "model.bin"
 _CONFIG, _METADATA, _BPE = "config.json", "metadata.json", "bpe.model"
+_OWN_CONFIG = "config.yaml"
 _ADVICE = "Convert or copy the model again."
 _VERSIONS = (4, 5, 6)
 """The versions of the file that are read."""
@@ -53,13 +54,14 @@ _ATTENTIONS = {
 }
 _NORM = {"weight": "layer_norm/gamma", "bias": "layer_norm/beta"}
 _SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+_FLAGS_OF_VERSION_5 = ("with_source_bos", "with_source_eos", "with_target_bos")
 _PADS = ("<pad>", "<blank>")
 _ATTRIBUTES = frozenset(
     {"activation", "alignment_heads", "alignment_layer", "num_heads", "pre_norm", "scale_embeddings"}
     | {"start_from_zero_embedding"}
 )
 """The attributes that have a meaning here, or none; others must be off."""
-_LAYER = {part: re.compile(rf"{part}/layer_(\d+)/") for part in _PARTS}
+_LAYER = {part: re.compile(rf"{part}/layer_(\d{{1,5}})/") for part in _PARTS}
 _FUSED_SELF = {"0": PROJECTIONS, "1": ("output",)}
 _FUSED_CROSS = {"0": PROJECTIONS[:1], "1": PROJECTIONS[1:], "2": ("output",)}
 """Number of a linear layer of an attention -> the projections in it."""
@@ -125,12 +127,12 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
             f"{path}: is a package that segments text by Moses and subword-nmt, or begins each output with a given "
             "piece, which nmt does not do. Only packages with sentencepiece.model can be imported."
         )
-    settings = _settings(config_file)
-    check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
     values = read_variables(weights)
     attributes = {
         name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
     }
+    settings = _settings_of_version_5(values, attributes) | _settings(config_file)
+    check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
     tensors = _tensors(values, str(weights))
     ours = _model_settings(attributes, tensors, settings, str(weights))
     is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
@@ -155,7 +157,13 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
             vocabularies, map(_pieces, vocabularies), segmenters, (ours["source_eos"], True), strict=True
         )
     )
-    remarks = []
+    start = settings.get("decoder_start_token", special["bos_token"])
+    if start not in target.pieces:
+        raise CheckpointError(
+            f"{config_file}: has decoder_start_token: {shown(start)}, which is no piece of the target: outputs would "
+            "have to begin with a given piece, which nmt does not do."
+        )
+    remarks = _own_remarks(folder)
     if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
     if not ours["source_eos"] and not metadata:
@@ -170,7 +178,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(tensors),
         source=source,
         target=target,
-        start=str(settings.get("decoder_start_token", special["bos_token"])),
+        start=start,
         powers=NO_POWERS if is_scaled else UNSCALED,
         files=files_by_name([weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))]),
         source_lang=languages[0],
@@ -186,6 +194,33 @@ def _settings(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: is damaged: expected settings. {_ADVICE}")
     return values
+
+
+def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
+    """Takes out the settings that a file of version 5 holds; newer models have them in ``config.json``."""
+    settings: dict[str, Any] = {
+        key: values.pop(key).tobytes().decode(errors="replace") for key in _SPECIAL if key in values
+    }
+    flags = {key: attributes.pop(key) for key in _FLAGS_OF_VERSION_5 if key in attributes}
+    if flags:
+        start = "bos_token" if flags.get("with_target_bos", 1) else "eos_token"
+        settings |= {
+            "add_source_bos": bool(flags.get("with_source_bos")),
+            "add_source_eos": bool(flags.get("with_source_eos")),
+            "decoder_start_token": settings.get(start, _SPECIAL[start]),
+        }
+    return settings
+
+
+def _own_remarks(folder: Path) -> list[str]:
+    """What a folder that nmt exported says of its source text, and a bundle made from it does not."""
+    try:
+        data = read_config(folder / _OWN_CONFIG).data if (folder / _OWN_CONFIG).is_file() else DataConfig()
+    except NmtError:
+        return []
+    if not (data.nfc or data.punctuation or data.source_normalization != "identity"):
+        return []
+    return [f"{_OWN_CONFIG} beside it says how nmt normalises source text, which the bundle does not: use the bundle."]
 
 
 def _vocabulary_file(folder: Path, side: str) -> Path:
@@ -252,26 +287,32 @@ def _model_settings(
         return check_equal(attributes, tuple(f"{part}/{key}" for part in _PARTS), needs, name)
 
     heads, activation = of_both("num_heads", "different numbers of heads"), of_both("activation", "two activations")
+    activation = 0 if activation is None else activation
     if activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS.values())
         raise CheckpointError(f"{name}: has activation {shown(activation)}; nmt has {known}.")
     layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
     embedding, inner = tensors.get(_NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
-    d_model = None if embedding is None else embedding.shape[-1]
+    if embedding is None:
+        raise CheckpointError(f"{name}: lacks {_NAMES[TARGET_EMBEDDING]}. {_ADVICE}")
+    is_pre = of_both("pre_norm", "norms before layers in one part only")
+    # Without a table, CTranslate2 computes positions that count from 1.
+    has_table = any(_NAMES[side] in tensors for side in POSITIONS)
+    positions = {"positions": "sinusoidal"} if has_table else {"positions": "tensor2tensor", "first_position": 1}
     return {
         "encoder_layers": max(layers["encoder"]),
         "decoder_layers": max(layers["decoder"]),
-        "d_model": d_model,
+        "d_model": embedding.shape[-1],
         "d_ff": None if inner is None else inner.shape[0],
         "heads": heads,
-        "norm": "pre" if of_both("pre_norm", "norms before layers in one part only") else "post",
+        "norm": "post" if is_pre == 0 else "pre",
         "norm_epsilon": settings.get("layer_norm_epsilon") or _EPSILON,
         "activation": _ACTIVATIONS[activation],
-        "attention_bias": "encoder/layer_0/self_attention/query/bias" in tensors,
-        "output_bias": _NAMES[OUTPUT_BIAS] in tensors,
+        "attention_bias": any("attention/" in tensor and tensor.endswith("/bias") for tensor in tensors),
+        "output_bias": True,  # so that pieces that the model lacks get no probability
         "source_eos": settings.get("add_source_eos") is True,
         "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
-        "positions": "sinusoidal",
+        **positions,
     }
 
 
