@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nmt.text.addresses import without_passwords
 from nmt.text.printable import printable, writable
 
 if TYPE_CHECKING:
@@ -51,10 +52,11 @@ def warn(message: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """Print an error."""
+    """Print an error. It may quote what was typed, such as an address with a password, which no log may keep."""
     from rich.text import Text
 
-    stderr().print(Text.assemble(("error: ", "bold red"), (printable(message), "red")))
+    shown = printable(without_passwords(message))
+    stderr().print(Text.assemble(("error: ", "bold red"), (shown, "red")))
 
 
 @contextmanager

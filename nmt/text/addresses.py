@@ -14,6 +14,7 @@ from nmt.text.printable import has_control_characters
 SCHEMES = ("http://", "https://")
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/+)(?:[^/?#]*@)?([^?#]*)", re.DOTALL)
 _ADDRESS_IN_TEXT = re.compile(r"(://)(?:.*@)?([^?]*)(\?.*)?", re.DOTALL)
+_USER_IN_TEXT = re.compile(r"://[^\s/'\"]*@")
 # Longer names leave no room for the endings of the downloader's own files.
 _LONGEST_NAME = 200
 # Endings of the downloader's own files, beside the downloaded one.
@@ -112,6 +113,11 @@ def public_address(address: str) -> str:
 def without_secrets(text: str) -> str:
     """Text that quotes a valid or invalid address, without any part that may be secret. It may remove too much."""
     return _ADDRESS_IN_TEXT.sub(lambda match: f"{match[1]}{match[2]}{'?…' if match[3] else ''}", text)
+
+
+def without_passwords(text: str) -> str:
+    """A message without the users and passwords of the addresses in it."""
+    return _USER_IN_TEXT.sub("://", text)
 
 
 def _split(address: str) -> SplitResult:

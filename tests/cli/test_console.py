@@ -33,6 +33,12 @@ def shown(request, monkeypatch):
     return stream
 
 
+def test_an_error_quotes_no_password(shown):
+    console.print_error("there is no data set 'https://me:secret@host.example/a@b?c=1'. Is it right?")
+    assert "'https://host.example/a@b?c=1'. Is it right?" in shown.getvalue()
+    assert "secret" not in shown.getvalue()
+
+
 @pytest.mark.parametrize("tell", [console.notice, console.warn, console.print_error])
 def test_messages_are_harmless(shown, tell):
     tell(EVIL)
