@@ -84,9 +84,10 @@ def restoring(*paths: Path) -> Iterator[None]:
     kept: dict[Path, Path | None] = {}
     try:
         for path in (Path(os.path.realpath(path)) for path in paths):
-            kept[path] = temporary_path(path) if path.is_file() else None
-            if (copy := kept[path]) is not None:
+            copy = temporary_path(path) if path.is_file() else None
+            if copy is not None:
                 linked_copy(path, copy)
+            kept[path] = copy  # Only now: an incomplete copy must not replace the file.
         yield
     except BaseException:
         for path, copy in kept.items():
@@ -103,13 +104,20 @@ def linked_copy(path: Path, copy: Path) -> None:
     """Give a file a further name by a hard link, or copy it if the file system has no hard links.
 
     Raises:
-        WriteError: the system refused to write the copy.
+        WriteError: the system refused to write the copy; an incomplete copy was removed.
     """
     try:
         os.link(path, copy)
     except OSError:
-        with path.open("rb") as stream, open_to_write(copy, "xb", follow=False) as out:
-            shutil.copyfileobj(stream, out)
+        with path.open("rb") as stream:
+            out = open_to_write(copy, "xb", follow=False)  # before the ``try``: a file that exists is not ours
+            try:
+                with out:
+                    shutil.copyfileobj(stream, out)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    copy.unlink()
+                raise
 
 
 def why_not_made(folder: Path, error: OSError) -> str:
