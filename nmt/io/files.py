@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -259,22 +259,16 @@ class LockedFolder:
         """A temporary folder beside this one. It is removed at the end, as is the earlier folder if it was replaced."""
         check_replaceable(self.path, self.kind)
         try:
-            with self.scratch() as temporary:
+            with _temporary_folder(temporary_path(self.path)) as temporary:
                 yield temporary
         finally:
             with contextlib.suppress(OSError):  # The next process removes the rest.
                 if self.path.exists():
                     remove_own(self._hidden("old"), self.kind)
 
-    @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self) -> AbstractContextManager[Path]:
         """A folder for temporary files, on the same disk. It is removed at the end."""
-        temporary = temporary_path(self.path)
-        temporary.mkdir()
-        try:
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        return _temporary_folder(temporary_path(self.path, "scratch"))
 
     def put(self, temporary: Path) -> None:
         """Rename the earlier folder, if any, and give a finished folder its name."""
@@ -330,6 +324,15 @@ class LockedFolder:
                 f"{outgoing}: is the rest of {self.kind.name} that was replaced, but also holds other files. "
                 "Move it away."
             )
+
+
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def put_back(parent: Path) -> None:

@@ -270,6 +270,9 @@ def is_write(call: ast.Call) -> bool:
         ("a/.run.0123456789ab.tmp/.x.ab0123456789.tmp", "a/run/x"),
         (".run.nmt.old/x", "run/x"),
         (".run.nmt.lock", "run"),
+        ("a/.run.0123456789ab.scratch/seen/0.u64", "a/run"),
+        ("a/.run.0123456789ab.scratch", "a/run"),
+        ("a/b.scratch/c", "a/b.scratch/c"),
         ("a/.out.txt.mine.tmp", "a/.out.txt.mine.tmp"),
     ],
 )
