@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NoReturn
 
 import typer
-import typer.core
 
 import nmt
 from nmt.cli.console import (
@@ -20,7 +19,7 @@ from nmt.cli.console import (
     print_error,
     write_stdout,
 )
-from nmt.cli.options import GroupedCommand, with_quiet
+from nmt.cli.options import CommandGroup, GroupedCommand, with_quiet
 from nmt.cli.process import (
     discard_stdout,
     end_interrupted,
@@ -82,7 +81,7 @@ class _Commands(Mapping[str, Any]):
         return _command(name)
 
 
-class _Group(typer.core.TyperGroup):
+class _Group(CommandGroup):
     """Turns what a command raises into a message and an exit code: 2 for a user's mistake, 130 for Ctrl-C."""
 
     def __init__(self, **options: Any) -> None:

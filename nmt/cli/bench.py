@@ -11,6 +11,7 @@ import typer
 from nmt.cli.completion import presets
 from nmt.cli.options import (
     Changes,
+    CommandGroup,
     DataSet,
     Device,
     GroupedCommand,
@@ -22,6 +23,7 @@ from nmt.cli.options import (
 )
 
 bench = typer.Typer(
+    cls=CommandGroup,
     help="Measure speed on this machine; prints JSON.",
     no_args_is_help=True,
     add_completion=False,

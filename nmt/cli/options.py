@@ -82,16 +82,24 @@ def _is_value(word: str) -> bool:
     return word == "-" or not word.startswith("-")
 
 
-class GroupedCommand(typer.core.TyperCommand):
+class _HelpToStdout:
+    """For commands and groups: an error in writing the help names standard output."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words of the command line; what is written meanwhile is help."""
+        with naming_stream(STANDARD_OUTPUT):
+            return super().make_context(*args, **options)  # type: ignore[misc]
+
+
+class CommandGroup(_HelpToStdout, typer.core.TyperGroup):
+    """A group of commands."""
+
+
+class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
     """A command whose help puts its options under headings: the ``rich_help_panel`` of each.
 
     typer itself draws such groups as boxes of rich, which fit neither a pipe nor 80 columns.
     """
-
-    def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the words of the command line; what is written meanwhile is help, to standard output."""
-        with naming_stream(STANDARD_OUTPUT):
-            return super().make_context(*args, **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Read the words of the command line; hidden names of options are replaced by those of the help."""

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, NoReturn
 
 from nmt.errors import DownloadError, NmtError
 from nmt.io.files import replacing
@@ -245,6 +245,8 @@ class _Header(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, *arguments: Any) -> Any:
         header = super().frombuf(*arguments)
+        if header.type == tarfile.GNUTYPE_SPARSE:
+            _refuse_sparse()  # before its map is read
         _check_size(header, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
         return header
 
@@ -257,11 +259,17 @@ class _Header(tarfile.TarInfo):
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(f"bad header: {error}") from None
         _check_size(header, _LARGEST_MEMBER)  # again: a pax header may have changed it
+        if header.issparse():
+            _refuse_sparse()
         return header
 
     def _proc_gnusparse_10(self, *_: Any) -> None:
-        """Refuse a map of a sparse file, which the standard library reads without a limit."""
-        raise tarfile.ReadError("a sparse file, which nmt does not read: repack it without the option --sparse")
+        _refuse_sparse()  # before its map is read
+
+
+def _refuse_sparse() -> NoReturn:
+    """Refuse a sparse file: its holes are no bytes of the archive, and its map is read without a limit."""
+    raise tarfile.ReadError("a sparse file, which nmt does not read: repack it without the option --sparse")
 
 
 def _check_size(header: tarfile.TarInfo, largest: int) -> None:

@@ -195,13 +195,14 @@ def _encode_all(
     built = []
     for text in texts:
         earlier, new = text.index, written.get(text.data)
+        standing = text.record if text.has_vocabulary(record) else None
         index = new or earlier
         assert index is not None  # What is up to date has an index.
         built.append(
             BuiltVocabulary(
                 text.data,
                 encoding.vocab,
-                record,
+                standing or record,
                 index,
                 changed=new is not None,
                 kept=kept.get(text.data),

@@ -86,12 +86,17 @@ class DataSetText:
         return self.manifest.files[self.train(side).name].lines
 
     def has_vocabulary(self, wanted: VocabularyRecord) -> bool:
-        """Whether its vocabulary was made as another record says, and is the one of that record if it names files."""
+        """Whether its vocabulary was made as another record says, and is the one of that record if it names files.
+
+        A vocabulary that was trained on the present text stays so where it is given again.
+        """
         record, present = self.record, filter(Path.is_file, DataFolder(self.data).vocabulary)
+        if record is None:
+            return False
+        is_given_again = wanted.is_given and TrainingText.of(self) in record.text
         return (
-            record is not None
-            and all(path.name in record.files for path in present)  # others may be left of an earlier vocabulary
-            and record.made.is_current(self.data, wanted.made.inputs)
+            all(path.name in record.files for path in present)  # others may be left of an earlier vocabulary
+            and record.made.is_current(self.data, (record if is_given_again else wanted).made.inputs)
             and wanted.files in ({}, record.files)
             and wanted.source_normalization == record.source_normalization
         )

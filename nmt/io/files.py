@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -84,9 +84,10 @@ def restoring(*paths: Path) -> Iterator[None]:
     kept: dict[Path, Path | None] = {}
     try:
         for path in (Path(os.path.realpath(path)) for path in paths):
-            kept[path] = temporary_path(path) if path.is_file() else None
-            if (copy := kept[path]) is not None:
+            copy = temporary_path(path) if path.is_file() else None
+            if copy is not None:
                 linked_copy(path, copy)
+            kept[path] = copy  # Only now: an incomplete copy must not replace the file.
         yield
     except BaseException:
         for path, copy in kept.items():
@@ -103,13 +104,20 @@ def linked_copy(path: Path, copy: Path) -> None:
     """Give a file a further name by a hard link, or copy it if the file system has no hard links.
 
     Raises:
-        WriteError: the system refused to write the copy.
+        WriteError: the system refused to write the copy; an incomplete copy was removed.
     """
     try:
         os.link(path, copy)
     except OSError:
-        with path.open("rb") as stream, open_to_write(copy, "xb", follow=False) as out:
-            shutil.copyfileobj(stream, out)
+        with path.open("rb") as stream:
+            out = open_to_write(copy, "xb", follow=False)  # before the ``try``: a file that exists is not ours
+            try:
+                with out:
+                    shutil.copyfileobj(stream, out)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    copy.unlink()
+                raise
 
 
 def why_not_made(folder: Path, error: OSError) -> str:
@@ -251,22 +259,16 @@ class LockedFolder:
         """A temporary folder beside this one. It is removed at the end, as is the earlier folder if it was replaced."""
         check_replaceable(self.path, self.kind)
         try:
-            with self.scratch() as temporary:
+            with _temporary_folder(temporary_path(self.path)) as temporary:
                 yield temporary
         finally:
             with contextlib.suppress(OSError):  # The next process removes the rest.
                 if self.path.exists():
                     remove_own(self._hidden("old"), self.kind)
 
-    @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self) -> AbstractContextManager[Path]:
         """A folder for temporary files, on the same disk. It is removed at the end."""
-        temporary = temporary_path(self.path)
-        temporary.mkdir()
-        try:
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        return _temporary_folder(temporary_path(self.path, "scratch"))
 
     def put(self, temporary: Path) -> None:
         """Rename the earlier folder, if any, and give a finished folder its name."""
@@ -322,6 +324,15 @@ class LockedFolder:
                 f"{outgoing}: is the rest of {self.kind.name} that was replaced, but also holds other files. "
                 "Move it away."
             )
+
+
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def put_back(parent: Path) -> None:

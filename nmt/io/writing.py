@@ -24,7 +24,7 @@ Mode = Literal["xb", "wb", "ab", "r+b"]
 _BUFFER_BYTES = 128 * 1024
 _RANDOM_BYTES = 6
 _RANDOM = f"[0-9a-f]{{{2 * _RANDOM_BYTES}}}"
-_HIDDEN = re.compile(rf"\A\.(.+)\.(?:{_RANDOM}\.tmp|nmt\.old|nmt\.lock)\Z", re.DOTALL)
+_HIDDEN = re.compile(rf"\A\.(.+)\.(?:{_RANDOM}\.(?:tmp|scratch)|nmt\.old|nmt\.lock)\Z", re.DOTALL)
 """Names beside a file or folder while it is written."""
 _AGAIN = "Then run the same command again."
 _NATIVE_CODE = re.compile(r"(?:os error |code: )(\d+)")
@@ -99,14 +99,18 @@ class WriteError(NmtError):
         return cls(path, os.strerror(code) if code is not None else str(error), code=code)
 
 
-def temporary_path(path: Path) -> Path:
-    """A path beside another one that no other process on any machine will choose."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.tmp")
+def temporary_path(path: Path, ending: Literal["tmp", "scratch"] = "tmp") -> Path:
+    """A path beside another one that no other process on any machine will choose.
+
+    Args:
+        ending: ``tmp`` if the result gets the name of ``path``, ``scratch`` if it is used only meanwhile.
+    """
+    return path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.{ending}")
 
 
 def temporary_paths(path: Path) -> list[Path]:
     """The temporary paths beside a path that :func:`temporary_path` gave to any process, running or dead."""
-    name = re.compile(rf"\.{re.escape(path.name)}\.{_RANDOM}\.tmp")
+    name = re.compile(rf"\.{re.escape(path.name)}\.{_RANDOM}\.(?:tmp|scratch)")
     try:
         return [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]
     except (FileNotFoundError, NotADirectoryError):
@@ -114,7 +118,13 @@ def temporary_paths(path: Path) -> list[Path]:
 
 
 def final_path(path: Path) -> Path:
-    """The path that a file or folder gets once it is complete: without the temporary names in it."""
+    """The path that a file or folder gets once it is complete: without the temporary names in it.
+
+    A file in a scratch folder gets no other path, so it stands for the folder that is being written.
+    """
+    for folder in path.parents:
+        if folder.suffix == ".scratch" and _HIDDEN.fullmatch(folder.name):
+            path = folder
     return Path(*(_HIDDEN.sub(r"\1", part) for part in path.parts))
 
 

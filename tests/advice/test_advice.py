@@ -62,6 +62,17 @@ def is_covered(printed: str, case: Case) -> bool:
     return any(re.fullmatch(pattern(piece.split(": ", 1)[1]), printed) for piece in case.covers)
 
 
+def test_a_vocabulary_whose_shards_are_lost_stays_trained_if_the_advice_is_followed(project: Path):
+    data = project / "data" / "a"
+    before = contents(data)
+    shutil.rmtree(data / "shards")
+    [command] = COMMAND.findall(type_command("train --data data/a --config quick.yaml --out runs/new").stderr)
+    succeed(command)
+    after = contents(data)
+    assert after.keys() == before.keys()
+    assert after["vocab.json"] == before["vocab.json"] and after["vocab.model"] == before["vocab.model"]
+
+
 def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
     before = contents(project / "data" / "a")
     changing = (

@@ -1,6 +1,8 @@
 """What the options of all commands have in common."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,15 @@ COMMANDS = commands(typer.main.get_command(app))
 
 def help_of(*command: str) -> str:
     return CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["translate", "--help"]], ids=" ".join)
+def test_help_that_cannot_be_written_names_standard_output(words):
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "nmt", *words]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (2, "error: standard output: No space left on device.\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

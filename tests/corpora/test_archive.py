@@ -208,6 +208,35 @@ def test_members_that_stand_in_each_other_s_place(tmp_path):
     assert "a file and a folder with the same name" in only_error(archive, None)
 
 
+def sparse_headers(kind):
+    """The headers of a member ``a`` of 512 bytes that unpacks to a hole of a gigabyte before them."""
+    hole, stored = 1 << 30, 512
+    member = tarfile.TarInfo("a")
+    member.size = stored
+    if kind != "gnu":
+        size, place = str(hole + stored), str(hole)
+        one = {"GNU.sparse.map": f"{place},{stored}"}
+        members = {"GNU.sparse.numblocks": "1", "GNU.sparse.offset": place, "GNU.sparse.numbytes": str(stored)}
+        member.pax_headers = {"GNU.sparse.size": size} | (one if kind == "pax 0.1" else members)
+        return member.tobuf(tarfile.PAX_FORMAT)
+    member.type = tarfile.GNUTYPE_SPARSE
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[386:410] = b"%011o\0%011o\0" % (hole, stored)
+    header[483:495] = b"%011o\0" % (hole + stored)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+@pytest.mark.parametrize("kind", ["gnu", "pax 0.0", "pax 0.1"])
+def test_a_sparse_file_is_refused(tmp_path, kind):
+    """Its holes take no bytes in the archive, so that a small archive would fill the disk."""
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(sparse_headers(kind) + bytes(512) + bytes(1024))
+    for members in (["a"], ["b"], None):
+        assert "a sparse file, which nmt does not read: repack it" in only_error(archive, members)
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     mode=st.sampled_from(["w", "w:gz", "w:xz", "zip"]),

@@ -490,9 +490,10 @@ def test_the_number_of_lines_is_known_of_plain_files(tmp_path):
     assert counts == [2, None, 1]
 
 
-def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
+@pytest.mark.parametrize("ending", ["tmp", "scratch"])
+def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path, ending):
     out = tmp_path / "data" / "own"
-    left = out.parent / ".own.0123456789ab.tmp"
+    left = out.parent / f".own.0123456789ab.{ending}"
     left.mkdir(parents=True)
     for name in ("manifest.json", "train.en"):
         (left / name).write_text("half")

@@ -84,6 +84,20 @@ def test_a_vocabulary_is_not_trained_again_where_shards_are_lost(data):
     assert built.changed and built.trained is None
 
 
+def test_a_vocabulary_that_is_given_again_stays_trained(data, write_data_set, tmp_path):
+    """As an error about lost shards advises: the vocabulary that is there, with whatever settings it was trained."""
+    record = read_vocabulary_record(data)
+    shutil.rmtree(data / "shards")
+    built = build_vocabulary(data, existing=data / "vocab.model", threads=1)
+    assert built.changed and built.record == record == read_vocabulary_record(data)
+    assert not build_vocabulary(data, size=40, threads=1).changed
+    other = write_data_set(tmp_path / "other", TARGET, SOURCE)
+    assert build_vocabulary(other, existing=data / "vocab.model", threads=1).record.is_given
+    # It was not trained on changed text: named for that, it is given, and so is kept from then on.
+    (data / "train.en").write_text("\n".join(reversed(SOURCE)) + "\n")
+    assert build_vocabulary(data, existing=data / "vocab.model", threads=1).record.is_given
+
+
 @pytest.mark.parametrize("content", ["", "null", "{", '{"version": 1}'])
 def test_a_vocabulary_whose_record_is_damaged_is_left_as_it_is(data, content):
     (data / "vocab.json").write_text(content)

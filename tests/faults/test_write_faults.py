@@ -283,7 +283,7 @@ def faults(operations: list[Operation], place: str, code: int) -> list[Fault]:
 def meant(path: Path, world: Path) -> set[str]:
     """The names by which a user knows what a process writes: of the file, or of the folder where a library writes."""
     name = str(path.relative_to(world))
-    name = re.sub(r"(^|/)\.([^/]+?)\.[0-9a-f]{12}\.tmp", r"\1\2", name)
+    name = re.sub(r"(^|/)\.([^/]+?)\.[0-9a-f]{12}\.(?:tmp|scratch.*)", r"\1\2", name)
     name = re.sub(r"(^|/)\.([^/]+)\.nmt\.old$", r"\1\2", name)
     name = re.sub(r"\.(partial|part)$|/\.text-[^/]+.*", "", name)
     name = re.sub(r"/\.tmp\w+$", "", name)
@@ -315,7 +315,7 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
     if code and re.fullmatch(command.warns_of, writer):  # the next checkpoint met the same fault
         targets.add(writer.partition("/.")[0].rpartition("/")[0] + "/")
     assert any(target in said for target in targets), (said, targets)
-    assert not re.search(r"\.[0-9a-f]{12}\.tmp", said), said
+    assert not re.search(r"\.[0-9a-f]{12}\.(tmp|scratch)", said), said
 
     # What stood stands, and nothing half is left beside it.
     for path, held in before.items():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import nmt.io.files
 from nmt.cli.app import app
-from nmt.io.files import completing, replacing, restoring
+from nmt.io.files import completing, linked_copy, replacing, restoring
 from nmt.io.writing import (
     WriteError,
     append,
@@ -112,6 +112,35 @@ def test_files_that_belong_together_are_restored(tmp_path):
         stream.write(b"changed")
     assert one.read_text() == "changed"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "one", "other"]
+
+
+def test_a_copy_that_fails_halfway_does_not_replace_the_file(tmp_path, monkeypatch):
+    """On file systems without hard links, such as exFAT, files are copied."""
+
+    def no_link(*_):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("1")
+    other.write_bytes(bytes(1_000_000))
+    write = os.write
+
+    def nearly_full(descriptor, content):
+        if len(content) > 1 and os.fstat(descriptor).st_size > 100_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", no_link)
+        patch.setattr(os, "write", nearly_full)
+        with pytest.raises(WriteError, match="No space left"), restoring(one, other):
+            pytest.fail("the body was run")
+        taken = tmp_path / "taken"
+        taken.write_text("not ours")
+        with pytest.raises(WriteError, match="File exists"):
+            linked_copy(one, taken)
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "other", "taken"}
+    assert (one.read_text(), other.read_bytes(), taken.read_text()) == ("1", bytes(1_000_000), "not ours")
 
 
 def test_temporary_names_do_not_meet_even_with_one_process_id(tmp_path, monkeypatch):
@@ -241,6 +270,9 @@ def is_write(call: ast.Call) -> bool:
         ("a/.run.0123456789ab.tmp/.x.ab0123456789.tmp", "a/run/x"),
         (".run.nmt.old/x", "run/x"),
         (".run.nmt.lock", "run"),
+        ("a/.run.0123456789ab.scratch/seen/0.u64", "a/run"),
+        ("a/.run.0123456789ab.scratch", "a/run"),
+        ("a/b.scratch/c", "a/b.scratch/c"),
         ("a/.out.txt.mine.tmp", "a/.out.txt.mine.tmp"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A disk without room: an error that names the file, never a signal; and no file is mapped for writing."""
+"""A disk without room: an error that names file or folder, never a signal; and no file is mapped for writing."""
 
 import ast
 import os
@@ -46,14 +46,14 @@ def prepare(text: Path, out: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kilobytes", [40, 100])
-def test_prepare_data_names_the_file_that_found_no_room(small, tmp_path, kilobytes):
+def test_prepare_data_names_the_folder_for_which_there_is_no_room(small, tmp_path, kilobytes):
     for language in ("en", "de"):
         lines = "".join(f"{number} {language} {number % 7}\n" for number in range(PAIRS))
         (tmp_path / f"own.{language}").write_text(lines)
     result = in_small_file_system(prepare(tmp_path, small / "data"), small, kilobytes)
     assert result.returncode == 2, f"ended with {result.returncode}: {result.stderr[-500:]}"
     assert "Traceback" not in result.stderr
-    assert ".u64: cannot be written (No space left on device)" in result.stderr
+    assert f"{small / 'data'}: cannot be written (No space left on device). Cleaning keeps" in result.stderr
     assert "Make room" in result.stderr
 
 

@@ -33,7 +33,8 @@ def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
         for folder, (name, fingerprint, weight) in zip(data, shares, strict=True)
     ]
     with replacing(RunFolder(run).data) as stream:
-        stream.write((json.dumps(entries, indent=2, ensure_ascii=False) + "\n").encode())
+        # In ASCII: a path may hold bytes that are not UTF-8.
+        stream.write((json.dumps(entries, indent=2) + "\n").encode())
 
 
 def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[Path, float]]:

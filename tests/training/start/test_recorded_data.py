@@ -1,6 +1,7 @@
 """Where a run's data lies: noted in the run, found again after a move, asked for when it is gone."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.errors import CheckpointError
 from nmt.training.start.choose_settings import settings_of_run
-from nmt.training.start.recorded_data import data_to_resume
+from nmt.training.start.recorded_data import data_to_resume, write_data_record
 from nmt.training.start.setup import resolve_config, settle
 from tests.training.conftest import assert_same, saved
 
@@ -55,6 +56,13 @@ def test_of_two_places_the_one_with_the_runs_text_is_taken(project, tmp_path):
     assert data_to_resume(run)[0][0] == project / "data" / "words"
     shutil.rmtree(project / "data")
     assert data_to_resume(run)[0][0] == copied  # its text changed, which resuming reports
+
+
+def test_a_path_that_is_not_utf_8_is_recorded(project):
+    run, data = project / "runs" / "one", project / "data" / os.fsdecode(b"w\xf6rter")
+    (project / "data" / "words").rename(data)
+    write_data_record(run, [data], settle([(data, 1.0)], settings_of_run(run)))
+    assert data_to_resume(run) == [(data, 1.0)]
 
 
 def test_data_that_is_gone_is_asked_for(project, tmp_path):
