@@ -63,19 +63,26 @@ class Record(Section):
         for part in self.made_from:
             yield from part.all()
 
-    def words(self, place: Callable[[Record], str], *, strict: bool = True) -> Iterator[str]:
+    def words(self, place: Callable[[Record], str], settings: str = SETTINGS, *, strict: bool = True) -> Iterator[str]:
         """The words of the command, with the path of each record replaced.
 
         Args:
             place: gives the path of a record, of this one or one in :attr:`made_from`.
+            settings: the file that holds :attr:`settings`.
             strict: refuse a path that no record has; otherwise it stays as it is.
 
         Raises:
             DataError: the command names a path that no record has.
         """
-        for word in self.command:
+        yield from self.command[:1]
+        # Elsewhere, settings.yaml is a file of the user.
+        of_settings = SETTINGS if self.command[:1] == ("prepare-data",) else f"--config={SETTINGS}"
+        for word in self.command[1:]:
             name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-            if word == self.command[0] or value == SETTINGS or (name and name not in PATHS):
+            if word == of_settings:
+                yield f"{name}{equals}{settings}"
+                continue
+            if name and name not in PATHS:
                 yield word
                 continue
             named = [part for part in (self, *self.made_from) if _is_within(value, part.path)]

@@ -31,9 +31,23 @@ def test_what_is_no_record_is_an_error(values):
 
 def test_only_the_words_that_are_paths_are_replaced():
     """A file may be called 5, too."""
-    words = list(OUTPUT.words(lambda record: f"there/{record.path}"))
+    words = list(OUTPUT.words(lambda record: f"there/{record.path}", "x.yaml"))
     there = ["--model=there/runs/x/average", "--input=there/5", "--beam=5", "--output=there/out.de"]
     assert words == ["translate", *there]
+
+
+def test_settings_are_named_by_their_file():
+    prepared = Record(kind="data set", path="data/a", command=("prepare-data", SETTINGS, "--out=data/a"))
+    assert list(prepared.words(lambda part: "b", "b.yaml")) == ["prepare-data", "b.yaml", "--out=b"]
+    run = Record(kind="training", path="x", command=("train", f"--config={SETTINGS}", "--out=x"))
+    assert list(run.words(lambda part: "b", "b.yaml")) == ["train", "--config=b.yaml", "--out=b"]
+
+
+@pytest.mark.parametrize("name", [SETTINGS, "score"])
+def test_a_file_of_the_user_may_be_called_as_the_settings_or_the_command(name):
+    text = text_record("text", name, "ab", role="hypothesis")
+    score = Record(kind="score", path="-", command=("score", f"--reference={name}", name), made_from=(text,))
+    assert list(score.words(lambda part: "/there", "x.yaml")) == ["score", "--reference=/there", "/there"]
 
 
 def test_a_path_within_a_folder_or_with_a_weight_follows_the_longest_record():

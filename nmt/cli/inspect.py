@@ -31,7 +31,7 @@ def inspect(
     from nmt.cli.console import notice, warn, write_stdout
     from nmt.errors import ConfigError
     from nmt.lineage.chain import chain
-    from nmt.lineage.script import doubts, script_for
+    from nmt.lineage.script import script_for
     from nmt.reports.lineage_page import LINEAGE, write_lineage
 
     if sum([reproduce, as_json, html is not None]) > 1:
@@ -43,8 +43,9 @@ def inspect(
         write_lineage(link, html)
         notice(f"written: {html}")
     elif reproduce:
-        write_stdout(script_for(link.record))
-        for doubt in doubts(link.record):
+        script, doubts = script_for(link.record)
+        write_stdout(script)
+        for doubt in doubts:
             warn(doubt)
     elif as_json:
         write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n")

@@ -1,8 +1,8 @@
 """A shell script that makes again what a record leads to, and compares each result with its recorded checksum.
 
-The records may come from anybody. So only commands and options of the table below are printed, each word quoted; a path
-leads to what an earlier step made in the script's folder, or to a file of the user that is only read; settings are
-written anew from their values.
+The records may come from anybody. So only commands and options of the tables below are printed, each word quoted.
+A command writes to the path of its own record, in the script's folder. Other paths lead to what an earlier step made
+there, or to a file of the user that is only read. Settings are written anew from their values.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 import yaml
 
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.lineage import AVERAGE, CHECKPOINT, IMPORTED, MODEL, TRAINING
+from nmt.checkpoint.lineage import AVERAGE, CHECKPOINT, EXPORTED, IMPORTED, MODEL, TRAINING
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.data_folder import DataFolder
 from nmt.errors import DataError
 from nmt.option_fields import OptionField, option_fields
-from nmt.record import ITSELF, SETTINGS, Record
+from nmt.record import ITSELF, PATHS, Record
 from nmt.text.lines import STDIN
 from nmt.text.printable import printable
 from nmt.translation.options import TranslateOptions
@@ -83,45 +83,44 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
     ),
 }  # fmt: skip
 """The commands of a script, each with the options that its results depend on."""
+_COMMANDS = {
+    "data set": "prepare-data",
+    "vocabulary": "build-vocab",
+    TRAINING: "train",
+    AVERAGE: "average-checkpoints",
+    EXPORTED: "export",
+    "translation": "translate",
+    "score": "score",
+}
+"""The command that makes each kind of record."""
+_READ = frozenset({"--input", "--prefix", "--score-target", "--reference", "--source", "--vocab"})
+"""The options that may name a file of the user."""
+_METRIC_MODELS = {"--comet-model": "$COMET_MODEL", "--bleurt-model": "$BLEURT_MODEL"}
 
 
-def script_for(record: Record) -> str:
-    """The script, for a POSIX shell.
+def script_for(record: Record) -> tuple[str, list[str]]:
+    """The script, for a POSIX shell, and the reasons why it may not make the same again.
 
     Raises:
         DataError: a record does not say how to make it again, or holds what could lead out of the script's folder.
     """
     script = _Script(record)
     try:
+        # Data sets first: later steps read their files, such as a test set.
+        parts = sorted(_in_order(record), key=lambda part: part.kind != "data set")
         # A joint vocabulary is built once, and compared in each data set.
-        steps = list(dict.fromkeys(step for part in _in_order(record) for step in script.steps(part)))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        steps = list(dict.fromkeys(step for part in parts for step in script.steps(part)))
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{record.path}: its lineage is damaged ({type(error).__name__}: {error}).") from None
-    first = [*script.variables, *(f"echo {shlex.quote(f'warning: {line}')} >&2" for line in doubts(record))]
+    doubts = list(dict.fromkeys(script.doubts))
+    first = [*script.variables, *(f"echo {shlex.quote(f'warning: {line}')} >&2" for line in doubts)]
     versions = sorted({str(part.facts["versions"]) for part in record.all() if "versions" in part.facts})
     beginning = _BEGINNING.format(
         name=_one_line(record.path),
         versions="\n".join(f"# {_one_line(line)}" for line in versions) or "#",
         first="".join(f"{line}\n" for line in dict.fromkeys(first)),
     )
-    return "\n".join([beginning, *(f"{step}\n" for step in steps)])
-
-
-def doubts(record: Record) -> list[str]:
-    """Why the script may not make the same again, as far as the records tell."""
-    return list(dict.fromkeys(line for part in record.all() if part.kind == TRAINING for line in _doubts(part)))
-
-
-def _doubts(training: Record) -> Iterator[str]:
-    """A schedule that falls until the run's end depends on what ended it; the script ends it by updates."""
-    schedule, limits = training.settings.get("schedule", {}), training.settings.get("training", {})
-    stops_early = any(word.startswith("--max-updates=") for word in training.command)
-    falls = schedule.get("decay", "inverse_sqrt") != "inverse_sqrt" and schedule.get("decay_updates") is None
-    if falls and (limits.get("max_minutes") is not None or stops_early):
-        yield _one_line(
-            f"{training.path}: its learning rate fell until an end that the script does not know (minutes, or settings "
-            "that changed when it was resumed), so its weights may differ."
-        )
+    return "\n".join([beginning, *(f"{step}\n" for step in steps)]), doubts
 
 
 def _in_order(record: Record) -> Iterator[Record]:
@@ -137,6 +136,8 @@ class _Script:
     def __init__(self, record: Record) -> None:
         self.variables: list[str] = []
         """Lines that check variables which the user sets."""
+        self.doubts: list[str] = []
+        """Why a training may end with other weights."""
         self._whole = record
         self._taken: dict[str, str] = {}
         """What has each name in the script's folder."""
@@ -219,10 +220,15 @@ class _Script:
                 f"{record.path}: was imported from files of {record.facts.get('toolkit')}, which a script cannot "
                 "fetch. Run `nmt import` on them again."
             )
-        allowed = _OPTIONS.get(name, frozenset())
+        if _COMMANDS.get(record.kind) != name:
+            raise DataError(f"{record.path}: a {record.kind} is never made by the command {name!r}.")
         for option in options:
-            if name not in _OPTIONS or (option.startswith("-") and option.partition("=")[0] not in allowed):
+            if option.startswith("-") and option.partition("=")[0] not in _OPTIONS[name]:
                 raise DataError(f"{record.path}: its command has {option!r}, which a script of nmt never holds.")
+        named = [option.partition("=") for option in options]
+        written = [value for option, _, value in named if option in ("--out", "--output")]
+        if written != ([] if record.kind in ("vocabulary", "score") else [record.path]):
+            raise DataError(f"{record.path}: its command does not write to this path alone, but to {written}.")
         if name == "prepare-data" and any(part.kind == "file" and _is_pipe(part.path) for part in record.made_from):
             raise DataError(f"{record.path}: was read from a pipe, so a script cannot make it again.")
         place = self.place(record) if record.kind != "score" else ""
@@ -236,33 +242,56 @@ class _Script:
                     yield _same(part.files[ITSELF], file)
         if (parent := str(PurePath(place).parent)) != ".":
             yield f"mkdir -p {shlex.quote(parent)}"
-        words = [self._word(word, settings) for word in record.words(self.place)]
-        yield " ".join(["nmt", *words, *(self._ending(record) if record.kind == TRAINING else ())])
-
-    def _word(self, word: str, settings: str) -> str:
-        if word in ("--comet-model=$COMET_MODEL", "--bleurt-model=$BLEURT_MODEL"):
-            return f'"{word}"'
-        return shlex.quote(word.replace(SETTINGS, settings) if word in (SETTINGS, f"--config={SETTINGS}") else word)
+        words = [_quoted(name, word) for word in record.words(self.place, settings)]
+        further = self._ending(record) if record.kind == TRAINING else ()
+        yield " ".join(["nmt", *words, *map(shlex.quote, further)])
 
     def _ending(self, training: Record) -> Iterator[str]:
-        """Options that end a training with the last update that is needed of it, and keep all that are needed."""
-        place, updates = self.place(training), set[int]()
+        """Options that end a training with the last update that is needed of it, and save and keep all that are needed.
+
+        What the clock or the user decided is not decided again: the end, and which updates were saved.
+        """
+        place, needed = self.place(training), set[int]()
         for part in self._whole.all():
             if any(each.kind == TRAINING and self.place(each) == place for each in part.made_from):
-                updates |= {int(part.facts["update"])} if part.kind == CHECKPOINT else set(_averaged(part))
-        stop = next(
-            (int(each.partition("=")[2]) for each in training.command if each.startswith("--max-updates=")), None
-        )
+                needed |= {int(part.facts["update"])} if part.kind == CHECKPOINT else set(_averaged(part))
         limits, saving = training.settings["training"], training.settings["checkpoints"]
         if limits["max_minutes"] is not None:
             yield "--set=training.max_minutes=null"
-            if stop is None:
-                stop = max(updates)
-                yield f"--max-updates={stop}"
-        last, every = stop or limits["max_updates"], saving["every_updates"]
-        saved = [*range(every, last, every), last] if last and every else []
-        if any(update not in saved[-saving["keep_last"] :] for update in updates):
-            yield f"--set=checkpoints.keep_every={math.gcd(*updates)}"
+        if saving["every_minutes"] is not None:
+            yield "--set=checkpoints.every_minutes=null"
+        recorded = [word.partition("=")[2] for word in training.command if word.startswith("--max-updates=")]
+        end = int(recorded[0]) if recorded else max(needed, default=limits["max_updates"])
+        if not recorded and end != limits["max_updates"]:
+            yield f"--max-updates={end}"
+        yield from self._falling_rate(training, end)
+        earlier = [update for update in needed if update < end]  # the last one is saved and kept by itself
+        every = saving["every_updates"]
+        if any(every is None or update % every for update in earlier):
+            every = math.gcd(*earlier)
+            yield f"--set=checkpoints.every_updates={every}"
+        # How many are saved after an update: multiples below the end, and the end.
+        if any((end - 1) // every - update // every + 1 >= saving["keep_last"] for update in earlier):
+            yield f"--set=checkpoints.keep_every={math.gcd(*earlier)}"
+
+    def _falling_rate(self, training: Record, end: int) -> Iterator[str]:
+        """The option that lets the learning rate fall until the end that was planned, if the training ends earlier."""
+        schedule, limits = training.settings["schedule"], training.settings["training"]
+        planned, has_minutes = limits["max_updates"], limits["max_minutes"] is not None
+        if schedule["decay"] == "inverse_sqrt" or schedule["decay_updates"] is not None:
+            return
+        if end == planned and not has_minutes:
+            return
+        # The warm-up of a run that is shorter than two warm-ups depends on the end, too.
+        if planned is not None and planned >= 2 * schedule["warmup"] and not has_minutes:
+            yield f"--set=schedule.decay_updates={planned}"
+            return
+        self.doubts.append(
+            _one_line(
+                f"{training.path}: its learning rate fell until an end that the script does not know (minutes, or a "
+                "run that was stopped), so its weights may differ."
+            )
+        )
 
 
 def _averaged(record: Record) -> list[int]:
@@ -283,6 +312,23 @@ def _compared(record: Record) -> Mapping[str, str]:
         case _:
             return {}
     return {name: sha256 for name, sha256 in record.files.items() if name in names}
+
+
+def _quoted(command: str, word: str) -> str:
+    """A word of a command, for the shell.
+
+    Raises:
+        DataError: it names a file of the user where files are written, or names the model of a metric.
+    """
+    option, _, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    if option in _METRIC_MODELS:
+        if value != _METRIC_MODELS[option]:
+            raise DataError(f"{word}: a record does not choose the model of a metric, so no script is written.")
+        return f'"{word}"'
+    is_read = option in _READ or (command == "score" and not option)
+    if option in {"", *PATHS} and not is_read and PurePath(value).is_absolute():
+        raise DataError(f"{word}: this path could lead a script out of its folder, so none is written.")
+    return shlex.quote(word)
 
 
 def _is_pipe(file: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.data.lineage import encoded_record
+from nmt.errors import DataError
 from nmt.io.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
 from nmt.lineage.link import link_of
@@ -472,7 +473,7 @@ def test_two_data_sets_of_one_name_are_made_in_folders_of_their_own(own_sets, nm
 
 def script_of(values):
     """The commands of the script that makes a score again, by the score's JSON."""
-    script = script_for(parse_record(values["lineage"], "score.json"))
+    script, _ = script_for(parse_record(values["lineage"], "score.json"))
     return [shlex.split(line) for line in script.splitlines() if line.startswith("nmt ")]
 
 
@@ -534,12 +535,19 @@ def test_an_average_and_a_checkpoint_of_one_run_are_made_by_one_training(chain, 
 
 
 def trained(**changed) -> Record:
-    """The record of a training of 60 updates."""
+    """The record of a training of 60 updates.
+
+    Args:
+        changed: settings that differ, by their names with the section.
+    """
     settings = {
-        "training": {"max_updates": 60, "max_minutes": changed.pop("max_minutes", None)},
-        "schedule": {"decay": changed.pop("decay", "inverse_sqrt")},
-        "checkpoints": {"every_updates": 20, "keep_last": 5} | changed,
+        "training": {"max_updates": 60, "max_minutes": None},
+        "schedule": {"decay": "inverse_sqrt", "decay_updates": None, "warmup": 10},
+        "checkpoints": {"every_updates": 20, "every_minutes": None, "keep_last": 5},
     }
+    for name, value in changed.items():
+        section, _, key = name.partition("__")
+        settings[section][key] = value
     command = ("train", "--config=settings.yaml", "--out=runs/x")
     return Record(kind="training", path="runs/x", command=command, settings=settings)
 
@@ -550,34 +558,84 @@ def average_of(training, updates) -> Record:
     return Record(kind="average", path="runs/x/average", command=command, made_from=(training,))
 
 
+def further_options(training, updates) -> tuple[list[str], list[str]]:
+    """The options that a script adds to a training, and the script's doubts."""
+    script, doubts = script_for(average_of(training, updates))
+    assert [line for line in script.splitlines() if "warning" in line] == [
+        f"echo {shlex.quote(f'warning: {doubt}')} >&2" for doubt in doubts
+    ]
+    [train] = [line for line in script.splitlines() if line.startswith("nmt train")]
+    return shlex.split(train)[4:], doubts
+
+
+KEEP = "--set=checkpoints.keep_every="
+EVERY = "--set=checkpoints.every_updates="
+UNTIMED = "--set=training.max_minutes=null"
+
+
 @pytest.mark.parametrize(
     ("changed", "updates", "further"),
     [
         ({}, [20, 40, 60], []),
-        ({"keep_last": 2}, [40, 60], []),
-        ({"keep_last": 2}, [20, 60], ["--set=checkpoints.keep_every=20"]),
-        ({"keep_last": 1}, [40], ["--set=checkpoints.keep_every=40"]),
-        ({"every_updates": None}, [60], ["--set=checkpoints.keep_every=60"]),
-        ({"max_minutes": 7.0}, [20, 40], ["--set=training.max_minutes=null", "--max-updates=40"]),
+        ({"checkpoints__keep_last": 2}, [40, 60], []),
+        ({"checkpoints__keep_last": 1}, [40, 60], [f"{KEEP}40"]),
+        ({"checkpoints__keep_last": 2}, [20, 60], [f"{KEEP}20"]),
+        ({"checkpoints__keep_last": 1}, [40], ["--max-updates=40"]),
+        ({"checkpoints__every_updates": None}, [60], []),
+        ({"training__max_minutes": 7.0}, [20, 40], [UNTIMED, "--max-updates=40"]),
+        # Ctrl-C saves at any update.
+        ({}, [37], ["--max-updates=37"]),
+        ({}, [20, 37], ["--max-updates=37"]),
+        ({"training__max_updates": None}, [37], ["--max-updates=37"]),
+        # So does every_minutes.
+        (
+            {"checkpoints__every_updates": None, "checkpoints__every_minutes": 5.0, "checkpoints__keep_last": 3},
+            [14, 35, 43],
+            ["--set=checkpoints.every_minutes=null", "--max-updates=43", f"{EVERY}7", f"{KEEP}7"],
+        ),
+        # A run of many updates is no long list.
+        ({"training__max_updates": 10**15, "checkpoints__every_updates": 1}, [10**15], []),
     ],
 )
-def test_a_training_keeps_and_ends_with_the_checkpoints_that_are_needed(changed, updates, further):
-    script = script_for(average_of(trained(**changed), updates))
-    [train] = [line for line in script.splitlines() if line.startswith("nmt train")]
-    assert shlex.split(train)[4:] == further
+def test_a_training_saves_keeps_and_ends_with_the_checkpoints_that_are_needed(changed, updates, further):
+    assert further_options(trained(**changed), updates) == (further, [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "updates", "further", "is_doubtful"),
+    [
+        ({}, [60], [], False),
+        ({}, [37], ["--max-updates=37", "--set=schedule.decay_updates=60"], False),
+        ({"schedule__decay_updates": 50}, [37], ["--max-updates=37"], False),
+        ({"schedule__warmup": 31}, [37], ["--max-updates=37"], True),
+        ({"training__max_updates": None}, [37], ["--max-updates=37"], True),
+        ({"training__max_minutes": 7.0}, [60], [UNTIMED], True),
+        # Whatever a record holds is one word.
+        (
+            {"training__max_updates": "z; touch evil", "schedule__warmup": "a"},
+            [60],
+            ["--max-updates=60", "--set=schedule.decay_updates=z; touch evil"],
+            False,
+        ),
+    ],
+)
+def test_a_rate_that_falls_until_the_end_falls_as_it_did_or_is_doubted(changed, updates, further, is_doubtful):
+    found, doubts = further_options(trained(schedule__decay="linear", **changed), updates)
+    assert found == further
+    assert ["its learning rate fell until an end" in doubt for doubt in doubts] == [True] * is_doubtful
 
 
 def test_a_training_that_was_resumed_with_other_settings_is_made_in_its_steps(tmp_path):
-    before = trained()
+    before = trained(checkpoints__keep_last=1)
     before = before.model_copy(update={"command": (*before.command, "--max-updates=20")})
-    resumed = trained(keep_last=9)
+    resumed = trained(checkpoints__keep_last=1)
     command = (*resumed.command, "--accept-changes")
     resumed = resumed.model_copy(update={"command": command, "made_from": (before,)})
-    script = script_for(average_of(resumed, [20, 40]))
+    script, _ = script_for(average_of(resumed, [20, 40]))
     lines = [line for line in script.splitlines() if line.startswith("nmt ")]
     assert lines == [
-        "nmt train --config=x.yaml --out=runs/x --max-updates=20 --set=checkpoints.keep_every=20",
-        "nmt train --config=x-2.yaml --out=runs/x --accept-changes",
+        "nmt train --config=x.yaml --out=runs/x --max-updates=20",
+        "nmt train --config=x-2.yaml --out=runs/x --accept-changes --max-updates=40 --set=checkpoints.keep_every=20",
         "nmt average-checkpoints runs/x --updates=20,40 --out=runs/x/average",
     ]
 
@@ -590,7 +648,7 @@ def test_an_average_is_made_again_from_the_same_checkpoints(chain, nmt, monkeypa
     notes = json.loads((chain / "chosen/notes.json").read_text())
     parts = notes["record"]["made_from"]
     assert [Path(part["path"]).name for part in parts] == ["step-00000020", "step-00000060", "toy-en-de-tiny"]
-    script = script_for(chain_of(Path("chosen")).record)
+    script, _ = script_for(chain_of(Path("chosen")).record)
     assert "nmt average-checkpoints runs/toy-en-de-tiny --updates=20,60 --out=chosen" in script
     nmt("average-checkpoints", run, "--best", "2", "--out", "best", cwd=chain)
     best = json.loads((chain / "best/notes.json").read_text())["record"]
@@ -647,25 +705,35 @@ def learned(score, **changed):
     score["made_from"].append(model)
 
 
+def users_model(score, option):
+    """A model that is called a reference."""
+    score["command"].append(f"{option}=/models/model.ckpt")
+    score["made_from"].append(model_of(path="/models/model.ckpt") | {"facts": {"role": "reference"}})
+
+
+NEVER = {"every_updates": 0, "every_minutes": None, "keep_last": 5}
+
 # What is done to a record, and what the refusal says; None where a script is written, which is harmless.
 # The records are those of the score, the translation, the average, the training, the vocabulary and the data set.
 ATTACKS = [
     (lambda score, out, average, train, vocab, data: out["command"].append(f"--precision={EVIL}"), None),
     (lambda score, out, average, train, vocab, data: out["command"].append(f"--guard-report={EVIL}"), "never holds"),
-    (lambda score, out, average, train, vocab, data: out["command"].append("--output=/etc/evil"), "no record has"),
-    (lambda score, out, average, train, vocab, data: out["command"].append("--output=out.de/../evil"), "leads out"),
+    (lambda score, out, average, train, vocab, data: out["command"].append("--output=/etc/evil"), "this path alone"),
+    (lambda score, out, average, train, vocab, data: out["command"].append("--output=out.de/../evil"), "path alone"),
     (lambda score, out, average, train, vocab, data: out["command"].append("evil"), "no record has"),
-    (lambda score, out, average, train, vocab, data: out["command"].__setitem__(0, "evil"), "never holds"),
-    (lambda score, out, average, train, vocab, data: out["command"].__setitem__(0, "; touch evil"), "never holds"),
+    (lambda score, out, average, train, vocab, data: out["command"].__setitem__(0, "evil"), "never made by"),
+    (lambda score, out, average, train, vocab, data: out["command"].__setitem__(0, "; touch evil"), "never made"),
     (lambda score, out, average, train, vocab, data: out["made_from"][1].update(path=f"$({EVIL})"), "no record has"),
     (lambda score, out, average, train, vocab, data: out["files"].update({".": "$(touch evil)"}), "is damaged"),
-    (lambda score, out, average, train, vocab, data: out.update(path="../evil"), "no record has"),
+    (lambda score, out, average, train, vocab, data: out.update(path="../evil"), "this path alone"),
     (lambda score, out, average, train, vocab, data: average.update(command=[]), "is not recorded"),
     (lambda score, out, average, train, vocab, data: average["files"].update({"model.safetensors": EVIL}), "damaged"),
     (lambda score, out, average, train, vocab, data: average["command"].append(f"--updates=20,{EVIL}"), None),
     (lambda score, out, average, train, vocab, data: train["settings"].update(x=EVIL), None),
     (lambda score, out, average, train, vocab, data: train["settings"].update({EVIL: 1}), None),
     (lambda score, out, average, train, vocab, data: train.update(settings={"x": 1}), "is damaged"),
+    (lambda score, out, average, train, vocab, data: train["settings"].update(schedule=[1]), "is damaged"),
+    (lambda score, out, average, train, vocab, data: train["settings"].update(checkpoints=NEVER), "is damaged"),
     (lambda score, out, average, train, vocab, data: train["facts"].update(versions=EVIL), None),
     (lambda score, out, average, train, vocab, data: train["command"].append(f"--set={EVIL}"), None),
     (lambda score, out, average, train, vocab, data: train["command"].append("--init-from=/evil"), "no record has"),
@@ -679,6 +747,9 @@ ATTACKS = [
     (lambda score, out, average, train, vocab, data: score["command"].append(f"--target-lang={EVIL}"), None),
     (lambda score, out, average, train, vocab, data: score["command"].append("--test-set=--cache=evil"), None),
     (lambda score, out, average, train, vocab, data: score["command"].append("--comet-model=/evil"), "no record has"),
+    (lambda score, out, average, train, vocab, data: users_model(score, "--comet-model"), "does not choose the model"),
+    (lambda score, out, average, train, vocab, data: users_model(score, "--bleurt-model"), "does not choose the model"),
+    (lambda score, out, average, train, vocab, data: learned(score, metric="BLEURT"), "does not choose the model"),
     (lambda score, out, average, train, vocab, data: learned(score, sha256=EVIL), "is damaged"),
     (lambda score, out, average, train, vocab, data: learned(score, path=f"/a/{EVIL}"), "could lead"),
 ]  # fmt: skip
@@ -710,6 +781,76 @@ def test_nothing_of_a_record_becomes_a_command_or_a_path_elsewhere(chain, nmt, s
     subprocess.run(["sh", "-c", script], cwd=chain, env=environment, check=True, capture_output=True)
     assert not list(chain.rglob("evil"))
     assert {"nmt", "sha256sum"} == set((tmp_path / "called").read_text().split())
+
+
+def users_file(path, kind="file", **changed):
+    return {"kind": kind, "path": path, "files": {".": "0" * 64}, **changed}
+
+
+# Records whose command would write outside of the script's folder, and what the refusal says.
+ELSEWHERE = [
+    ({"kind": "data set", "path": "data/x", "command": ["prepare-data", "settings.yaml", "--out=/x/evil"],
+      "settings": {"name": "x"}, "made_from": [users_file("/x")]}, "does not write to this path alone"),
+    (users_file("/x/evil2", "text", command=["prepare-data", "settings.yaml", "--out=/x/evil2"]), "never made by"),
+    (users_file("/x/evil2", command=["translate", "--output=/x/evil2"]), "never made by"),
+    ({"kind": "translation", "path": "out.de", "command": ["translate", "--output=/x/.bash_login"],
+      "made_from": [users_file("/x/.bash_login", "text")]}, "does not write to this path alone"),
+    ({"kind": "translation", "path": "out.de", "command": ["translate", "--output=out.de", "--output", "/x/evil"]},
+     "does not write to this path alone"),
+    ({"kind": "translation", "path": "out.de", "command": ["translate"]}, "does not write to this path alone"),
+    ({"kind": "translation", "path": "data", "command": ["prepare-data", "settings.yaml", "--out=data"]},
+     "never made by"),
+    ({"kind": "checkpoint", "path": "x", "command": ["train", "--out=x"]}, "never made by"),
+    ({"kind": "average", "path": "average", "command": ["average-checkpoints", "/x"], "made_from": [users_file("/x")]},
+     "does not write to this path alone"),
+    ({"kind": "vocabulary", "path": "data/x", "command": ["build-vocab", "--data=/x/evil"],
+      "made_from": [{"kind": "data set", "path": "data/x"}, users_file("/x")]}, "could lead"),
+    ({"kind": "average", "path": "a", "command": ["average-checkpoints", "/x", "--out=a"],
+      "made_from": [users_file("/x")]}, "could lead"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "says"), ELSEWHERE)
+def test_no_command_writes_outside_of_the_scripts_folder(values, says):
+    with pytest.raises(DataError, match=says):
+        script_for(parse_record(values, "score.json"))
+
+
+def test_results_of_absolute_paths_are_made_in_the_scripts_folder():
+    out = "/x/y/out.de"
+    values = {"kind": "translation", "path": out, "command": ["translate", "--input=/x/in", f"--output={out}"]}
+    script, _ = script_for(parse_record(values | {"made_from": [users_file("/x/in", "text")]}, "out.de"))
+    assert script.endswith(f"\nsame {'0' * 64} /x/in\nnmt translate --input=/x/in --output=out.de\n")
+
+
+def test_all_data_sets_are_made_before_their_files_are_read():
+    """The systems of two data sets are scored on the test set of the second."""
+
+    def system(name):
+        data = f"data/{name}"
+        files = {"test.en": ("1" if name == "one" else "2") * 64}
+        command = ("prepare-data", "settings.yaml", f"--out={data}")
+        made = Record(kind="data set", path=data, command=command, files=files, settings={"name": name})
+        command = ("build-vocab", f"--data={data}")
+        vocabulary = Record(kind="vocabulary", path=data, command=command, made_from=(made,))
+        read = Record(kind="text", path="mine.en", files={".": "2" * 64}, facts={"role": "input"})
+        command = ("translate", "--input=mine.en", f"--output={name}.de")
+        return Record(kind="translation", path=f"{name}.de", command=command, made_from=(vocabulary, read))
+
+    score = Record(
+        kind="score", path="-", command=("score", "one.de", "two.de"), made_from=(system("one"), system("two"))
+    )
+    lines = script_for(score)[0].splitlines()
+    assert [line for line in lines if line.startswith("nmt ")] == [
+        "nmt prepare-data one.yaml --out=data/one",
+        "nmt prepare-data two.yaml --out=data/two",
+        "nmt build-vocab --data=data/one",
+        "nmt translate --input=data/two/test.en --output=one.de",
+        "nmt build-vocab --data=data/two",
+        "nmt translate --input=data/two/test.en --output=two.de",
+        "nmt score one.de two.de",
+    ]
+    assert "same " + "2" * 64 + " data/two/test.en" in lines
 
 
 def test_samples_of_dropped_pairs_stay_with_the_data(nmt, tmp_path):
