@@ -59,7 +59,8 @@ def test_the_certificate_lies_beside_the_model(folder):
 def test_inspect_shows_both(folder, nmt):
     imported = nmt("inspect", "models/opus", cwd=folder).stdout
     assert re.search(r"toolkit: Marian\n +version: v1\.12", imported)
-    assert "command: nmt import opus --format=marian --out=models/opus\n" in imported
+    given = "--source-lang=en --target-lang=de"
+    assert f"command: nmt import opus --format=marian {given} --out=models/opus\n" in imported
     assert re.search(r"compared: (\d+) of \1 checks passed", imported)
     assert "file: model.npz" in imported
     exported = nmt("inspect", "models/opus-marian", cwd=folder).stdout
