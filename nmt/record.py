@@ -92,7 +92,9 @@ class Record(Section):
             if not named:
                 raise DataError(f"{self.path}: its command names {value}, and no record has this path.")
             part = max(named, key=lambda part: len(part.path))
-            rest = f"/{value}" if part.path == "." != value else value[len(part.path) :]
+            rest = value[len(part.path) :]
+            if part.path == "." and value != ".":
+                rest = f"/{value}"
             if ".." in rest:
                 raise DataError(f"{self.path}: its command names {value}, which leads out of {part.path}.")
             yield f"{name}{equals}{place(part)}{rest}"

@@ -12,7 +12,7 @@ from nmt.convert.certificate.record import Check, exact_check
 from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 
-_EXPORT_AGAIN = "Export the model again."
+EXPORT_AGAIN = "Export the model again."
 
 
 def write_json(path: Path, values: object) -> None:
@@ -24,7 +24,7 @@ def write_json(path: Path, values: object) -> None:
     write_file(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_bytes(path: Path, advice: str = _EXPORT_AGAIN) -> bytes:
+def read_bytes(path: Path, advice: str = EXPORT_AGAIN) -> bytes:
     """The bytes of a file.
 
     Args:
@@ -39,7 +39,7 @@ def read_bytes(path: Path, advice: str = _EXPORT_AGAIN) -> bytes:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {advice}") from None
 
 
-def read_json(path: Path, advice: str = _EXPORT_AGAIN) -> Any:
+def read_json(path: Path, advice: str = EXPORT_AGAIN) -> Any:
     """The values of a JSON file.
 
     Args:

@@ -15,7 +15,7 @@ from sentencepiece import SentencePieceProcessor
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Language, Pieces, Side
-from nmt.convert.exported_files import file_check, read_bytes, read_json
+from nmt.convert.exported_files import EXPORT_AGAIN, file_check, read_bytes, read_json
 from nmt.data.imported_vocab import LANGUAGE_TAG
 from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
@@ -116,15 +116,18 @@ def _processor(path: Path) -> SentencePieceProcessor:
         raise CheckpointError(f"{path}: is not a SentencePiece model. Export the model again.") from None
 
 
-def read_pieces_list(path: Path) -> list[str]:
+def read_pieces_list(path: Path, advice: str = EXPORT_AGAIN) -> list[str]:
     """The pieces of a JSON file, by id.
+
+    Args:
+        advice: what to do about a damaged file, as a sentence.
 
     Raises:
         CheckpointError: the file is missing or damaged.
     """
-    pieces = read_json(path)
+    pieces = read_json(path, advice)
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-        raise CheckpointError(f"{path}: is not a list of pieces. Export the model again.")
+        raise CheckpointError(f"{path}: is not a list of pieces. {advice}")
     return pieces
 
 

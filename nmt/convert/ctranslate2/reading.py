@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nmt.config import DataConfig, DecodingConfig, read_config
-from nmt.convert.exported_files import read_json
 from nmt.convert.exported_segmenters import read_pieces_list
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
@@ -28,6 +27,7 @@ from nmt.convert.foreign import (
     Naming,
     files_by_name,
 )
+from nmt.convert.json_files import read_json
 from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
 from nmt.convert.settings import check_equal, check_settings, language_code, plain_settings
@@ -190,10 +190,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
 
 def _settings(path: Path) -> dict[str, Any]:
     """The settings of a JSON file; none if there is no file."""
-    values = read_json(path, _ADVICE) if path.is_file() else {}
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: is damaged: expected settings. {_ADVICE}")
-    return values
+    return read_json(path) if path.is_file() else {}
 
 
 def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +235,7 @@ def _naming(tensors: Mapping[str, Array]) -> Naming:
 
 def _pieces(path: Path) -> list[str]:
     if path.suffix == ".json":
-        return read_pieces_list(path)
+        return read_pieces_list(path, _ADVICE)
     return read_text(path).removesuffix("\n").split("\n")
 
 
