@@ -3,6 +3,7 @@
 # make test-slow  the longer tests
 # make test-versions  the wheel beside the oldest and the newest supported versions, with each Python that is found
 # make bench      training and translating speed beside other toolkits, which it installs first
+# make docs       the documentation as a site, in build/site: open build/site/index.html
 # make mutate     what share of small mistakes in the code the tests notice: MUTANTS of them, drawn with SEED, in ROOMS
 # make lint       ruff, mypy and import-linter alone
 # make audit      known vulnerabilities of the tested versions; skipped with a line that says so where offline
@@ -22,7 +23,7 @@ MUTANTS ?= 200
 SEED    ?= 1
 ROOMS   ?= model kernels training search translation checkpoint data
 
-.PHONY: demo test test-slow test-versions bench mutate lint style types collected audit format clean
+.PHONY: demo test test-slow test-versions bench docs mutate lint style types collected audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -47,6 +48,10 @@ bench: $(STAMP)
 	test -d data/toy-en-de/shards || { $(BIN)/nmt prepare-data toy-en-de && $(BIN)/nmt build-vocab --data data/toy-en-de; }
 	$(BIN)/python examples/benchmarks train --preset base
 	$(BIN)/python examples/benchmarks translate --preset base
+
+# Material for MkDocs prints news about other generators at each build.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
 
 mutate: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[mutate]'

@@ -86,10 +86,3 @@ def test_the_tutorial_works_from_its_first_command_to_its_last(tmp_path, program
     texts = {path.name: path.read_text("utf-8").count("\n") for path in tmp_path.glob("*.de")}
     assert texts == dict.fromkeys(("first.de", "average.de", "more.de", "longer.de", "greedy.de"), 10)
     assert (tmp_path / "comparison.html").is_file()
-
-
-def test_links_between_pages_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
