@@ -1,6 +1,6 @@
 """``python -m tests.fake_gpu FILE …`` runs files of tests with pytest, in a process that has a fake GPU.
 
-``python -m tests.fake_gpu budget`` prints the tables of docs/performance.md.
+``python -m tests.fake_gpu budget`` prints tables; docs/performance.md says what follows from them.
 """
 
 import sys

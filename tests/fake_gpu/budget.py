@@ -1,6 +1,6 @@
 """Kernels and memory of updates and searches with models of full size, counted on a fake GPU.
 
-``python -m tests.fake_gpu budget`` prints the tables of docs/performance.md.
+``python -m tests.fake_gpu budget`` prints tables; docs/performance.md says what follows from them.
 
 Shapes: B sentences, S source and T target positions.
 """
@@ -191,7 +191,7 @@ def _batch(lengths_B: NDArray[np.int64]) -> Batch:
 
 
 def print_tables() -> None:
-    """Print what is in docs/performance.md."""
+    """Print the tables."""
     print("| preset | tokens per update | GPUs | kernels | launching them | products | memory kept | peak |")
     print("|---|---|---|---|---|---|---|---|")
     for preset in PRESETS:
