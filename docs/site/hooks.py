@@ -15,6 +15,7 @@ from command_pages import command_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from modules_page import modules_page
 from python_page import python_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         site.append(File.generated(config, f"{path.relative_to(ROOT)}.md", content=listing(path)))
     for path, (_, text) in COMMANDS.items():
         site.append(File.generated(config, path, content=text))
-    site.append(File.generated(config, "docs/reference/python.md", content=python_page()))
+    for name, text in (("python", python_page()), ("modules", modules_page())):
+        site.append(File.generated(config, f"docs/reference/{name}.md", content=text))
     return Files(site)
 
 
