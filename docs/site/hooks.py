@@ -18,6 +18,8 @@ from mkdocs.structure.pages import Page
 from modules_page import modules_page
 from python_page import python_page
 
+from nmt.config import Config, dump_config
+
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 HELP = re.compile(r"`nmt ([a-z-]+(?: [a-z]+)?) --help`")
@@ -44,7 +46,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         site.append(File.generated(config, f"{path.relative_to(ROOT)}.md", content=listing(path)))
     for path, (_, text) in COMMANDS.items():
         site.append(File.generated(config, path, content=text))
-    for name, text in (("python", python_page()), ("modules", modules_page())):
+    generated = {"python": python_page(), "settings": settings_page(), "modules": modules_page()}
+    for name, text in generated.items():
         site.append(File.generated(config, f"docs/reference/{name}.md", content=text))
     return Files(site)
 
@@ -82,6 +85,12 @@ def linked_sources(page: Path) -> Iterator[Path]:
         path = (page.parent / target).resolve()
         if is_source(path):
             yield path
+
+
+def settings_page() -> str:
+    """Every setting of a run with its default and its description, as ``nmt train --show-settings`` prints them."""
+    about = "Every setting of a run, with its default. `nmt train --show-settings` prints those of your run."
+    return f"# Settings\n\n{about}\n\n```yaml\n{dump_config(Config(), described=True)}```\n"
 
 
 def is_source(path: Path) -> bool:
