@@ -64,12 +64,12 @@ class _MarkdownHelp:
         yield
 
     def write_dl(self, rows: Iterable[tuple[str, str]], **_: Any) -> None:
-        """Write options, arguments or commands as a table, with the defaults in a column of their own."""
-        self.text += "\n| | | default |\n|---|---|---|\n"
-        for name, text in rows:
-            found = re.fullmatch(r"(.*?)(?:\s*\[([^\]]*)\])?", text, re.DOTALL)
-            what, default = found.groups() if found else (text, None)
-            self.text += f"| `{name}` | {_escaped(what)} | {_escaped(default or '')} |\n"
+        """Write options, arguments or commands as a table; their defaults, if any, have a column of their own."""
+        parts = [(name, *text.partition("  [")[::2]) for name, text in rows]
+        columns = 3 if any(default for _, _, default in parts) else 2
+        table = [("", "", "default"), ("---", "---", "---")]
+        table += [(f"`{name}`", _escaped(text), _escaped(default.removesuffix("]"))) for name, text, default in parts]
+        self.text += "\n" + "".join(f"| {' | '.join(row[:columns])} |\n" for row in table)
 
 
 def _escaped(text: str) -> str:
