@@ -44,8 +44,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         site.append(File.generated(config, str(path.relative_to(ROOT)), abs_src_path=str(path)))
     for path in sorted({target for page in pages for target in linked_sources(page)}):
         site.append(File.generated(config, f"{path.relative_to(ROOT)}.md", content=listing(path)))
-    for path, (_, text) in COMMANDS.items():
-        site.append(File.generated(config, path, content=text))
+    for uri, (_, text) in COMMANDS.items():
+        site.append(File.generated(config, uri, content=text))
     generated = {"python": python_page(), "settings": settings_page(), "modules": modules_page()}
     for name, text in generated.items():
         site.append(File.generated(config, f"docs/reference/{name}.md", content=text))
