@@ -46,19 +46,19 @@ class Service:
             RequestError: too much waits already, or the model cannot translate the texts.
         """
         lines = list(itertools.chain.from_iterable(text.lines for text in texts))
-        found = self.stream(direction, lines, candidates=candidates, split=split)
-        translations = iter([translation async for translation in found])
+        grown = self.grow(direction, lines, candidates=candidates, split=split)
+        translations = iter([part.translation() async for part in grown if part.is_whole])
         return [_candidates(text, list(itertools.islice(translations, len(text.lines)))) for text in texts]
 
-    async def stream(
+    async def grow(
         self,
         direction: Direction,
         lines: Sequence[str],
         *,
         candidates: int = 1,
         split: SplitSentences | None = None,
-    ) -> AsyncIterator[Translation]:
-        """Translate lines. Yields the translation of each as soon as it and all before it are there.
+    ) -> AsyncIterator[PartOfLine]:
+        """Translate lines. Yields what is there of each line in order, as soon as it and all before it are there.
 
         Raises:
             RequestError: as :meth:`translate`.
@@ -69,15 +69,16 @@ class Service:
             translator, segments_by_line = await asyncio.to_thread(_prepared, direction, lines, candidates, split)
         except NmtError as error:
             raise RequestError(400, str(error)) from error
-        async for number in self._searched(translator, segments_by_line):
-            translation = translator.joined(lines[number], segments_by_line[number])
-            self.metrics.translated(translation)
-            yield translation
+        async for number, count in self._searched(translator, segments_by_line):
+            part = PartOfLine(number, lines[number], segments_by_line[number], count, translator)
+            if part.is_whole:
+                self.metrics.translated(part.translation())
+            yield part
 
     async def _searched(
         self, translator: Translator, segments_by_line: Sequence[Sequence[Segment]]
-    ) -> AsyncIterator[int]:
-        """The numbers of the lines, each as soon as its segments are searched."""
+    ) -> AsyncIterator[tuple[int, int]]:
+        """The numbers of the lines, each with the number of its first segments that are searched, whenever it grows."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
         job = Job(
             translator,
@@ -91,17 +92,44 @@ class Service:
         except ClosedError:
             raise RequestError(503, "The server is shutting down.", retry_after=1) from None
         try:
-            end = 0
+            begin = 0
             for number, segments in enumerate(segments_by_line):
-                begin, end = end, end + len(segments)
-                while not all(job.finished[begin:end]):
+                count = 0
+                while count < len(segments):
                     if job.error is not None:
                         raise _refusal(job.error)
-                    await changed.wait()
-                    changed.clear()
-                yield number
+                    finished = job.finished[begin : begin + len(segments)]
+                    before, count = count, (*finished, False).index(False)
+                    if count > before:
+                        yield number, count
+                    else:
+                        await changed.wait()
+                        changed.clear()
+                begin += len(segments)
         finally:
             self.pool.forget(job)
+
+
+@dataclass(frozen=True)
+class PartOfLine:
+    """What is there of a line's translation: that of its first segments."""
+
+    number: int
+    """The number of the line, from 0."""
+    line: str
+    segments: Sequence[Segment]
+    count: int
+    """The number of segments that are translated."""
+    translator: Translator
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole line is translated."""
+        return self.count == len(self.segments)
+
+    def translation(self) -> Translation:
+        """The translation of the segments that are there."""
+        return self.translator.joined(self.line, self.segments[: self.count])
 
 
 def _prepared(

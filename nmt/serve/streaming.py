@@ -43,15 +43,27 @@ def route(server: Server) -> Route:
 
 
 async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> AsyncIterator[dict[str, object]]:
+    """What is sent: first the source language, then the text piece by piece, then the alternatives."""
     layout = Layout.of(asked.q, direction.source)
-    texts: list[list[str]] = []
-    yield {"source": direction.source, "text": layout.between[0]} if not layout.lines else {"source": direction.source}
-    found = server.service.stream(direction, layout.lines, candidates=asked.alternatives + 1)
-    async for translation in found:
-        texts.append([candidate.text for candidate in translation.candidates])
-        yield {"text": (layout.between[0] if len(texts) == 1 else "") + texts[-1][0] + layout.between[len(texts)]}
-    if asked.alternatives and texts:
-        ranked = [[each[min(rank, len(each) - 1)] for each in texts] for rank in range(1, max(map(len, texts)))]
+    whole: list[list[str]] = []
+    length = 0
+    before = layout.between[0]
+    grown = server.service.grow(direction, layout.lines, candidates=asked.alternatives + 1)
+    async for part in grown:
+        if part.number == 0 and length == 0:
+            yield {"source": direction.source}
+        translation = part.translation()
+        text = before + translation.text[length:]
+        before, length = "", len(translation.text)
+        if part.is_whole:
+            whole.append([candidate.text for candidate in translation.candidates])
+            text += layout.between[len(whole)]
+            length = 0
+        yield {"text": text}
+    if not whole:
+        yield {"source": direction.source, "text": before}
+    if asked.alternatives and whole:
+        ranked = [[each[min(rank, len(each) - 1)] for each in whole] for rank in range(1, max(map(len, whole)))]
         yield {"alternatives": [layout.filled(lines) for lines in ranked]}
 
 
