@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from nmt.errors import NmtError
@@ -54,25 +54,22 @@ class Job:
     segments: Sequence[Segment]
     notify: Callable[[], object] = lambda: None
     """Called, in another thread, whenever segments are finished or the job has failed."""
-    finished: list[bool] = field(init=False)
-    """Whether each segment is translated."""
     error: Exception | None = None
     """Why the job failed, if it did."""
     _next: int = 0
 
     def __post_init__(self) -> None:
-        self.finished = [not segment.pieces for segment in self.segments]
         self._skip()
 
     @property
     def is_done(self) -> bool:
         """Whether all segments are translated, or the job has failed."""
-        return self.error is not None or all(self.finished)
+        return self.error is not None or all(segment.is_searched for segment in self.segments)
 
     @property
     def waiting(self) -> int:
         """The number of source pieces that no batch has taken."""
-        return sum(_size(segment) for segment in self.segments[self._next :])
+        return sum(_size(segment) for segment in self.segments[self._next :] if not segment.is_searched)
 
     @property
     def is_taken(self) -> bool:
@@ -87,7 +84,7 @@ class Job:
         return index
 
     def _skip(self) -> None:
-        while self._next < len(self.segments) and self.finished[self._next]:
+        while self._next < len(self.segments) and self.segments[self._next].is_searched:
             self._next += 1
 
     def drop(self) -> None:
@@ -224,9 +221,6 @@ class Pool:
                 traceback.print_exc(file=sys.stderr)
             jobs[0].error = error
             self.forget(jobs[0])
-            return
-        for job, index in batch:
-            job.finished[index] = True
 
 
 def _size(segment: Segment) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nmt.errors import NmtError
+from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
 from nmt.serve.errors import RequestError
 from nmt.serve.layout import Layout
@@ -28,6 +30,7 @@ class Service:
     pool: Pool
     detector: Detector
     metrics: Metrics
+    cache: LineCache = field(default_factory=LineCache)
 
     async def translate(
         self,
@@ -65,14 +68,20 @@ class Service:
         """
         try:
             candidates = max(1, min(candidates, direction.model.max_candidates))
+            translator = direction.model.translator(candidates, split)
+            tagged = [direction.prefix + line for line in lines]
+            cached = {line: found for line in tagged if (found := self.cache.get(translator, line)) is not None}
+            others = [line for line in tagged if line not in cached]
             # Encoding takes milliseconds, in which the server answers others.
-            translator, segments_by_line = await asyncio.to_thread(_prepared, direction, lines, candidates, split)
+            prepared = iter(await asyncio.to_thread(translator.prepare, others) if others else [])
         except NmtError as error:
             raise RequestError(400, str(error)) from error
+        segments_by_line = [cached.get(line) or next(prepared) for line in tagged]
         async for number, count in self._searched(translator, segments_by_line):
             part = PartOfLine(number, lines[number], segments_by_line[number], count, translator)
             if part.is_whole:
                 self.metrics.translated(part.translation())
+                self.cache.put(translator, tagged[number], part.segments)
             yield part
 
     async def _searched(
@@ -80,11 +89,12 @@ class Service:
     ) -> AsyncIterator[tuple[int, int]]:
         """The numbers of the lines, each with the number of its first segments that are searched, whenever it grows."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
-        job = Job(
-            translator,
-            list(itertools.chain.from_iterable(segments_by_line)),
-            lambda: loop.call_soon_threadsafe(changed.set),
-        )
+
+        def notify() -> None:
+            with contextlib.suppress(RuntimeError):  # the server has ended without waiting
+                loop.call_soon_threadsafe(changed.set)
+
+        job = Job(translator, list(itertools.chain.from_iterable(segments_by_line)), notify)
         try:
             self.pool.submit(job)
         except BusyError as error:
@@ -92,20 +102,17 @@ class Service:
         except ClosedError:
             raise RequestError(503, "The server is shutting down.", retry_after=1) from None
         try:
-            begin = 0
             for number, segments in enumerate(segments_by_line):
                 count = 0
                 while count < len(segments):
                     if job.error is not None:
                         raise _refusal(job.error)
-                    finished = job.finished[begin : begin + len(segments)]
-                    before, count = count, (*finished, False).index(False)
+                    before, count = count, _searched_count(segments)
                     if count > before:
                         yield number, count
                     else:
                         await changed.wait()
                         changed.clear()
-                begin += len(segments)
         finally:
             self.pool.forget(job)
 
@@ -132,11 +139,9 @@ class PartOfLine:
         return self.translator.joined(self.line, self.segments[: self.count])
 
 
-def _prepared(
-    direction: Direction, lines: Sequence[str], candidates: int, split: SplitSentences | None
-) -> tuple[Translator, list[list[Segment]]]:
-    translator = direction.model.translator(candidates, split)
-    return translator, translator.prepare([direction.prefix + line for line in lines])
+def _searched_count(segments: Sequence[Segment]) -> int:
+    """The number of first segments that are searched."""
+    return next((index for index, segment in enumerate(segments) if not segment.is_searched), len(segments))
 
 
 def _candidates(text: Layout, translations: Sequence[Translation]) -> list[str]:

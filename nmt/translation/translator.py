@@ -209,6 +209,8 @@ class Translator:
         self._keep_best(segments)
         self._align(segments)
         self._put_back_unknown(segments)
+        for segment in segments:
+            segment.is_searched = True
 
     def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
         """The translation of a line from those of its segments."""
