@@ -72,7 +72,8 @@ class Job:
     @property
     def waiting(self) -> int:
         """The number of source pieces that no batch has taken."""
-        return sum(_size(segment) for segment in self.segments[self._next :])
+        left = range(self._next, len(self.segments))
+        return sum(_size(self.segments[index]) for index in left if not self.finished[index])
 
     @property
     def is_taken(self) -> bool:

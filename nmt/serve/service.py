@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from nmt.errors import NmtError
 from nmt.serve.detection import Detector
-from nmt.serve.errors import RequestError
+from nmt.serve.errors import InternalError, RequestError
 from nmt.serve.layout import Layout
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
@@ -79,11 +80,12 @@ class Service:
     ) -> AsyncIterator[int]:
         """The numbers of the lines, each as soon as its segments are searched."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
-        job = Job(
-            translator,
-            list(itertools.chain.from_iterable(segments_by_line)),
-            lambda: loop.call_soon_threadsafe(changed.set),
-        )
+
+        def notify() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, by a second Ctrl-C
+                loop.call_soon_threadsafe(changed.set)
+
+        job = Job(translator, list(itertools.chain.from_iterable(segments_by_line)), notify)
         try:
             self.pool.submit(job)
         except BusyError as error:
@@ -124,4 +126,4 @@ def _candidates(text: Layout, translations: Sequence[Translation]) -> list[str]:
 def _refusal(error: Exception) -> RequestError:
     if isinstance(error, NmtError):
         return RequestError(400, str(error))
-    return RequestError(500, "An internal error; the server's log has more.")
+    return InternalError()
