@@ -19,6 +19,8 @@ from nmt.serve.exchange import Dialect, Parameters, Server
 from nmt.serve.specification import specification
 
 _BEARER = "Bearer "
+_LONGEST_SHOWN = 100
+"""Characters of an unknown path in an error."""
 _FILES = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
 """Path -> file, of the page for people."""
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
@@ -102,7 +104,8 @@ async def _not_here(request: Request, error: Exception) -> Response:
     """The answer to a wrong path or method, in the words of the dialect that the path belongs to."""
     assert isinstance(error, HTTPException)
     dialect = deepl.DIALECT if request.url.path.startswith(("/v2/", "/v3/")) else libretranslate.DIALECT
-    response = dialect.refusal(RequestError(error.status_code, f"{error.detail}: {request.method} {request.url.path}"))
+    message = f"{error.detail}: {request.method} {request.url.path[:_LONGEST_SHOWN]}"
+    response = dialect.refusal(RequestError(error.status_code, message))
     response.headers.update(error.headers or {})
     return response
 

@@ -94,12 +94,8 @@ def routes(server: Server) -> list[Route]:
     asked = {"/v2/translate": dialect.translate, "/v2/languages": dialect.languages, "/v2/usage": dialect.usage}
     methods = {"/v2/translate": ["POST"]}
     return [
-        *(
-            Route(path, DIALECT.endpoint(server, handler), methods=methods.get(path, ["GET", "POST"]))
-            for path, handler in asked.items()
-        ),
-        Route("/v2/{other:path}", DIALECT.endpoint(server, dialect.refuse), methods=["GET", "POST", "PUT", "DELETE"]),
-        Route("/v3/{other:path}", DIALECT.endpoint(server, dialect.refuse), methods=["GET", "POST", "PUT", "DELETE"]),
+        Route(path, DIALECT.endpoint(server, handler), methods=methods.get(path, ["GET", "POST"]))
+        for path, handler in asked.items()
     ]
 
 
@@ -154,7 +150,3 @@ class DeepL:
     async def usage(self, request: Request, parameters: Parameters) -> Response:
         """``/v2/usage``: the characters that this server has translated since it began."""
         return JSONResponse({"character_count": self._characters, "character_limit": _NO_LIMIT})
-
-    async def refuse(self, request: Request, parameters: Parameters) -> Response:
-        """What DeepL has and this server does not."""
-        raise RequestError(404, f"{request.url.path} is not supported by this server, which translates texts.")

@@ -28,6 +28,13 @@ class MissingError(RequestError):
         self.name = name
 
 
+class InternalError(RequestError):
+    """The server failed, and has written a traceback into its log."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "An internal error; the server's log has more.")
+
+
 class UnknownLanguageError(RequestError):
     """A language, or a pair of languages, that no model translates."""
 

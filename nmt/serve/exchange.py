@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_origin
@@ -16,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve.access import Access
-from nmt.serve.errors import MissingError, RequestError
+from nmt.serve.errors import InternalError, MissingError, RequestError
 from nmt.serve.service import Service
 
 _SECONDS_TO_SEND = 30
@@ -39,17 +41,17 @@ class Parameters(Mapping[str, Any]):
             fields: those of address and form; each may be given several times.
             document: those of JSON.
         """
-        self._fields = fields
-        self._document = document
+        self.fields = fields
+        self.document = document
 
     def __getitem__(self, name: str) -> Any:
-        return self._document[name] if name in self._document else self._fields[name][0]
+        return self.document[name] if name in self.document else self.fields[name][0]
 
     def __iter__(self) -> Any:
-        return iter({**self._fields, **self._document})
+        return iter({**self.fields, **self.document})
 
     def __len__(self) -> int:
-        return len({**self._fields, **self._document})
+        return len({**self.fields, **self.document})
 
     def text(self, name: str) -> str | None:
         """A parameter, if it is there and a text."""
@@ -62,8 +64,8 @@ class Parameters(Mapping[str, Any]):
         Raises:
             RequestError: one is missing, or has a value that is not allowed.
         """
-        values = dict(self._document)
-        for name, given in self._fields.items():
+        values = dict(self.document)
+        for name, given in self.fields.items():
             field = kind.model_fields.get(name)
             values.setdefault(name, given if field and get_origin(field.annotation) is list else given[0])
         try:
@@ -95,7 +97,7 @@ class Limits:
         Raises:
             RequestError: they are too long.
         """
-        count = sum(map(len, texts))
+        count = sum(max(1, len(text)) for text in texts)  # empty ones, too, take time
         if count > self.max_characters:
             raise RequestError(
                 413, f"Invalid request: request ({count:,}) exceeds text limit ({self.max_characters:,}) in characters"
@@ -150,6 +152,9 @@ class Dialect:
                 response = self.refusal(error)
             except ClientDisconnect:
                 response = Response(status_code=_CLIENT_CLOSED)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                response = self.refusal(InternalError())
             server.service.metrics.answered(self.name, response.status_code, time.monotonic() - began)
             return response
 
@@ -160,8 +165,17 @@ async def read_parameters(request: Request, limits: Limits) -> Parameters:
     """Read the parameters of a request.
 
     Raises:
-        RequestError: the body is too large, too slow, or damaged.
+        RequestError: the body is too large, too slow, or damaged, or holds what is no text.
     """
+    parameters = await _read(request, limits)
+    try:
+        json.dumps([parameters.fields, parameters.document], ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise RequestError(400, "Invalid request: a text holds half of a surrogate pair.") from None
+    return parameters
+
+
+async def _read(request: Request, limits: Limits) -> Parameters:
     fields = {name: request.query_params.getlist(name) for name in request.query_params}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -202,9 +216,9 @@ def _too_large(max_bytes: int) -> RequestError:
 
 def _document(body: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(body)
+        document = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise RequestError(400, "Invalid request: the body is not JSON.") from None
+        raise RequestError(400, "Invalid request: the body is not JSON in UTF-8.") from None
     if not isinstance(document, dict):
         raise RequestError(400, "Invalid request: expected a JSON object.")
     return document

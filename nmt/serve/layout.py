@@ -15,13 +15,17 @@ Newlines = Literal["end", "wrap"]
 """What a newline does: it ends a line, or it only wraps a paragraph, which an empty line ends."""
 
 # Tags between which a text is complete. Text on both sides of any other tag belongs together.
-_BLOCKS = """
+_BLOCK_NAMES = """
 address article aside blockquote body br caption dd details div dl dt fieldset figcaption figure footer form h1 h2 h3
 h4 h5 h6 head header hr html legend li main nav ol option p section summary table tbody td tfoot th thead title tr ul
 """
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
 _NOT_TRANSLATED = ("script", "style")
-_TAG = re.compile(r"</?([A-Za-z][\w:-]*)[^<>]*>")
-_DECLARATION = re.compile(r"<[!?][^<>]*>")
+# Possessive: a tag without an end is found out in one pass.
+_TAG = re.compile(r"</?([A-Za-z][\w:-]*+)[^<>]*+>")
+_DECLARATION = re.compile(r"<[!?][^<>]*+>")
+# A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
+_NO_CHARACTER = re.compile(r"&#[0-9]{1000,}+;?")
 
 
 @dataclass(frozen=True)
@@ -63,25 +67,26 @@ class Layout:
             if not is_text:
                 parts.append(("", part))
                 continue
-            line = " ".join(html.unescape(part).split())
-            parts.append((line, part[len(part.rstrip()) :] if line else part))
+            line = " ".join(html.unescape(_NO_CHARACTER.sub("\ufffd", part)).split())
+            begin, end = len(part) - len(part.lstrip()), len(part.rstrip())
+            parts += [("", part[:begin]), (line, part[end:])] if line else [("", part)]
         return _layout(parts, is_html=True)
 
 
 def _layout(parts: Sequence[tuple[str, str]], *, is_html: bool = False) -> Layout:
     """The layout of lines, each with what follows it. Lines may be empty."""
     lines: list[str] = []
-    between = [""]
+    between: list[list[str]] = [[]]  # joined at the end: a text may have as many newlines as characters
     for line, after in parts:
         core = line.strip()
         if not core:
-            between[-1] += line + after
+            between[-1] += [line, after]
             continue
         begin = line.index(core)
-        between[-1] += line[:begin]
+        between[-1].append(line[:begin])
         lines.append(core)
-        between.append(line[begin + len(core) :] + after)
-    return Layout(lines, between, is_html)
+        between.append([line[begin + len(core) :], after])
+    return Layout(lines, list(map("".join, between)), is_html)
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
@@ -120,13 +125,13 @@ def _end_of_tag(text: str, place: int) -> int | None:
     if tag is None:
         return None
     name = tag[1].lower()
-    if name in _NOT_TRANSLATED and not tag[0].startswith("</"):
-        end = re.compile(f"</{name}", re.IGNORECASE).search(text, place)
-        return end.start() if end else len(text)
-    if name not in _BLOCKS.split():
+    if name in _NOT_TRANSLATED:
+        end = re.compile(f"</{name}[^<>]*+>?", re.IGNORECASE).search(text, place)
+        return end.end() if end else len(text)
+    if name not in _BLOCKS:
         raise RequestError(
             400,
             f"<{name}> stands inside a sentence, and tags inside sentences are not supported yet; supported are "
-            "paragraphs, lists, headings, tables and line breaks. Send the text without it, or with format=text.",
+            "paragraphs, lists, headings, tables and line breaks. Send the text without it, or as plain text.",
         )
     return tag.end()

@@ -18,6 +18,8 @@ DIALECT = Dialect(
     "libretranslate", lambda request, parameters: parameters.text("api_key"), lambda error: {"error": error.message}
 )
 
+_REFUSED = {"/translate_file": "Files cannot be translated", "/suggest": "Suggestions are not taken"}
+
 
 class LibreTranslateRequest(BaseModel):
     """What to translate."""
@@ -71,11 +73,10 @@ def routes(server: Server) -> list[Route]:
     dialect = LibreTranslate(server)
     open_to_all = {"/languages": dialect.languages, "/frontend/settings": dialect.settings, "/health": dialect.health}
     asked = {"/detect": dialect.detect}
-    refused = ("/translate_file", "/suggest")
     return [
         *(Route(path, DIALECT.endpoint(server, handler, is_open=True)) for path, handler in open_to_all.items()),
         *(Route(path, DIALECT.endpoint(server, handler), methods=["POST"]) for path, handler in asked.items()),
-        *(Route(path, DIALECT.endpoint(server, dialect.refuse), methods=["POST"]) for path in refused),
+        *(Route(path, _refuse, methods=["POST"]) for path in _REFUSED),
     ]
 
 
@@ -154,10 +155,11 @@ class LibreTranslate:
         """``GET /health``."""
         return JSONResponse({"status": "ok"})
 
-    async def refuse(self, request: Request, parameters: Parameters) -> Response:
-        """What LibreTranslate has and this server does not."""
-        what = {"/translate_file": "Files cannot be translated", "/suggest": "Suggestions are not taken"}
-        raise RequestError(403, f"{what[request.url.path]} by this server: send the text to /translate.")
+
+async def _refuse(request: Request) -> Response:
+    """Refuse what LibreTranslate has and this server does not, before it is read: it may be a large file."""
+    what = _REFUSED[request.url.path]
+    return DIALECT.refusal(RequestError(403, f"{what} by this server: send the text to /translate."))
 
 
 def _percent(probability: float) -> float:

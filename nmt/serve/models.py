@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,9 @@ from nmt.translation.engine import Engine
 from nmt.translation.options import SplitSentences, translate_options
 from nmt.translation.translator import Translator
 
+_LONGEST_SHOWN = 40
+"""Characters of an unknown language code in an error."""
+
 
 @dataclass(eq=False)
 class ServedModel:
@@ -23,6 +27,7 @@ class ServedModel:
     """The options of translating that were given."""
     workers: int | None = None
     _translators: dict[tuple[int, SplitSentences | None], Translator] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def warm_up(self) -> None:
         """Translate something, since the first translation takes seconds."""
@@ -43,11 +48,12 @@ class ServedModel:
             split: replaces the option ``split_sentences``.
         """
         key = candidates, split
-        if key not in self._translators:
-            given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
-            options = translate_options(self.engine.config.decoding, **given)
-            self._translators[key] = Translator(self.engine, options, workers=self.workers, shared=True)
-        return self._translators[key]
+        with self._making:
+            if key not in self._translators:
+                given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
+                options = translate_options(self.engine.config.decoding, **given)
+                self._translators[key] = Translator(self.engine, options, workers=self.workers, shared=True)
+            return self._translators[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +113,8 @@ class Models:
         """
         for code, known, of_target in ((source, self.languages, False), (target, self.languages, True)):
             if not fitting(known, code):
-                raise UnknownLanguageError(f"{code} is not supported", of_target=of_target)
+                shown = code if len(code) <= _LONGEST_SHOWN else f"{code[:_LONGEST_SHOWN]}…"
+                raise UnknownLanguageError(f"{shown} is not supported", of_target=of_target)
         for one in fitting(self.sources, source):
             for other in fitting(self.sources[one], target):
                 return self._directions[one, other]

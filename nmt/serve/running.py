@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.applications import Starlette
 
 from nmt.errors import ConfigError
 from nmt.serve.access import Access
 from nmt.serve.app import application
+from nmt.serve.connection import Connection
 from nmt.serve.detection import Detector
 from nmt.serve.exchange import Limits, Server
 from nmt.serve.metrics import Metrics
@@ -93,23 +95,28 @@ def run(
         service = Service(models, pool, detector, metrics)
         stopping = _Stopping()
         app = application(Server(service, access, limits), origins=origins, is_ready=lambda: not stopping.has_begun)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            backlog=_BACKLOG,
-            limit_concurrency=_MAX_CONNECTIONS,
-            h11_max_incomplete_event_size=_LONGEST_ADDRESS,
-            timeout_graceful_shutdown=int(limits.seconds) + 10,
-        )
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
         asyncio.run(_serve(server, listening, stopping, lambda: started(models)))
     finally:
         pool.close()
+
+
+def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
+    """How requests reach an application."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        backlog=_BACKLOG,
+        limit_concurrency=_MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=_LONGEST_ADDRESS,
+        timeout_graceful_shutdown=int(limits.seconds) + 10,
+    )
 
 
 class _Stopping:
@@ -123,6 +130,10 @@ class _Stopping:
     def __call__(self, number: int) -> None:
         if self.has_begun and number == signal.SIGINT:
             self.server.force_exit = True
+            # Python 3.12 and newer would wait for them.
+            for connection in list(self.server.server_state.connections):
+                if isinstance(connection, Connection):
+                    connection.abort()
         self.has_begun = self.server.should_exit = True
 
 

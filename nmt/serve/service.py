@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from nmt.errors import NmtError
 from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
-from nmt.serve.errors import RequestError
+from nmt.serve.errors import InternalError, RequestError
 from nmt.serve.layout import Layout
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
@@ -91,7 +91,7 @@ class Service:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def notify() -> None:
-            with contextlib.suppress(RuntimeError):  # the server has ended without waiting
+            with contextlib.suppress(RuntimeError):  # the loop has ended, by a second Ctrl-C
                 loop.call_soon_threadsafe(changed.set)
 
         job = Job(translator, list(itertools.chain.from_iterable(segments_by_line)), notify)
@@ -157,4 +157,4 @@ def _candidates(text: Layout, translations: Sequence[Translation]) -> list[str]:
 def _refusal(error: Exception) -> RequestError:
     if isinstance(error, NmtError):
         return RequestError(400, str(error))
-    return RequestError(500, "An internal error; the server's log has more.")
+    return InternalError()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import nmt
-from nmt.serve import deepl, libretranslate
+from nmt.serve import apertium, deepl, libretranslate
 
 _SCHEMAS = "#/components/schemas/{model}"
 
@@ -22,6 +23,7 @@ class _Operation:
     summary: str
     error: type[BaseModel]
     request: type[BaseModel] | None = None
+    """The parameters: of GET in the address, of POST in the body."""
     response: type[BaseModel] | None = None
     is_list: bool = False
     """Whether the answer is a list of ``response``."""
@@ -38,6 +40,15 @@ _OPERATIONS = (
         _LIBRE,
         libretranslate.LibreTranslateRequest,
         libretranslate.LibreTranslateResponse,
+        refusals=_TRANSLATING,
+    ),
+    _Operation(
+        "/translate",
+        "get",
+        "Translate a text (Apertium)",
+        apertium.ApertiumError,
+        apertium.TranslateRequest,
+        apertium.TranslateResponse,
         refusals=_TRANSLATING,
     ),
     _Operation(
@@ -72,6 +83,7 @@ _OPERATIONS = (
 )
 
 
+@functools.cache
 def specification() -> dict[str, Any]:
     """The document."""
     models = {each for one in _OPERATIONS for each in (one.request, one.response, one.error) if each is not None}
@@ -96,10 +108,19 @@ def _described(one: _Operation, reference: Any) -> dict[str, Any]:
     refused = {"description": "Refused.", "content": {"application/json": {"schema": reference(one.error)}}}
     responses |= {str(status): refused for status in one.refusals}
     described: dict[str, Any] = {"summary": one.summary, "responses": responses}
-    if one.request is not None:
+    if one.request is not None and one.method == "get":
+        described["parameters"] = [
+            {"name": name, "in": "query", "required": field.is_required(), "schema": _schema_of(one.request, name)}
+            for name, field in one.request.model_fields.items()
+        ]
+    elif one.request is not None:
         schema = {"schema": reference(one.request)}
         described["requestBody"] = {
             "required": True,
             "content": {"application/json": schema, "application/x-www-form-urlencoded": schema},
         }
     return described
+
+
+def _schema_of(model: type[BaseModel], name: str) -> Any:
+    return model.model_json_schema()["properties"][name]

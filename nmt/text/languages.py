@@ -206,6 +206,8 @@ def fitting(codes: Iterable[str], wanted: str) -> list[str]:
 
     Two codes fit if they have the same language, and no different script or region.
     """
+    if len(wanted) > _LONGEST:
+        return []
     return list(_fitting(tuple(code for code in codes if len(code) <= _LONGEST), wanted))
 
 
