@@ -105,11 +105,11 @@ class Service:
             for number, segments in enumerate(segments_by_line):
                 count = 0
                 while count < len(segments):
-                    if job.error is not None:
-                        raise _refusal(job.error)
                     before, count = count, _searched_count(segments)
                     if count > before:
                         yield number, count
+                    elif job.error is not None:
+                        raise _refusal(job.error)
                     else:
                         await changed.wait()
                         changed.clear()
