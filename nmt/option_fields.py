@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 STREAMS = "Input and output"
+ACCESS = "Access"
+LIMITS = "Limits"
 SETTINGS = "Settings"
 SEARCH = "Search"
 SAMPLING = "Sampling"
 FORMAT = "Output format"
 HARDWARE = "Hardware"
-GROUPS = (STREAMS, SETTINGS, SEARCH, SAMPLING, FORMAT, HARDWARE)
+GROUPS = (STREAMS, ACCESS, LIMITS, SETTINGS, SEARCH, SAMPLING, FORMAT, HARDWARE)
 """Headings of options, in the order of the help."""
 
 EngineName = Literal["torch", "ctranslate2"]

@@ -3,6 +3,7 @@
 python examples/benchmarks train       beside a plain loop over Hugging Face transformers
 python examples/benchmarks translate   beside CTranslate2, ONNX Runtime and transformers, with the same weights
 python examples/benchmarks encode      beside SentencePiece alone
+python examples/benchmarks serve       many clients of nmt serve, beside nmt translate and another server
 python examples/benchmarks scaling     on one GPU, on several and on all
 """
 
@@ -16,6 +17,7 @@ import typer
 from encoding import bench_encode
 from marian import marian_config
 from scaling import UPDATES, numbers_of_gpus, scaling_speeds
+from serving import bench_serving
 from translating import PEERS, installed_peers, peer_settings, prepare
 
 from nmt.bench.training_speed import bench_train
@@ -125,6 +127,32 @@ def encode(
 ) -> None:
     """Encode as build-vocab --vocab does, beside SentencePiece on lines in memory and in a loop over files."""
     print(report_text(bench_encode(pairs=pairs, size=size, threads=threads, rounds=rounds, report=report)), end="")
+
+
+@app.command()
+def serve(
+    text: Annotated[Path, typer.Argument(metavar="TEXT", help="Lines to translate: each is a request.")],
+    model: Annotated[Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.")] = None,
+    pair: Annotated[str, typer.Option(metavar="SRC-TGT", help="Source and target language.")] = "en-de",
+    other: Annotated[
+        str | None, typer.Option(metavar="URL", help="Another server with LibreTranslate's interface, in turn.")
+    ] = None,
+    clients: Annotated[int, typer.Option(metavar="N", min=1, help="Clients that ask at the same time.")] = 64,
+    seconds: Annotated[float, typer.Option(metavar="X", min=1, help="Seconds of each measurement.")] = 120.0,
+    rounds: Rounds = 3,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Of both commands: --option=--beam=1.")
+    ] = None,
+) -> None:
+    """Ask nmt serve from many clients, and translate the same text with nmt translate."""
+    [bundle], _ = models_to_use([model] if model is not None else [])
+    source, _, target = pair.partition("-")
+    lines = [line for line in text.read_text("utf-8").split("\n") if line.strip()]
+    result = bench_serving(
+        bundle, option or [], {"source": source, "target": target}, lines,
+        other=other, clients=clients, seconds=seconds, rounds=rounds, report=report,
+    )  # fmt: skip
+    print(report_text({"benchmark": "serve", **result}), end="")
 
 
 @app.command()

@@ -41,6 +41,7 @@ _COMMANDS = {
     "train": ("train", "Train a Transformer, or resume a run."),
     "average-checkpoints": ("average_checkpoints", "Average the weights of several checkpoints."),
     "translate": ("translate", "Translate lines of text."),
+    "serve": ("serve", "Translate over HTTP: for people and programs."),
     "score": ("score", "Score translations: BLEU, chrF, TER."),
     "compare": ("compare", "Show where the translations of two systems differ."),
     "inspect": ("inspect", "Show where something comes from, and whether it changed."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -163,7 +163,7 @@ def _shortened(words: str, text: str) -> tuple[str, str]:
     """A line of the help without what an error says as well: bounds; ``--[no-]guard`` for a switch of two names."""
     words = re.sub(r"<list\[(.*)\]>", r"<\1>", words)  # a repeated choice is typed as one
     words = re.sub(r"--([a-z0-9-]+) / --no-\1", r"--[no-]\1", words)
-    text = re.sub(r" *\[x[<>]=?[\d.]+\]$", "", text)
+    text = re.sub(r"(; | *\[)[\d.<>=]*x[<>]=?[\d.]+(\]?)$", lambda bounds: bounds[2] if ";" in bounds[1] else "", text)
     return words, text.replace("[default: ", "[").replace("; default: ", "; ")
 
 
@@ -182,12 +182,18 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     return _with_parameters(run, command, {"quiet": (quiet, False)})
 
 
-def with_options(settings: type[StrictSection]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_options(
+    settings: type[StrictSection], *, without: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a settings class, after its own.
 
     The command takes the keyword ``options``: a dict of the values that were given, by field, all checked.
+
+    Args:
+        without: fields that are no options of this command.
     """
-    fields = [each for field in option_fields(settings) for each in (field, *field.parts)]
+    own = [field for field in option_fields(settings) if field.name not in without]
+    fields = [each for field in own for each in (field, *field.parts)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)

@@ -142,6 +142,12 @@ def primary_language(code: str) -> str:
     return _parts(code).language
 
 
+def language_tag(code: str) -> str:
+    """A code in the form of the web (BCP 47): ``zh-Hans`` for ``zho_Hans``, ``pt-BR`` for ``pt_br``."""
+    parts = _parts(code)
+    return "-".join(filter(None, (parts.language, parts.script, parts.region, *parts.rest)))
+
+
 def name_of(code: str) -> str:
     """The English name of a language; of languages that few programs translate, the code."""
     language = primary_language(code)
@@ -200,6 +206,8 @@ def fitting(codes: Iterable[str], wanted: str) -> list[str]:
 
     Two codes fit if they have the same language, and no different script or region.
     """
+    if len(wanted) > _LONGEST:
+        return []
     return list(_fitting(tuple(code for code in codes if len(code) <= _LONGEST), wanted))
 
 

@@ -22,6 +22,16 @@ from nmt.translation.segment import Segment
 class Searcher(Protocol):
     """Finds translations of segments: in batches of similar length, by several workers."""
 
+    @property
+    def worker_count(self) -> int:
+        """The number of batches that are searched at the same time."""
+        ...
+
+    @property
+    def batch_tokens(self) -> int:
+        """The maximum source pieces per batch, padding included."""
+        ...
+
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """Find the candidates of segments.
 
@@ -68,12 +78,13 @@ class Engine(Protocol):
         """What the engine does in another way than the options say, as sentences for the user."""
         ...
 
-    def searcher(self, options: TranslateOptions, workers: int | None = None) -> Searcher:
+    def searcher(self, options: TranslateOptions, workers: int | None = None, *, shared: bool = False) -> Searcher:
         """Prepare to search.
 
         Args:
             options: those of the usual search, and ``batch_tokens``.
             workers: the number of batches that are searched at the same time.
+            shared: whether several threads search at the same time; they share the workers.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is, as far as the engine can tell.

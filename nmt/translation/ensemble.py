@@ -64,9 +64,9 @@ class Ensemble:
         """As :meth:`nmt.translation.engine.Engine.remarks`: there are none."""
         return []
 
-    def searcher(self, options: TranslateOptions, workers: int | None = None) -> TorchSearcher:
+    def searcher(self, options: TranslateOptions, workers: int | None = None, *, shared: bool = False) -> TorchSearcher:
         """As :meth:`nmt.translation.engine.Engine.searcher`."""
-        return TorchSearcher(self, options, workers)
+        return TorchSearcher(self, options, workers, shared=shared)
 
     def score(
         self,

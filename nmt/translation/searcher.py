@@ -33,22 +33,34 @@ Candidates = tuple[TranslatedText, ...]
 class TorchSearcher:
     """A :class:`~nmt.translation.engine.Searcher` with one model, or several that share a vocabulary."""
 
-    def __init__(self, ensemble: Ensemble, options: TranslateOptions, workers: int | None = None) -> None:
+    def __init__(
+        self, ensemble: Ensemble, options: TranslateOptions, workers: int | None = None, *, shared: bool = False
+    ) -> None:
         """Measure the free memory; see :meth:`nmt.translation.engine.Engine.searcher`."""
         self._ensemble = ensemble
         self._hardware = hardware = ensemble.hardware
         self._workers = Workers(
-            hardware.threads, workers, on_cpu=hardware.device.type == "cpu", set_threads=torch.set_num_threads
+            hardware.threads,
+            workers,
+            on_cpu=hardware.device.type == "cpu",
+            shared=shared,
+            set_threads=torch.set_num_threads,
         )
         self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
         self._memory.check_beam(options)
-        self._batch_tokens = options.batch_tokens or self._memory.batch_tokens(options, self._workers.count)
+        self.batch_tokens = options.batch_tokens or self._memory.batch_tokens(options, self._workers.count)
         self._alone = threading.Lock()
+
+    @property
+    def worker_count(self) -> int:
+        """As :attr:`nmt.translation.engine.Searcher.worker_count`."""
+        return self._workers.count
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
-        batches = segment_batches(segments, self._batch_tokens, settings.beam, self._workers.count)
-        free, searches = self._memory.free, min(self._workers.count, len(batches))
+        batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.count)
+        free = self._memory.free
+        searches = self._workers.count if self._workers.are_shared else min(self._workers.count, len(batches))
         share = None if free is None else free // max(1, searches)
         for _ in self._workers.map(partial(self._search, settings=settings, share=share), batches):
             pass

@@ -30,6 +30,8 @@ class Segment:
     is_cut: bool = False
     """Whether the segment, or a part of it that was searched alone, was cut from text longer than the limit."""
     finding: Finding | None = None
+    is_searched: bool = False
+    """Whether its translations are found."""
     taken: Taken | None = None
     """The unknown characters that were taken out of the text, if there were any."""
 

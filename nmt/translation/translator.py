@@ -50,6 +50,7 @@ class Translator:
         *,
         window: int = 2_048,
         workers: int | None = None,
+        shared: bool = False,
     ) -> None:
         """Prepare to translate.
 
@@ -58,6 +59,7 @@ class Translator:
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread on a CPU, one on a GPU.
+            shared: whether several threads call :meth:`search` at the same time; they share the workers.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is.
@@ -93,7 +95,7 @@ class Translator:
         self.language_tags = self._vocab.source.language_tags
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
-        self._searcher = engine.searcher(self._first_search, workers)
+        self._searcher = engine.searcher(self._first_search, workers, shared=shared)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab.source,
@@ -118,6 +120,16 @@ class Translator:
     def target_lang(self) -> str:
         """The language code of the translations."""
         return self._languages.target
+
+    @property
+    def worker_count(self) -> int:
+        """The number of batches that are searched at the same time."""
+        return self._searcher.worker_count
+
+    @property
+    def batch_tokens(self) -> int:
+        """The maximum source pieces per batch, padding included."""
+        return self._searcher.batch_tokens
 
     @property
     def settings(self) -> dict[str, object]:
@@ -163,22 +175,45 @@ class Translator:
         """
         for window in windows(pairs, self.window):
             lines, prefixes = [line for line, _ in window], [prefix for _, prefix in window]
-            segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
-            self._take_out_unknown(segments_by_line, prefixes)
-            self._number(segments_by_line, done, line_number)
-            self._set_prefixes(segments_by_line, prefixes)
-            segments = list(itertools.chain.from_iterable(segments_by_line))
-            searched = [segment for segment in segments if segment.pieces]
-            self._searcher.search(searched, self._first_search)
-            self._rerank(searched)
-            self._guard.check(searched)
-            self._keep_best(segments)
-            self._align(segments)
-            self._put_back_unknown(segments)
-            yield list(map(self._translation, lines, segments_by_line))
+            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number)
+            self.search(list(itertools.chain.from_iterable(segments_by_line)))
+            yield list(map(self.joined, lines, segments_by_line))
             done += len(window)
 
-    def _translation(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def prepare(
+        self,
+        lines: list[str],
+        prefixes: list[str] | None = None,
+        *,
+        done: int = 0,
+        line_number: Callable[[int], int] = lambda index: index + 1,
+    ) -> list[list[Segment]]:
+        """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
+        prefixes = prefixes or [""] * len(lines)
+        segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
+        self._take_out_unknown(segments_by_line, prefixes)
+        self._number(segments_by_line, done, line_number)
+        self._set_prefixes(segments_by_line, prefixes)
+        return segments_by_line
+
+    def search(self, segments: list[Segment]) -> None:
+        """Find the translations of segments, in batches of similar length: of one line or of many.
+
+        Raises:
+            BeamTooWideError: a single sentence does not fit into the memory.
+        """
+        searched = [segment for segment in segments if segment.pieces]
+        self._searcher.search(searched, self._first_search)
+        self._rerank(searched)
+        self._guard.check(searched)
+        self._keep_best(segments)
+        self._align(segments)
+        self._put_back_unknown(segments)
+        for segment in segments:
+            segment.is_searched = True
+
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+        """The translation of a line from those of its segments."""
         return Translation(
             line,
             joined_segments(segments, self._languages.target),

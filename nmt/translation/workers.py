@@ -20,7 +20,10 @@ class AbandonedError(Exception):
 
 
 class Workers:
-    """A pool of worker threads. It starts no more workers than there are batches."""
+    """A pool of worker threads. It starts no more workers than there are batches, and keeps none.
+
+    Shared workers stay: several threads map at the same time, and their batches wait for a worker.
+    """
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class Workers:
         count: int | None = None,
         *,
         on_cpu: bool = True,
+        shared: bool = False,
         set_threads: Callable[[int], object] = lambda threads: None,
     ) -> None:
         """Choose the number of workers.
@@ -36,12 +40,15 @@ class Workers:
             threads: the threads of the processor that the workers share.
             count: at most the number of threads on a CPU. Default: one per thread on a CPU, one on a GPU.
             on_cpu: whether the workers compute on the CPU.
+            shared: whether several threads use the workers at the same time.
             set_threads: sets the number of threads that the calling worker computes with.
         """
         self._threads = threads
         self.count = min(count or threads, threads) if on_cpu else count or 1
+        self.are_shared = shared
         self._set_threads = set_threads
         self._of_thread = threading.local()
+        self._staying = self._executor(self.count, threading.Event()) if shared else None
 
     def check_abandoned(self) -> None:
         """Stop the calling worker if its result is no longer needed. Mapped functions call this regularly.
@@ -55,18 +62,15 @@ class Workers:
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results of ``function`` for all items, in order."""
+        if self._staying is not None:
+            yield from self._staying.map(function, items)
+            return
         count = min(self.count, len(items))
         if count <= 1:
             yield from map(function, items)
             return
-        share = max(1, self._threads // count)
         is_abandoned = threading.Event()
-
-        def begin() -> None:
-            self._set_threads(share)
-            self._of_thread.is_abandoned = is_abandoned
-
-        executor = ThreadPoolExecutor(count, "search", initializer=begin)
+        executor = self._executor(count, is_abandoned)
         try:
             yield from executor.map(function, items)
         finally:
@@ -75,3 +79,12 @@ class Workers:
             executor.shutdown(cancel_futures=True)
             # torch applies a worker's number of threads to all threads that start later.
             self._set_threads(self._threads)
+
+    def _executor(self, count: int, is_abandoned: threading.Event) -> ThreadPoolExecutor:
+        share = max(1, self._threads // count)
+
+        def begin() -> None:
+            self._set_threads(share)
+            self._of_thread.is_abandoned = is_abandoned
+
+        return ThreadPoolExecutor(count, "search", initializer=begin)

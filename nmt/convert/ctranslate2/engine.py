@@ -167,9 +167,11 @@ class CTranslate2Engine:
             return []
         return ["CTranslate2 searches with length^alpha; its hypotheses are reranked by the paper's length penalty"]
 
-    def searcher(self, options: TranslateOptions, workers: int | None = None) -> CTranslate2Searcher:
+    def searcher(
+        self, options: TranslateOptions, workers: int | None = None, *, shared: bool = False
+    ) -> CTranslate2Searcher:
         """As :meth:`nmt.translation.engine.Engine.searcher`."""
-        return CTranslate2Searcher(self, options, workers)
+        return CTranslate2Searcher(self, options, workers, shared=shared)
 
     def score(
         self,
@@ -236,21 +238,29 @@ class CTranslate2Engine:
 class CTranslate2Searcher:
     """A :class:`~nmt.translation.engine.Searcher` with CTranslate2."""
 
-    def __init__(self, engine: CTranslate2Engine, options: TranslateOptions, workers: int | None = None) -> None:
+    def __init__(
+        self, engine: CTranslate2Engine, options: TranslateOptions, workers: int | None = None, *, shared: bool = False
+    ) -> None:
         """Prepare to search; see :meth:`nmt.translation.engine.Engine.searcher`."""
         lacking = {"--sample": options.sampling is not None, "--diverse-groups": options.diverse_groups > 1}
         for flag, is_asked in lacking.items():
             if is_asked:
                 raise ConfigError(f"CTranslate2 does not support {flag}. Leave it out, or use the engine torch.")
         self._engine = engine
-        self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu")
-        self._batch_tokens = options.batch_tokens or (BATCH_TOKENS if engine.device == "cpu" else _GPU_BATCH_TOKENS)
+        self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu", shared=shared)
+        self.batch_tokens = options.batch_tokens or (BATCH_TOKENS if engine.device == "cpu" else _GPU_BATCH_TOKENS)
+
+    @property
+    def worker_count(self) -> int:
+        """As :attr:`nmt.translation.engine.Searcher.worker_count`."""
+        return self._workers.count
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
-        batches = segment_batches(segments, self._batch_tokens, settings.beam, self._workers.count)
+        batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.count)
         # In int8, a single batch too is faster with the one thread of a worker than with all (docs/benchmarks.md).
-        by_worker = len(batches) > 1 or (self._engine.precision == "int8" and self._engine.device == "cpu")
+        by_worker = self._workers.are_shared or len(batches) > 1
+        by_worker = by_worker or (self._engine.precision == "int8" and self._engine.device == "cpu")
         model = self._engine.model(self._workers.count if by_worker else 1)
         for _ in self._workers.map(partial(self._search, settings=settings, model=model), batches):
             pass

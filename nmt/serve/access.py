@@ -1,0 +1,75 @@
+"""Who may ask, and how often."""
+
+from __future__ import annotations
+
+import hmac
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nmt.errors import ConfigError
+from nmt.serve.errors import RequestError
+
+# Older ones are forgotten, so that memory does not grow with the number of addresses.
+_MAX_KNOWN = 10_000
+
+
+def read_keys(path: Path) -> list[str]:
+    """The API keys in a file, one per line. Empty lines and comments (``#``) are left out.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no key.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--api-keys {path}: cannot be read: {error}.") from None
+    keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not keys:
+        raise ConfigError(f"--api-keys {path}: it holds no key. Write one key per line.")
+    return keys
+
+
+@dataclass(frozen=True)
+class Access:
+    """Checks keys and counts requests."""
+
+    keys: Sequence[str] = ()
+    """The keys that are accepted; empty if none is needed."""
+    requests_per_minute: int | None = None
+    """For each key, or each address where no key is needed. None for no limit."""
+    clock: Callable[[], float] = time.monotonic
+    _free: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    """Key or address -> the number of requests that it may send at once, and when that was computed."""
+
+    def check(self, key: str | None, address: str) -> None:
+        """Admit a request.
+
+        Raises:
+            RequestError: the key is missing or wrong (403), or there were too many requests (429).
+        """
+        if self.keys:
+            if not key:
+                raise RequestError(403, "An API key is needed. Ask the operator of this server for one.")
+            if not any(hmac.compare_digest(key.encode(), known.encode()) for known in self.keys):
+                raise RequestError(403, "Invalid API key.")
+        if self.requests_per_minute is not None:
+            self._count(key if self.keys and key else address, self.requests_per_minute)
+
+    def _count(self, who: str, per_minute: int) -> None:
+        """Take a request from a budget of one minute's, which fills up steadily."""
+        now = self.clock()
+        free, since = self._free.pop(who, (float(per_minute), now))
+        free = min(per_minute, free + (now - since) * per_minute / 60)
+        is_allowed = free >= 1
+        self._free[who] = (free - is_allowed, now)
+        if len(self._free) > _MAX_KNOWN:
+            self._free.popitem(last=False)
+        if not is_allowed:
+            seconds = math.ceil((1 - free) * 60 / per_minute)
+            raise RequestError(
+                429, f"Too many requests: {per_minute:,} per minute are allowed.", retry_after=max(1, seconds)
+            )

@@ -1,0 +1,120 @@
+"""The web application: the dialects, the page for people, and what operators ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import resources
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from nmt.serve import apertium, deepl, libretranslate, metrics, streaming
+from nmt.serve.errors import RequestError
+from nmt.serve.exchange import Dialect, Parameters, Server
+from nmt.serve.specification import specification
+
+_BEARER = "Bearer "
+_LONGEST_SHOWN = 100
+"""Characters of an unknown path in an error."""
+_FILES = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
+"""Path -> file, of the page for people."""
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+def _bearer(request: Request, parameters: Parameters) -> str | None:
+    header = request.headers.get("authorization", "")
+    return header.removeprefix(_BEARER) if header.startswith(_BEARER) else None
+
+
+OPERATORS = Dialect("operators", _bearer, lambda error: {"error": error.message})
+
+
+def application(
+    server: Server, *, origins: Sequence[str] = (), is_ready: Callable[[], bool] = lambda: True
+) -> Starlette:
+    """The application.
+
+    Args:
+        origins: the web pages that may ask, by their origin (``https://example.org``); ``*`` for all.
+        is_ready: whether the server takes requests.
+    """
+
+    async def live(request: Request, parameters: Parameters) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(request: Request, parameters: Parameters) -> Response:
+        if not is_ready():
+            raise RequestError(503, "The server is shutting down.")
+        return JSONResponse({"status": "ok"})
+
+    async def measured(request: Request, parameters: Parameters) -> Response:
+        return Response(server.service.metrics.text(), media_type=metrics.CONTENT_TYPE)
+
+    async def described(request: Request, parameters: Parameters) -> Response:
+        return JSONResponse(specification())
+
+    routes = [
+        _translate(server),
+        *libretranslate.routes(server),
+        *deepl.routes(server),
+        *apertium.routes(server),
+        streaming.route(server),
+        Route("/health/live", OPERATORS.endpoint(server, live, is_open=True)),
+        Route("/health/ready", OPERATORS.endpoint(server, ready, is_open=True)),
+        Route("/metrics", OPERATORS.endpoint(server, measured)),
+        Route("/spec", OPERATORS.endpoint(server, described, is_open=True)),
+        *(Route(f"/{path}", _file(name)) for path, name in _FILES.items()),
+    ]
+    cross_origin = Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["*"], allow_headers=["*"])
+    return Starlette(
+        routes=routes,
+        middleware=[cross_origin] if origins else [],
+        exception_handlers={HTTPException: _not_here},
+    )
+
+
+def _translate(server: Server) -> Route:
+    """``/translate`` of both dialects: Apertium's requests name a ``langpair``."""
+    of_apertium = apertium.DIALECT.endpoint(server, apertium.Apertium(server).translate)
+    of_libretranslate = libretranslate.DIALECT.endpoint(server, libretranslate.LibreTranslate(server).translate)
+
+    async def translate(request: Request) -> Response:
+        if "langpair" in request.query_params:
+            return await of_apertium(request)
+        if request.method != "POST":
+            raise HTTPException(405, headers={"Allow": "POST"})
+        return await of_libretranslate(request)
+
+    return Route("/translate", translate, methods=["GET", "POST"])
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    """The answer to a wrong path or method, in the words of the dialect that the path belongs to."""
+    assert isinstance(error, HTTPException)
+    dialect = deepl.DIALECT if request.url.path.startswith(("/v2/", "/v3/")) else libretranslate.DIALECT
+    message = f"{error.detail}: {request.method} {request.url.path[:_LONGEST_SHOWN]}"
+    response = dialect.refusal(RequestError(error.status_code, message))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _file(name: str) -> Callable[[Request], Response]:
+    content = (resources.files("nmt.serve") / "page" / name).read_text("utf-8")
+    media_type = _TYPES[name.rpartition(".")[2]]
+
+    def answer(request: Request) -> Response:
+        return PlainTextResponse(content, media_type=media_type, headers=_PAGE_HEADERS)
+
+    return answer

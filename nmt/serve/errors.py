@@ -1,0 +1,44 @@
+"""What a request is refused with, before a dialect puts it into its own words."""
+
+from __future__ import annotations
+
+
+class RequestError(Exception):
+    """A request that gets no translation."""
+
+    def __init__(self, status: int, message: str, *, retry_after: int | None = None) -> None:
+        """Refuse a request.
+
+        Args:
+            status: the HTTP status.
+            message: what was given, what is allowed and what to do, for people.
+            retry_after: seconds after which the same request may succeed.
+        """
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after = retry_after
+
+
+class MissingError(RequestError):
+    """A parameter that a request must have is missing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(400, f"Invalid request: missing {name} parameter")
+        self.name = name
+
+
+class InternalError(RequestError):
+    """The server failed, and has written a traceback into its log."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "An internal error; the server's log has more.")
+
+
+class UnknownLanguageError(RequestError):
+    """A language, or a pair of languages, that no model translates."""
+
+    def __init__(self, message: str, *, of_target: bool) -> None:
+        super().__init__(400, message)
+        self.of_target = of_target
+        """Whether the target is unknown, and not the source."""

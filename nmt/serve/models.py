@@ -1,0 +1,133 @@
+"""The models of a server: which languages they translate, and their translators."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nmt.errors import ConfigError
+from nmt.serve.errors import UnknownLanguageError
+from nmt.text.languages import fitting, language_tag
+from nmt.translation.engine import Engine
+from nmt.translation.options import SplitSentences, translate_options
+from nmt.translation.translator import Translator
+
+_LONGEST_SHOWN = 40
+"""Characters of an unknown language code in an error."""
+
+
+@dataclass(eq=False)
+class ServedModel:
+    """A loaded model, and how it translates."""
+
+    engine: Engine
+    options: Mapping[str, Any]
+    """The options of translating that were given."""
+    workers: int | None = None
+    _translators: dict[tuple[int, SplitSentences | None], Translator] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def warm_up(self) -> None:
+        """Translate something, since the first translation takes seconds."""
+        translator = self.translator()
+        [segments] = translator.prepare(["1"])
+        translator.search(segments)
+
+    @property
+    def max_candidates(self) -> int:
+        """The maximum number of translations of a text."""
+        return translate_options(self.engine.config.decoding, **self.options).beam
+
+    def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> Translator:
+        """What translates with so many candidates. It may be used by several threads.
+
+        Args:
+            candidates: at most :attr:`max_candidates`.
+            split: replaces the option ``split_sentences``.
+        """
+        key = candidates, split
+        with self._making:
+            if key not in self._translators:
+                given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
+                options = translate_options(self.engine.config.decoding, **given)
+                self._translators[key] = Translator(self.engine, options, workers=self.workers, shared=True)
+            return self._translators[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A source and a target language, and the model for them."""
+
+    source: str
+    """Its language tag: ``zh-Hans``."""
+    target: str
+    model: ServedModel
+    prefix: str = ""
+    """What a line begins with, to name its target language to a model of several."""
+
+
+class Models:
+    """All directions of a server."""
+
+    def __init__(self, models: Sequence[ServedModel]) -> None:
+        """Find the directions of the models.
+
+        Raises:
+            ConfigError: two models translate the same languages.
+        """
+        self._directions: dict[tuple[str, str], Direction] = {}
+        for model in models:
+            for direction in _directions(model):
+                pair = direction.source, direction.target
+                if pair in self._directions:
+                    raise ConfigError(
+                        f"two models translate {pair[0]} to {pair[1]}: a server has one for each pair. Leave one out."
+                    )
+                self._directions[pair] = direction
+
+    @property
+    def sources(self) -> dict[str, list[str]]:
+        """The source languages, each with its target languages."""
+        found: dict[str, list[str]] = {}
+        for source, target in self._directions:
+            found.setdefault(source, []).append(target)
+        return found
+
+    @property
+    def targets(self) -> list[str]:
+        """The target languages."""
+        return list(dict.fromkeys(target for _, target in self._directions))
+
+    @property
+    def languages(self) -> list[str]:
+        """All languages, the source languages first."""
+        return list(dict.fromkeys([*self.sources, *self.targets]))
+
+    def find(self, source: str, target: str) -> Direction:
+        """The direction of two languages, whose codes may be spelt in another way.
+
+        Raises:
+            UnknownLanguageError: no model translates these languages.
+        """
+        for code, known, of_target in ((source, self.languages, False), (target, self.languages, True)):
+            if not fitting(known, code):
+                shown = code if len(code) <= _LONGEST_SHOWN else f"{code[:_LONGEST_SHOWN]}…"
+                raise UnknownLanguageError(f"{shown} is not supported", of_target=of_target)
+        for one in fitting(self.sources, source):
+            for other in fitting(self.sources[one], target):
+                return self._directions[one, other]
+        pairs = ", ".join(f"{one} to {other}" for one, other in self._directions)
+        raise UnknownLanguageError(
+            f"{source} to {target} is not supported; supported: {pairs}", of_target=bool(fitting(self.sources, source))
+        )
+
+
+def _directions(model: ServedModel) -> list[Direction]:
+    data, tags = model.engine.config.data, model.engine.vocab.source.language_tags
+    source = language_tag(data.source_lang)
+    if not tags:
+        return [Direction(source, language_tag(data.target_lang), model)]
+    by_target = {language_tag(tag.strip("<>")): tag for tag in tags}
+    return [Direction(source, target, model, f"{tag} ") for target, tag in by_target.items()]

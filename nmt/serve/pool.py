@@ -1,0 +1,227 @@
+"""The pool: the segments of all requests wait here, and are searched together in batches.
+
+A batch takes the segments that wait, one of each request in turn, so a long text does not hold up a short one. Nothing
+waits for a batch to become full.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nmt.errors import NmtError
+from nmt.translation.segment import Segment
+
+
+class Search(Protocol):
+    """Finds the translations of segments; a :class:`~nmt.translation.translator.Translator`."""
+
+    def search(self, segments: list[Segment]) -> None:
+        """Fill in the candidates of segments."""
+        ...
+
+    @property
+    def batch_tokens(self) -> int:
+        """The maximum source pieces per batch."""
+        ...
+
+
+class BusyError(Exception):
+    """More waits than the pool takes."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"the queue is full; try again in {retry_after} s")
+        self.retry_after = retry_after
+        """Seconds until there is room again, as far as can be told."""
+
+
+class ClosedError(Exception):
+    """The pool takes no more work, since the server ends."""
+
+
+@dataclass(eq=False)
+class Job:
+    """The segments of one request, which one model translates."""
+
+    translator: Search
+    segments: Sequence[Segment]
+    notify: Callable[[], object] = lambda: None
+    """Called, in another thread, whenever segments are finished or the job has failed."""
+    error: Exception | None = None
+    """Why the job failed, if it did."""
+    _next: int = 0
+
+    def __post_init__(self) -> None:
+        self._skip()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all segments are translated, or the job has failed."""
+        return self.error is not None or all(segment.is_searched for segment in self.segments)
+
+    @property
+    def waiting(self) -> int:
+        """The number of source pieces that no batch has taken."""
+        return sum(_size(segment) for segment in self.segments[self._next :] if not segment.is_searched)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether batches have taken all segments."""
+        return self._next == len(self.segments)
+
+    def take(self) -> int:
+        """The index of the next segment, which is taken."""
+        index = self._next
+        self._next += 1
+        self._skip()
+        return index
+
+    def _skip(self) -> None:
+        while self._next < len(self.segments) and self.segments[self._next].is_searched:
+            self._next += 1
+
+    def drop(self) -> None:
+        """Take all segments, so that no batch does."""
+        self._next = len(self.segments)
+
+
+Batch = list[tuple[Job, int]]
+"""Segments: jobs, each with the index of one of its segments."""
+
+
+class Pool:
+    """Threads that search what waits."""
+
+    def __init__(
+        self, workers: int, *, max_waiting: int, observe: Callable[[Batch, float], None] | None = None
+    ) -> None:
+        """Start the threads.
+
+        Args:
+            workers: the number of batches that are searched at the same time.
+            max_waiting: the maximum source pieces that wait. A single job may have more.
+            observe: called with each batch that was searched, and the seconds that it took.
+        """
+        self._max_waiting = max_waiting
+        self._observe = observe
+        self._jobs: deque[Job] = deque()
+        """Jobs with segments that no batch has taken."""
+        self._waiting = 0
+        self._idle = 0
+        self._is_closed = False
+        self._rate = 0.0  # pieces per second of one worker, averaged
+        self._changed = threading.Condition()
+        self._threads = [threading.Thread(target=self._work, name=f"pool-{number}") for number in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of source pieces that no batch has taken."""
+        return self._waiting
+
+    def submit(self, job: Job) -> None:
+        """Add a job.
+
+        Raises:
+            BusyError: too much waits already.
+            ClosedError: the pool is closed.
+        """
+        with self._changed:
+            if self._is_closed:
+                raise ClosedError
+            size = job.waiting
+            if self._waiting and self._waiting + size > self._max_waiting:
+                raise BusyError(self._seconds_until_empty())
+            if not job.is_taken:
+                self._jobs.append(job)
+                self._waiting += size
+                self._changed.notify_all()
+        if job.is_done:
+            job.notify()
+
+    def forget(self, job: Job) -> None:
+        """Drop the segments of a job that no batch has taken: nobody waits for them."""
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+                self._waiting -= job.waiting
+            job.drop()
+
+    def close(self) -> None:
+        """Take no more jobs, finish those that wait, and end the threads."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _seconds_until_empty(self) -> int:
+        rate = self._rate * len(self._threads)
+        return max(1, min(math.ceil(self._waiting / rate), 3_600)) if rate else 1
+
+    def _work(self) -> None:
+        while batch := self._take():
+            began = time.monotonic()
+            self._search(batch)
+            seconds = time.monotonic() - began
+            rate = sum(_size(job.segments[index]) for job, index in batch) / max(seconds, 1e-6)
+            self._rate = 0.9 * self._rate + 0.1 * rate if self._rate else rate
+            if self._observe is not None:
+                self._observe(batch, seconds)
+            for job in dict.fromkeys(job for job, _ in batch):
+                job.notify()
+
+    def _take(self) -> Batch:
+        """Wait for segments and take some. Empty if there will be none."""
+        with self._changed:
+            self._idle += 1
+            while not self._jobs and not self._is_closed:
+                self._changed.wait()
+            batch = list(self._fair()) if self._jobs else []
+            self._idle -= 1
+            return batch
+
+    def _fair(self) -> Iterator[tuple[Job, int]]:
+        """One segment of each job in turn, all of one model, up to this worker's share of what waits."""
+        translator = self._jobs[0].translator
+        of_model = deque(job for job in self._jobs if job.translator is translator)
+        others = [job for job in self._jobs if job.translator is not translator]
+        waiting = sum(job.waiting for job in of_model)
+        budget = min(translator.batch_tokens, math.ceil(waiting / self._idle))
+        while of_model and budget > 0:
+            job = of_model.popleft()
+            index = job.take()
+            size = _size(job.segments[index])
+            budget -= size
+            self._waiting -= size
+            if not job.is_taken:
+                of_model.append(job)
+            yield job, index
+        self._jobs = deque([*others, *of_model])
+
+    def _search(self, batch: Batch) -> None:
+        """Search a batch; if that fails, the segments of each job alone, so that one job does not fail another."""
+        try:
+            batch[0][0].translator.search([job.segments[index] for job, index in batch])
+        except Exception as error:
+            jobs = list(dict.fromkeys(job for job, _ in batch))
+            if len(jobs) > 1:
+                for one in jobs:
+                    self._search([(job, index) for job, index in batch if job is one])
+                return
+            if not isinstance(error, NmtError):
+                traceback.print_exc(file=sys.stderr)
+            jobs[0].error = error
+            self.forget(jobs[0])
+
+
+def _size(segment: Segment) -> int:
+    return len(segment.pieces) + 1  # with eos

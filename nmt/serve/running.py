@@ -1,0 +1,151 @@
+"""The server's process: from loaded models to its end by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+
+from nmt.errors import ConfigError
+from nmt.serve.access import Access
+from nmt.serve.app import application
+from nmt.serve.connection import Connection
+from nmt.serve.detection import Detector
+from nmt.serve.exchange import Limits, Server
+from nmt.serve.metrics import Metrics
+from nmt.serve.models import Models, ServedModel
+from nmt.serve.pool import Pool
+from nmt.serve.service import Service
+
+_MAX_CONNECTIONS = 1_000
+_LONGEST_ADDRESS = 262_144
+"""Bytes of a request's first line and headers: texts may stand in it."""
+_BACKLOG = 1_024
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket at an address, at which nobody can connect yet.
+
+    Raises:
+        ConfigError: the address cannot be used.
+    """
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"--host {host}: {getattr(error, 'strerror', None) or error}.") from None
+    with socket.socket(family, kind, protocol) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+        except OSError as error:
+            advice = {
+                errno.EADDRINUSE: "Another program uses it: give another --port, or 0 for any.",
+                errno.EACCES: "Ports below 1,024 need a privilege: give another --port.",
+            }.get(error.errno or 0, "Give an address of this machine as --host.")
+            raise ConfigError(f"{host}, port {port}: {error.strerror}. {advice}") from None
+        yield listening
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to an address."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def run(
+    served: Sequence[ServedModel],
+    listening: socket.socket,
+    *,
+    access: Access,
+    limits: Limits,
+    max_waiting: int,
+    origins: Sequence[str] = (),
+    started: Callable[[Models], None] = lambda models: None,
+) -> None:
+    """Answer requests until SIGINT or SIGTERM; then answer those that were accepted.
+
+    Args:
+        max_waiting: the maximum source pieces that wait for a batch.
+        started: called when requests are answered.
+
+    Raises:
+        ConfigError: two models translate the same languages.
+    """
+    models, metrics = Models(served), Metrics()
+    detector = Detector(list(models.sources))
+    for model in served:
+        model.warm_up()
+    detector.ranked("a")
+    workers = max(model.translator().worker_count for model in served)
+    pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
+    metrics.watch(lambda: pool.waiting)
+    try:
+        service = Service(models, pool, detector, metrics)
+        stopping = _Stopping()
+        app = application(Server(service, access, limits), origins=origins, is_ready=lambda: not stopping.has_begun)
+        server = uvicorn.Server(server_config(app, limits))
+        stopping.server = server
+        asyncio.run(_serve(server, listening, stopping, lambda: started(models)))
+    finally:
+        pool.close()
+
+
+def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
+    """How requests reach an application."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        backlog=_BACKLOG,
+        limit_concurrency=_MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=_LONGEST_ADDRESS,
+        timeout_graceful_shutdown=int(limits.seconds) + 10,
+    )
+
+
+class _Stopping:
+    """Ends the server at the first signal; at a second SIGINT without waiting for its requests."""
+
+    server: uvicorn.Server
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def __call__(self, number: int) -> None:
+        if self.has_begun and number == signal.SIGINT:
+            self.server.force_exit = True
+            # Python 3.12 and newer would wait for them.
+            for connection in list(self.server.server_state.connections):
+                if isinstance(connection, Connection):
+                    connection.abort()
+        self.has_begun = self.server.should_exit = True
+
+
+async def _serve(
+    server: uvicorn.Server, listening: socket.socket, stopping: _Stopping, started: Callable[[], None]
+) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping, number)
+    serving = asyncio.ensure_future(server._serve([listening]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        started()
+    await serving

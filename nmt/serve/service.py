@@ -1,0 +1,160 @@
+"""Texts in, translations out: the part of the server that knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from nmt.errors import NmtError
+from nmt.serve.cache import LineCache
+from nmt.serve.detection import Detector
+from nmt.serve.errors import InternalError, RequestError
+from nmt.serve.layout import Layout
+from nmt.serve.metrics import Metrics
+from nmt.serve.models import Direction, Models
+from nmt.serve.pool import BusyError, ClosedError, Job, Pool
+from nmt.translation.options import SplitSentences
+from nmt.translation.results import Translation
+from nmt.translation.segment import Segment
+from nmt.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class Service:
+    """The models, the pool that searches with them, and what counts."""
+
+    models: Models
+    pool: Pool
+    detector: Detector
+    metrics: Metrics
+    cache: LineCache = field(default_factory=LineCache)
+
+    async def translate(
+        self,
+        direction: Direction,
+        texts: Sequence[Layout],
+        *,
+        candidates: int = 1,
+        split: SplitSentences | None = None,
+    ) -> list[list[str]]:
+        """Translate texts. Returns the candidates of each, best first; at least one.
+
+        Args:
+            candidates: the number of translations of each text; fewer if the beam is narrower.
+
+        Raises:
+            RequestError: too much waits already, or the model cannot translate the texts.
+        """
+        lines = list(itertools.chain.from_iterable(text.lines for text in texts))
+        grown = self.grow(direction, lines, candidates=candidates, split=split)
+        translations = iter([part.translation() async for part in grown if part.is_whole])
+        return [_candidates(text, list(itertools.islice(translations, len(text.lines)))) for text in texts]
+
+    async def grow(
+        self,
+        direction: Direction,
+        lines: Sequence[str],
+        *,
+        candidates: int = 1,
+        split: SplitSentences | None = None,
+    ) -> AsyncIterator[PartOfLine]:
+        """Translate lines. Yields what is there of each line in order, as soon as it and all before it are there.
+
+        Raises:
+            RequestError: as :meth:`translate`.
+        """
+        try:
+            candidates = max(1, min(candidates, direction.model.max_candidates))
+            translator = direction.model.translator(candidates, split)
+            tagged = [direction.prefix + line for line in lines]
+            cached = {line: found for line in tagged if (found := self.cache.get(translator, line)) is not None}
+            others = [line for line in tagged if line not in cached]
+            # Encoding takes milliseconds, in which the server answers others.
+            prepared = iter(await asyncio.to_thread(translator.prepare, others) if others else [])
+        except NmtError as error:
+            raise RequestError(400, str(error)) from error
+        segments_by_line = [cached.get(line) or next(prepared) for line in tagged]
+        async for number, count in self._searched(translator, segments_by_line):
+            part = PartOfLine(number, lines[number], segments_by_line[number], count, translator)
+            if part.is_whole:
+                self.metrics.translated(part.translation())
+                self.cache.put(translator, tagged[number], part.segments)
+            yield part
+
+    async def _searched(
+        self, translator: Translator, segments_by_line: Sequence[Sequence[Segment]]
+    ) -> AsyncIterator[tuple[int, int]]:
+        """The numbers of the lines, each with the number of its first segments that are searched, whenever it grows."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def notify() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, by a second Ctrl-C
+                loop.call_soon_threadsafe(changed.set)
+
+        job = Job(translator, list(itertools.chain.from_iterable(segments_by_line)), notify)
+        try:
+            self.pool.submit(job)
+        except BusyError as error:
+            raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
+        except ClosedError:
+            raise RequestError(503, "The server is shutting down.", retry_after=1) from None
+        try:
+            for number, segments in enumerate(segments_by_line):
+                count = 0
+                while count < len(segments):
+                    before, count = count, _searched_count(segments)
+                    if count > before:
+                        yield number, count
+                    elif job.error is not None:
+                        raise _refusal(job.error)
+                    else:
+                        await changed.wait()
+                        changed.clear()
+        finally:
+            self.pool.forget(job)
+
+
+@dataclass(frozen=True)
+class PartOfLine:
+    """What is there of a line's translation: that of its first segments."""
+
+    number: int
+    """The number of the line, from 0."""
+    line: str
+    segments: Sequence[Segment]
+    count: int
+    """The number of segments that are translated."""
+    translator: Translator
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole line is translated."""
+        return self.count == len(self.segments)
+
+    def translation(self) -> Translation:
+        """The translation of the segments that are there."""
+        return self.translator.joined(self.line, self.segments[: self.count])
+
+
+def _searched_count(segments: Sequence[Segment]) -> int:
+    """The number of first segments that are searched."""
+    return next((index for index, segment in enumerate(segments) if not segment.is_searched), len(segments))
+
+
+def _candidates(text: Layout, translations: Sequence[Translation]) -> list[str]:
+    """The candidates of a text: the first of all lines, the second of all lines, and so on, without repetitions."""
+    count = max((len(translation.candidates) for translation in translations), default=1)
+    texts = [
+        text.filled([each.candidates[min(rank, len(each.candidates) - 1)].text for each in translations])
+        for rank in range(count)
+    ]
+    return list(dict.fromkeys(texts))
+
+
+def _refusal(error: Exception) -> RequestError:
+    if isinstance(error, NmtError):
+        return RequestError(400, str(error))
+    return InternalError()

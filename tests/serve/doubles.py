@@ -1,0 +1,169 @@
+"""A server without a model: its translator writes in capitals, and waits where a test wants it to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+
+from nmt.serve.access import Access
+from nmt.serve.app import application
+from nmt.serve.detection import Detector
+from nmt.serve.exchange import Limits, Server
+from nmt.serve.metrics import Metrics
+from nmt.serve.models import Models
+from nmt.serve.pool import Pool
+from nmt.serve.running import bound, server_config
+from nmt.serve.service import Service
+from nmt.translation.results import TranslatedText, Translation
+from nmt.translation.segment import Segment
+
+SECONDS = 60.0
+"""Many times what anything here takes."""
+
+
+@dataclass(eq=False)
+class Capitals:
+    """A translator double: one segment per line, one piece per word."""
+
+    candidates: int = 1
+    split: str | None = None
+    batch_tokens: int = 40
+    worker_count: int = 1
+    gate: threading.Event = field(default_factory=threading.Event)
+    """Searches wait for it."""
+    batches: list[list[str]] = field(default_factory=list)
+    """The texts of each batch that was searched."""
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def prepare(self, lines: Sequence[str]) -> list[list[Segment]]:
+        """A line ``fail`` fails, here for ``fail early`` and otherwise when it is searched."""
+        if "fail early" in lines:
+            raise ZeroDivisionError
+        return [[Segment(line, list(range(len(line.split()))))] for line in lines]
+
+    def search(self, segments: list[Segment]) -> None:
+        """Write the texts in capitals."""
+        self.batches.append([segment.text for segment in segments])
+        assert self.gate.wait(SECONDS)
+        if any(segment.text.rstrip(".") == "fail" for segment in segments):
+            raise ZeroDivisionError
+        for segment in segments:
+            texts = [segment.text.upper() + "'" * rank for rank in range(self.candidates)]
+            segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
+            segment.is_searched = True
+
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+        """The translation of a line."""
+        return Translation(line, segments[0].candidates)
+
+
+class Model:
+    """A model double, which translates from one language to one or several."""
+
+    max_candidates = 3
+
+    def __init__(self, source: str, *targets: str, tags: Sequence[str] = ()) -> None:
+        """Translate.
+
+        Args:
+            tags: the tags of a model of several target languages: ``<2de>``.
+        """
+        data = SimpleNamespace(source_lang=source, target_lang=(*targets, "de")[0])
+        self.engine = SimpleNamespace(
+            config=SimpleNamespace(data=data), vocab=SimpleNamespace(source=SimpleNamespace(language_tags=tags))
+        )
+        self.translators: dict[tuple[int, str | None], Capitals] = {}
+
+    def translator(self, candidates: int = 1, split: str | None = None) -> Capitals:
+        """The translator with these settings."""
+        return self.translators.setdefault((candidates, split), Capitals(candidates, split))
+
+
+class KnownWords(Detector):
+    """A text is in the language that it names, or in the first."""
+
+    def ranked(self, text: str) -> list[tuple[str, float]]:
+        """The languages."""
+        return sorted(((tag, 1.0 if tag in text.split() else 0.5) for tag in self._languages), key=lambda one: -one[1])
+
+
+@dataclass
+class Running:
+    """A server that answers at an address."""
+
+    client: httpx.Client
+    service: Service
+    models: Sequence[Model]
+    port: int
+
+    def translate(self, q: object, **more: object) -> httpx.Response:
+        """LibreTranslate's request."""
+        return self.client.post("/translate", json={"q": q, "source": "en", "target": "de", **more})
+
+    def metrics(self) -> dict[str, float]:
+        """Each sample of ``/metrics`` by its name and labels."""
+        lines = self.service.metrics.text().decode().splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    def wait_for(self, what: Any) -> None:
+        """Wait until something is so."""
+        end = time.monotonic() + SECONDS
+        while not what():
+            assert time.monotonic() < end, what
+            time.sleep(0.005)
+
+
+@contextmanager
+def serving(
+    models: Sequence[Model] = (),
+    *,
+    keys: Sequence[str] = (),
+    requests_per_minute: int | None = None,
+    limits: Limits = Limits(),
+    max_waiting: int = 1_000,
+    workers: int = 1,
+    headers: Mapping[str, str] | None = None,
+    wrap: Callable[[Starlette], Starlette] = lambda app: app,
+    **options: Any,
+) -> Iterator[Running]:
+    """A running server.
+
+    Args:
+        headers: of each request.
+        wrap: changes the application.
+        options: of the application.
+    """
+    models = models or [Model("en", "de")]
+    known, metrics = Models(models), Metrics()  # type: ignore[arg-type]
+    pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
+    metrics.watch(lambda: pool.waiting)
+    service = Service(known, pool, KnownWords(list(known.sources)), metrics)
+    app = wrap(application(Server(service, Access(keys, requests_per_minute), limits), **options))
+    with bound("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        server = uvicorn.Server(server_config(app, limits))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, headers=headers) as client:
+                while not server.started:
+                    time.sleep(0.005)
+                yield Running(client, service, models, port)
+        finally:
+            for model in models:
+                for translator in model.translators.values():
+                    translator.gate.set()
+            server.should_exit = True
+            thread.join()
+            pool.close()

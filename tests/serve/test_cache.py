@@ -1,0 +1,49 @@
+"""Lines that were translated lately are not searched again."""
+
+from nmt.serve.cache import LineCache
+from nmt.translation.segment import Segment
+from tests.serve.doubles import Model, serving
+
+
+def segments(count: int) -> list[Segment]:
+    return [Segment("a", [1]) for _ in range(count)]
+
+
+def test_lines_are_known_by_their_translator():
+    cache = LineCache()
+    cache.put("narrow", "a", kept := segments(1))
+    assert cache.get("narrow", "a") is kept
+    assert cache.get("wide", "a") is None
+    assert cache.get("narrow", "b") is None
+
+
+def test_the_line_that_was_not_asked_for_longest_makes_room():
+    cache = LineCache(max_segments=4)
+    for line in "abc":
+        cache.put("translator", line, segments(1))
+    cache.get("translator", "a")
+    cache.put("translator", "d", segments(2))
+    assert [line for line in "abcd" if cache.get("translator", line) is not None] == ["a", "c", "d"]
+
+
+def test_long_lines_are_not_kept():
+    cache = LineCache()
+    cache.put("translator", "a" * 1_001, segments(1))
+    assert cache.get("translator", "a" * 1_001) is None
+
+
+def test_a_line_that_was_put_twice_counts_once():
+    cache = LineCache(max_segments=2)
+    cache.put("translator", "a", segments(1))
+    cache.put("translator", "a", segments(1))
+    cache.put("translator", "b", segments(1))
+    assert cache.get("translator", "a") is not None
+
+
+def test_who_asks_again_with_another_line_has_only_that_searched():
+    model = Model("en", "de")
+    with serving([model]) as running:
+        running.translate("one\ntwo")
+        found = running.translate("one\ntwo\nthree\none")
+    assert found.json()["translatedText"] == "ONE\nTWO\nTHREE\nONE"
+    assert model.translator().batches == [["one", "two"], ["three"]]

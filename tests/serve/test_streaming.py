@@ -1,0 +1,84 @@
+"""``/stream``: a translation piece by piece."""
+
+import json
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from nmt.translation.results import TranslatedText, Translation
+from nmt.translation.segment import Segment
+from tests.serve.doubles import Capitals, Model, serving
+
+
+class Sentences(Capitals):
+    """A segment for each sentence. Batches hold one."""
+
+    def prepare(self, lines: Sequence[str]) -> list[list[Segment]]:
+        """Sentences end at a full stop."""
+        self.batch_tokens = 1
+        return [[Segment(f"{text}.", [1]) for text in line.split(".") if text] for line in lines]
+
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+        """All candidates of a rank, without spaces between them."""
+        ranks = zip(*(segment.candidates for segment in segments), strict=True)
+        return Translation(line, tuple(TranslatedText("".join(one.text for one in rank), (), 0, 0) for rank in ranks))
+
+
+@pytest.fixture
+def model() -> Model:
+    found = Model("en", "de")
+    for candidates in (1, 2):
+        found.translators[candidates, None] = Sentences(candidates)
+    return found
+
+
+def parts(running, q, **more):
+    with running.client.stream("POST", "/stream", json={"q": q, "source": "en", "target": "de", **more}) as answer:
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        return [json.loads(line) for line in answer.iter_lines()]
+
+
+def test_the_parts_are_the_whole_translation(model):
+    with serving([model]) as running:
+        first, *others = parts(running, "\n one.two.\n\nthree. ")
+    assert first == {"source": "en"}
+    assert "".join(part["text"] for part in others) == "\n ONE.TWO.\n\nTHREE. "
+
+
+def test_the_first_comes_before_the_last_is_searched(model):
+    translator = model.translators[1, None]
+    turn = threading.Semaphore(1)
+    translator.gate.wait = lambda seconds: turn.acquire(timeout=seconds)
+    asked = {"q": "one.two.", "source": "en", "target": "de"}
+    with serving([model]) as running, running.client.stream("POST", "/stream", json=asked) as answer:
+        lines = answer.iter_lines()
+        assert [next(lines), next(lines)] == ['{"source": "en"}', '{"text": "ONE."}']
+        turn.release()
+        assert list(lines) == ['{"text": "TWO."}']
+
+
+def test_alternatives_come_last(model):
+    with serving([model]) as running:
+        found = parts(running, "one.\ntwo.", alternatives=1)
+    assert found[-1] == {"alternatives": ["ONE.'\nTWO.'"]}
+    assert "".join(part.get("text", "") for part in found) == "ONE.\nTWO."
+
+
+@pytest.mark.parametrize("blank", ["", " \n "])
+def test_a_blank_text_stays(model, blank):
+    with serving([model]) as running:
+        assert parts(running, blank) == [{"source": "en", "text": blank}]
+
+
+def test_a_language_that_is_not_there_is_refused(model):
+    with serving([model]) as running:
+        answer = running.client.post("/stream", json={"q": "a", "source": "en", "target": "zz"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "zz is not supported"})
+
+
+def test_what_fails_after_the_beginning_is_said_at_the_end(model, capsys):
+    with serving([model]) as running:
+        found = parts(running, "one.fail.")
+        assert found[:2] == [{"source": "en"}, {"text": "ONE."}]
+        assert "error" in found[-1]
