@@ -9,7 +9,7 @@ python=${PYTHON:-python3}
 
 "$python" -m venv --without-pip "$folder"
 "$python" -m pip --python "$folder/bin/python" install --no-cache-dir --no-compile \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} --constraint "$source/constraints.txt" "$source[fast,serve]"
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} --constraint "$source/constraints.txt" "${source}[fast,serve]"
 
 # Headers, and tests with their programs.
 packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
