@@ -1,7 +1,7 @@
 # make demo       set up, then train a translator on the toy pair and show what it says
 # make test       set up, then lint, types, import layers and all tests but the longer ones: ten minutes on two cores
 # make test-slow  the longer tests
-# make test-versions  the wheel beside the oldest and the newest supported versions, with each Python that is found
+# make test-versions  of those, the installed wheel beside the oldest and the newest versions, with each Python that is found
 # make bench      training and translating speed beside other toolkits, which it installs first
 # make docs       the documentation as a site, in build/site: open build/site/index.html
 # make mutate     what share of small mistakes in the code the tests notice: MUTANTS of them, drawn with SEED, in ROOMS
@@ -41,7 +41,7 @@ test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal -m slow
 
 test-versions: $(STAMP)
-	$(BIN)/python tests/versions.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -rs tests/system/test_installing.py
 
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'

@@ -17,6 +17,8 @@ SOUND_FROM = {
     "idna": ("3.7", "crafted host names take quadratic time (CVE-2024-3651)"),
     "torch": ("2.6", "earlier ones run code from files of weights (CVE-2025-32434)"),
     "pyyaml": ("6.0.1", "6.0 does not build with current tools"),
+    "starlette": ("1.3.1", "earlier ones let a Host header change the path (CVE-2026-48710)"),
+    "python-multipart": ("0.0.31", "earlier ones read forms and headers without a limit (CVE-2026-42561)"),
     "transformers": ("5.3", "earlier ones run code from crafted settings (CVE-2026-4372)"),
 }
 
