@@ -17,6 +17,8 @@ SOUND_FROM = {
     "idna": ("3.7", "crafted host names take quadratic time (CVE-2024-3651)"),
     "torch": ("2.6", "earlier ones run code from files of weights (CVE-2025-32434)"),
     "pyyaml": ("6.0.1", "6.0 does not build with current tools"),
+    "python-multipart": ("0.0.18", "earlier ones log and skip each byte around a form (CVE-2024-53981)"),
+    "starlette": ("0.40", "earlier ones keep fields of any length in memory (CVE-2024-47874)"),
     "transformers": ("5.3", "earlier ones run code from crafted settings (CVE-2026-4372)"),
 }
 
