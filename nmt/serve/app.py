@@ -86,15 +86,13 @@ def application(
 
 
 def _translate(server: Server) -> Route:
-    """``/translate`` of both dialects: Apertium's requests name a ``langpair``."""
+    """``/translate`` of two dialects: Apertium's requests are GET, or name a ``langpair``."""
     of_apertium = apertium.DIALECT.endpoint(server, apertium.Apertium(server).translate)
     of_libretranslate = libretranslate.DIALECT.endpoint(server, libretranslate.LibreTranslate(server).translate)
 
     async def translate(request: Request) -> Response:
-        if "langpair" in request.query_params:
+        if request.method != "POST" or "langpair" in request.query_params:
             return await of_apertium(request)
-        if request.method != "POST":
-            raise HTTPException(405, headers={"Allow": "POST"})
         return await of_libretranslate(request)
 
     return Route("/translate", translate, methods=["GET", "POST"])

@@ -99,7 +99,7 @@ def test_libretranslate_detects(several):
 
 
 WRONG_METHODS = """
-GET /translate, PUT /translate, GET /detect, POST /languages, POST /health, POST /spec, POST /metrics,
+PUT /translate, GET /detect, POST /languages, POST /health, POST /spec, POST /metrics,
 DELETE /frontend/settings, GET /translate_file
 """
 
@@ -249,6 +249,7 @@ def test_apertium_translates(server):
     ("more", "explanation"),
     [
         ({"q": None}, "Invalid request: missing q parameter"),
+        ({"langpair": None}, "Invalid request: missing langpair parameter"),
         ({"langpair": "en"}, "Invalid request: langpair: String should match pattern"),
         ({"langpair": "en|zz"}, "zz is not supported"),
         ({"q": "x" * 50_001}, "Invalid request: request (50,001) exceeds text limit"),
