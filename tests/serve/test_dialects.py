@@ -178,7 +178,8 @@ def test_deepl_leaves_tags_alone(server, handling):
         ({"text": 5}, 400, "Invalid request: text: Input should be a valid list"),
         ({"split_sentences": 2}, 400, "Invalid request: split_sentences: Input should be '0', '1' or 'nonewlines'"),
         ({"tag_handling": "markdown"}, 400, "Invalid request: tag_handling: Input should be 'xml' or 'html'"),
-        ({"glossary_id": "x"}, 400, "Glossaries are not supported by this server: leave out 'glossary_id'."),
+        ({"glossary_id": "x"}, 400, "'glossary_id' is not supported by this server: leave it out."),
+        ({"custom_instructions": ["x"]}, 400, "'custom_instructions' is not supported by this server: leave it out."),
         ({"formality": "more"}, 400, "'formality' is not supported for given 'target_lang'."),
         ({"text": "<b>a</b>", "tag_handling": "xml"}, 400, "<b> stands inside a sentence"),
         ({"text": "x" * 50_001}, 413, "Invalid request: request (50,001) exceeds text limit"),
@@ -195,8 +196,11 @@ def test_deepl_names_a_missing_parameter(server):
     assert (answer.status_code, answer.json()) == (400, {"message": "Value for 'target_lang' not specified."})
 
 
-def test_a_wish_for_formality_is_no_error(server):
-    assert deepl(server, "a", formality="prefer_less").status_code == 200
+@pytest.mark.parametrize(
+    "more", [{"formality": "prefer_less"}, {"context": "b"}, {"glossary_id": None, "style_id": ""}]
+)
+def test_what_only_helps_a_translation_is_no_error(server, more):
+    assert deepl(server, "a", **more).status_code == 200
 
 
 def test_deepl_lists_languages(several):
@@ -366,6 +370,7 @@ def test_operators_see_whether_the_server_takes_requests():
         assert [get(path).status_code for path in ("/health/live", "/health/ready")] == [200, 200]
         is_ready[0] = False
         assert [get(path).status_code for path in ("/health/live", "/health/ready")] == [200, 503]
+        assert running.translate("a").headers["Connection"] == "close"
 
 
 def test_the_page_runs_its_own_scripts_alone(server):

@@ -202,6 +202,21 @@ def test_a_client_that_goes_away_is_forgotten():
         running.wait_for(lambda: running.metrics().get(name) == 1)
 
 
+def test_a_reader_of_a_stream_that_goes_away_is_forgotten():
+    with serving() as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        translator.batch_tokens = 2
+        body = json.dumps({**ASKED, "q": "word\n" * 100}).encode()
+        with raw(running, request_bytes(body).replace(b"/translate", b"/stream")) as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+            running.wait_for(lambda: running.service.pool.waiting == 198)
+        running.wait_for(lambda: running.service.pool.waiting == 0)
+        translator.gate.set()
+        assert running.translate("a").status_code == 200
+        assert len(translator.batches) == 2
+
+
 @pytest.mark.parametrize("text", ["fail", "fail early"])
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
 def test_an_internal_error_is_answered_in_the_dialect_and_logged(server, path, text, capfd):
