@@ -122,6 +122,10 @@ class ForkedPython:
         """Send SIGTERM."""
         self._process.terminate()
 
+    def send_signal(self, number: int) -> None:
+        """Send a signal."""
+        os.kill(self._process.pid or 0, number)
+
     def kill(self) -> None:
         """Send SIGKILL, and wait."""
         self._process.kill()

@@ -59,7 +59,7 @@ def serve(
     from nmt.machine.packages import require_package
 
     advice = "Install it: `pip install 'nmt-toolkit[serve]'`."
-    for package in ("starlette", "uvicorn", "prometheus_client", "multipart"):
+    for package in ("starlette", "uvicorn", "prometheus_client", "python_multipart"):
         require_package(package, package, what="nmt serve", advice=advice)
     from nmt.checkpoint.describing import describe_model
     from nmt.loading import NamedModels

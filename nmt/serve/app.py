@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.serve import apertium, deepl, libretranslate, metrics, streaming
 from nmt.serve.errors import RequestError
@@ -77,24 +79,37 @@ def application(
         Route("/spec", OPERATORS.endpoint(server, described, is_open=True)),
         *(Route(f"/{path}", _file(name)) for path, name in _FILES.items()),
     ]
-    cross_origin = Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["*"], allow_headers=["*"])
-    return Starlette(
-        routes=routes,
-        middleware=[cross_origin] if origins else [],
-        exception_handlers={HTTPException: _not_here},
-    )
+    middleware = [Middleware(_LastAnswers, is_ready=is_ready)]
+    if origins:
+        allowed = {"allow_origins": list(origins), "allow_methods": ["*"], "allow_headers": ["*"]}
+        middleware.append(Middleware(CORSMiddleware, **allowed))
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_here})
+
+
+class _LastAnswers:
+    """Tells clients that their connection ends once the server ends, so that they send no further request on it."""
+
+    def __init__(self, app: ASGIApp, is_ready: Callable[[], bool]) -> None:
+        self._app = app
+        self._is_ready = is_ready
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_last(message: Message) -> None:
+            if message["type"] == "http.response.start" and not self._is_ready():
+                MutableHeaders(scope=message)["Connection"] = "close"
+            await send(message)
+
+        await self._app(scope, receive, send_last)
 
 
 def _translate(server: Server) -> Route:
-    """``/translate`` of both dialects: Apertium's requests name a ``langpair``."""
+    """``/translate`` of two dialects: Apertium's requests are GET, or name a ``langpair``."""
     of_apertium = apertium.DIALECT.endpoint(server, apertium.Apertium(server).translate)
     of_libretranslate = libretranslate.DIALECT.endpoint(server, libretranslate.LibreTranslate(server).translate)
 
     async def translate(request: Request) -> Response:
-        if "langpair" in request.query_params:
+        if request.method != "POST" or "langpair" in request.query_params:
             return await of_apertium(request)
-        if request.method != "POST":
-            raise HTTPException(405, headers={"Allow": "POST"})
         return await of_libretranslate(request)
 
     return Route("/translate", translate, methods=["GET", "POST"])

@@ -23,6 +23,8 @@ _SPLITTING: dict[str, tuple[Newlines, SplitSentences | None]] = {
     "nonewlines": ("wrap", "always"),
 }
 """``split_sentences``: what a newline does, and whether lines are split into sentences."""
+_NOT_SUPPORTED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
+"""Parameters that would change the translation; what only helps it, such as ``context``, is ignored."""
 _NO_LIMIT = 1_000_000_000_000
 """The limit of characters that ``/v2/usage`` names: there is none."""
 
@@ -55,7 +57,6 @@ class DeepLRequest(BaseModel):
     )
     tag_handling: Literal["xml", "html"] | None = Field(None, description="Whether tags are left alone.")
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
-    glossary_id: str | None = None
     show_billed_characters: bool = False
 
     @field_validator("text", mode="before")
@@ -111,8 +112,9 @@ class DeepL:
         """``POST /v2/translate``."""
         asked = parameters.read(DeepLRequest)
         self._server.limits.check(asked.text)
-        if asked.glossary_id:
-            raise RequestError(400, "Glossaries are not supported by this server: leave out 'glossary_id'.")
+        for name in _NOT_SUPPORTED:
+            if parameters.get(name):
+                raise RequestError(400, f"'{name}' is not supported by this server: leave it out.")
         if asked.formality in ("more", "less"):
             raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
         source = asked.source_lang or (await self._service.detector.source("\n".join(asked.text)))[0]

@@ -576,6 +576,50 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
+        "serve m --host 0.0.0.0 --port 7 --api-keys r --allow-origin a --allow-origin b --requests-per-minute 5 "
+        "--max-characters 9 --max-waiting 8 --timeout 1.5 --engine ctranslate2 --device cpu --precision int8 "
+        "--threads 3 --workers 6 --beam 7",
+        {
+            "nmt.convert.ctranslate2.loading.model_for_ctranslate2": (Path("m/last"), []),
+            "nmt.checkpoint.describing.describe_model": "m",
+            "nmt.convert.ctranslate2.loading.exported_folder": Path("exported"),
+            "nmt.convert.ctranslate2.engine.CTranslate2Engine": "the engine",
+            "nmt.serve.running.bound": MagicMock(),
+            "nmt.serve.models.ServedModel": "the model",
+            "nmt.serve.access.read_keys": ["key"],
+            "nmt.serve.access.Access": "the access",
+            "nmt.serve.exchange.Limits": "the limits",
+        },
+        "nmt.serve.running.run",
+        {
+            "model_for_ctranslate2.named": [Path("m")],
+            "bound.host": "0.0.0.0",
+            "bound.port": 7,
+            "read_keys.path": Path("r"),
+            "CTranslate2Engine.device": "cpu",
+            "CTranslate2Engine.precision": "int8",
+            "CTranslate2Engine.threads": 3,
+            "ServedModel.engine": "the engine",
+            "ServedModel.options": {"beam": 7},
+            "ServedModel.workers": 6,
+            "Access.keys": ["key"],
+            "Access.requests_per_minute": 5,
+            "Limits.max_characters": 9,
+            "Limits.seconds": 1.5,
+            "run.served": ["the model"],
+            "run.access": "the access",
+            "run.limits": "the limits",
+            "run.max_waiting": 8,
+            "run.origins": ["a", "b"],
+        },
+    ),
+    (
+        "serve m --host 0.0.0.0 --public",
+        {**DRAWING, "nmt.translation.ensemble.product_sizes": (128, 512), "nmt.serve.running.bound": MagicMock()},
+        "nmt.serve.running.run",
+        {"models_to_use.named": [Path("m")], "bound.host": "0.0.0.0"},
+    ),
+    (
         "report r1 r2 --out o.html",
         {},
         "nmt.reports.run_report.write_run_report",
@@ -667,7 +711,7 @@ def test_every_option_has_a_row(command):
     for word in command.split():
         found = found.commands[word]
     for param in found.params:
-        if command == "translate" and param.name in generated:
+        if command in ("translate", "serve") and param.name in generated:
             continue
         words = {*param.opts, *param.secondary_opts}
         if param.param_type_name == "option" and not getattr(param, "hidden", False) and "--quiet" not in words:

@@ -236,6 +236,13 @@ def test_a_conversation_has_all_threads_and_a_text_one_model(theirs):
     assert narrow is again is not wide
 
 
+def test_threads_that_share_the_engine_use_one_model(theirs):
+    engine = CTranslate2Engine(theirs._folder, "cpu", threads=2)
+    options = translate_options(engine.config.decoding)
+    engine.searcher(options, shared=True).search([Segment("a", [5])], options)
+    assert [engine.model(1) for _ in range(9)] == [engine.model(2)] * 9
+
+
 def test_scoring_nothing_opens_no_model(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu")
     assert engine.score([], [], TranslateOptions(), alignment=True) == []

@@ -77,7 +77,7 @@ class Model:
         """Translate.
 
         Args:
-            tags: the tags of a model of several target languages: ``<2de>``.
+            tags: the tags of a model of several target languages: ``>>deu<<``.
         """
         data = SimpleNamespace(source_lang=source, target_lang=(*targets, "de")[0])
         self.engine = SimpleNamespace(

@@ -128,6 +128,8 @@ class CTranslate2Engine:
         """Number of workers -> the model that is open for them."""
         self._singles = 0
         """The number of single batches since the last search of several."""
+        self.is_shared = False
+        """Whether several threads search at the same time: all of them use the one model that is open."""
 
     @property
     def description(self) -> str:
@@ -143,7 +145,7 @@ class CTranslate2Engine:
         """
         with self._opening:
             self._singles = self._singles + 1 if workers == 1 else 0
-            if workers == 1 and self._opened and self._singles <= _SINGLES_OF_A_TEXT:
+            if workers == 1 and self._opened and (self.is_shared or self._singles <= _SINGLES_OF_A_TEXT):
                 return self._opened[max(self._opened)]
             if workers not in self._opened:
                 self._opened[workers] = self._open(workers)
@@ -247,6 +249,7 @@ class CTranslate2Searcher:
             if is_asked:
                 raise ConfigError(f"CTranslate2 does not support {flag}. Leave it out, or use the engine torch.")
         self._engine = engine
+        engine.is_shared = engine.is_shared or shared
         self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu", shared=shared)
         self.batch_tokens = options.batch_tokens or (BATCH_TOKENS if engine.device == "cpu" else _GPU_BATCH_TOKENS)
 

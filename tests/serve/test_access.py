@@ -1,0 +1,104 @@
+"""Keys and rate limits."""
+
+import pytest
+
+from nmt.errors import ConfigError
+from nmt.serve.access import Access, read_keys
+from nmt.serve.errors import RequestError
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def status(access, key=None, address="1.2.3.4"):
+    try:
+        access.check(key, address)
+    except RequestError as error:
+        return error.status, error.retry_after
+    return None
+
+
+def test_keys_are_read_without_comments(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("# ours\n\n one \r\ntwo\n  # three\n", "utf-8")
+    assert read_keys(path) == ["one", "two"]
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\n", None])
+def test_a_file_without_keys_is_an_error(tmp_path, content):
+    path = tmp_path / "keys"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"--api-keys .*keys"):
+        read_keys(path)
+
+
+def test_without_keys_everybody_may_ask():
+    assert status(Access()) is None
+    assert status(Access(), "any") is None
+
+
+@pytest.mark.parametrize("key", [None, "", "on", "one ", "onee", "ONE", "ö", "two\0"])
+def test_a_wrong_key_is_refused(key):
+    assert status(Access(["one", "two"]), key) == (403, None)
+
+
+def test_each_key_is_accepted():
+    assert [status(Access(["one", "zwö"]), key) for key in ("one", "zwö")] == [None, None]
+
+
+def test_keys_are_compared_in_constant_time(monkeypatch):
+    compared = []
+    monkeypatch.setattr("hmac.compare_digest", lambda one, other: compared.append((one, other)) or False)
+    assert status(Access(["one", "two"]), "key") == (403, None)
+    assert compared == [(b"key", b"one"), (b"key", b"two")]
+
+
+def test_requests_are_limited_per_address():
+    access = Access(requests_per_minute=3, clock=(clock := Clock()))
+    assert [status(access) for _ in range(4)] == [None, None, None, (429, 20)]
+    assert status(access, address="5.6.7.8") is None
+    clock.now += 20
+    assert [status(access), status(access)] == [None, (429, 20)]
+    clock.now += 1_000
+    assert [status(access) for _ in range(4)] == [None, None, None, (429, 20)]
+
+
+def test_requests_are_limited_per_key_where_keys_are_needed():
+    access = Access(["one", "two"], requests_per_minute=1, clock=Clock())
+    assert [status(access, key, address) for key, address in (("one", "a"), ("one", "b"), ("two", "b"))] == [
+        None,
+        (429, 60),
+        None,
+    ]
+
+
+def test_a_key_that_nobody_asked_for_does_not_lift_the_limit():
+    access = Access(requests_per_minute=1, clock=Clock())
+    assert [status(access, key) for key in ("one", "two")] == [None, (429, 60)]
+
+
+def test_refused_requests_do_not_count():
+    access = Access(requests_per_minute=60, clock=(clock := Clock()))
+    for _ in range(60):
+        assert status(access) is None
+    for _ in range(100):
+        assert status(access) == (429, 1)
+    clock.now += 1
+    assert status(access) is None
+
+
+def test_the_memory_of_addresses_is_bounded(monkeypatch):
+    monkeypatch.setattr("nmt.serve.access._MAX_KNOWN", 3)
+    access = Access(requests_per_minute=1, clock=Clock())
+    for number in range(10):
+        assert status(access, address=str(number)) is None
+    assert len(access._free) == 3
+    assert status(access, address="9") == (429, 60)

@@ -1,0 +1,304 @@
+"""A request from its bytes to its parameters: whatever it holds, an answer; and its client, who may go away."""
+
+import contextlib
+import json
+import socket
+import time
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from nmt.serve import exchange
+from nmt.serve.connection import Connection
+from nmt.serve.exchange import Limits
+from tests.serve.doubles import SECONDS, serving
+
+ASKED = {"q": "the cat", "source": "en", "target": "de"}
+FORM = "application/x-www-form-urlencoded"
+ROTTEN = "Invalid request: the body is not JSON in UTF-8."
+HALF = "Invalid request: a text holds half of a surrogate pair."
+
+
+def send(server, body, kind="application/json", **headers):
+    return server.client.post("/translate", content=body, headers={"Content-Type": kind, **headers})
+
+
+def multipart(**fields):
+    return {name: (None, value) for name, value in fields.items()}
+
+
+def raw(server, data: bytes) -> socket.socket:
+    """A connection on which some bytes were sent."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+    connection.sendall(data)
+    return connection
+
+
+def request_bytes(body: bytes, *headers: str, length: int | None = None) -> bytes:
+    head = ["POST /translate HTTP/1.1", "Host: x", "Content-Type: application/json"]
+    head += [f"Content-Length: {len(body) if length is None else length}", *headers, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        {"json": ASKED},
+        {"content": json.dumps(ASKED), "headers": {"Content-Type": "application/JSON; charset=utf-8"}},
+        {"content": json.dumps(ASKED), "headers": {"Content-Type": "application/vnd.x+json"}},
+        {"content": "\ufeff" + json.dumps(ASKED), "headers": {"Content-Type": "application/json"}},
+        {"data": ASKED},
+        {"content": "q=the+cat&source=en&target=de"},
+        {"files": multipart(**ASKED)},
+        {"params": ASKED},
+        {"params": {"q": "the dog", "source": "en"}, "json": {"q": "the cat", "target": "de"}},
+        {"params": {"q": "the dog", "source": "en"}, "data": {"q": "the cat", "target": "de"}},
+        {"data": {**ASKED, "unknown": "x"}},
+    ],
+)
+def test_parameters_come_from_the_address_a_form_or_json(server, request_of):
+    answer = server.client.post("/translate", **request_of)
+    assert (answer.status_code, answer.json()) == (200, {"translatedText": "THE CAT"})
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "error"),
+    [
+        (b"{", "application/json", 400, ROTTEN),
+        (b"\xff", "application/json", 400, ROTTEN),
+        (json.dumps(ASKED).encode("utf-16"), "application/json", 400, ROTTEN),
+        (b"[" * 100_000, "application/json", 400, ROTTEN),
+        (b'{"a":' * 100_000, "application/json", 400, ROTTEN),
+        (b'{"q": ' + b"1" * 100_000 + b"}", "application/json", 400, ROTTEN),
+        (b"[]", "application/json", 400, "Invalid request: expected a JSON object."),
+        (b'"q"', "application/json", 400, "Invalid request: expected a JSON object."),
+        (b'{"q": "\\ud800", "source": "en", "target": "de"}', "application/json", 400, HALF),
+        (b'{"q": ["a", "\\udc00x"], "source": "en", "target": "de"}', "application/json", 400, HALF),
+        (b'{"q": "a", "source": "\\ud800", "target": "de"}', "application/json", 400, HALF),
+        (b"q=%ff&source=en", FORM, 400, "Invalid request: the form is damaged, or is not UTF-8."),
+        (b"q=\xe9&source=en", FORM, 400, "Invalid request: the form is damaged, or is not UTF-8."),
+        (b"&".join([b"a=1"] * 5_000), FORM, 400, "Invalid request: the form is damaged, or is not UTF-8."),
+        (b"x", "multipart/form-data", 400, "Invalid request: Missing boundary in multipart."),
+        (b"--x\r\nfoo", "multipart/form-data; boundary=x", 400, "Invalid request: missing q parameter"),
+        (b"", "application/json", 400, "Invalid request: missing q parameter"),
+        (b"{}", "application/json", 400, "Invalid request: missing q parameter"),
+        (b'{"q": null, "source": "en", "target": "de"}', "application/json", 400, "q: Input should be a valid string"),
+        (b'{"q": 5, "source": "en", "target": "de"}', "application/json", 400, "q: Input should be a valid string"),
+        (b'{"q": [5], "source": "en", "target": "de"}', "application/json", 400, "q: Input should be a valid string"),
+        (b'{"q": "a", "source": 5, "target": "de"}', "application/json", 400, "source: Input should be a valid string"),
+    ],
+)
+def test_a_damaged_request_is_refused_in_words(server, body, kind, status, error):
+    answer = send(server, body, kind)
+    assert answer.status_code == status
+    assert error in answer.json()["error"]
+
+
+def test_a_file_is_refused(server):
+    answer = server.client.post("/translate", files={"q": ("a.txt", b"hello")})
+    assert answer.status_code == 400
+    assert "file" in answer.json()["error"]
+
+
+def test_half_of_a_pair_cannot_come_by_another_encoding(server):
+    body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n+2AA-\r\n--x--\r\n'
+    answer = send(server, body, "multipart/form-data; boundary=x; charset=utf-7")
+    assert answer.status_code == 400
+
+
+def test_text_of_any_kind_comes_back(server):
+    for text in ("\0", "a\0b", "\x1b[31m", "\u2028", "😀 x", "\ufffe", "e\u0301", "\r", " "):
+        assert server.translate(text).json() == {"translatedText": text.upper()}
+
+
+@pytest.fixture(scope="module")
+def small():
+    with serving(limits=Limits(max_characters=100)) as running:
+        yield running
+
+
+def test_the_characters_of_a_request_are_limited(small):
+    assert small.translate("ä" * 100).status_code == 200
+    assert small.translate(["a" * 50, "b" * 50]).status_code == 200
+    for texts in ("a" * 101, ["a" * 51, "b" * 50], [""] * 101):
+        answer = small.translate(texts)
+        assert answer.status_code == 413
+        assert answer.json() == {"error": "Invalid request: request (101) exceeds text limit (100) in characters"}
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_the_bytes_of_a_request_are_limited(small, is_chunked):
+    body = b" " * (Limits(100).max_bytes + 1)
+    answer = send(small, iter([body[:1_000], body[1_000:]]) if is_chunked else body)
+    assert answer.status_code == 413
+    assert "more than 66,736 bytes" in answer.json()["error"]
+
+
+def test_a_body_that_is_announced_too_large_is_not_waited_for(small):
+    with raw(small, request_bytes(b"", length=1 << 40)) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("kind", ["application/json", FORM])
+def test_the_longest_text_fits_however_it_is_written(small, kind):
+    text = "\U0001f600" * 100  # 12 bytes each, in either
+    body = json.dumps({**ASKED, "q": text}) if kind == "application/json" else f"q={quote(text)}&source=en&target=de"
+    assert send(small, body, kind).status_code == 200
+
+
+def test_a_slow_body_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(exchange, "_SECONDS_TO_SEND", 0.1)
+    with raw(server, request_bytes(b"{", length=100)) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_slow_translation_is_given_up():
+    with serving(limits=Limits(seconds=0.1)) as running:
+        running.models[0].translator().gate.clear()
+        answer = running.translate("a")
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"] == "10"
+        assert answer.json() == {"error": "No translation within 0.1 s: the server is busy."}
+        running.models[0].translator().gate.set()
+        running.wait_for(lambda: running.service.pool.waiting == 0)
+        assert running.translate("b").status_code in (200, 503)
+
+
+def test_a_full_queue_says_when_to_come_back():
+    with serving(max_waiting=4) as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        with httpx.Client(base_url=running.client.base_url) as other:
+            first = raw(running, request_bytes(json.dumps(ASKED).encode()))
+            running.wait_for(lambda: translator.batches)
+            second = raw(running, request_bytes(json.dumps(ASKED).encode()))
+            running.wait_for(lambda: running.service.pool.waiting == 3)
+            answer = other.post("/v2/translate", json={"text": ["two words"], "target_lang": "DE", "source_lang": "EN"})
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert "the queue is full" in answer.json()["message"]
+        translator.gate.set()
+        for connection in (first, second):
+            with connection:
+                assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_goes_away_is_forgotten():
+    with serving() as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        first = raw(running, request_bytes(json.dumps(ASKED).encode()))
+        running.wait_for(lambda: translator.batches)
+        waiting = raw(running, request_bytes(json.dumps({**ASKED, "q": "gone"}).encode()))
+        running.wait_for(lambda: running.metrics()["nmt_waiting_pieces"] == 2)
+        waiting.close()
+        running.wait_for(lambda: running.metrics()["nmt_waiting_pieces"] == 0)
+        translator.gate.set()
+        with first:
+            assert first.recv(100).startswith(b"HTTP/1.1 200")
+        assert translator.batches == [["the cat"]]
+        name = 'nmt_requests_total{dialect="libretranslate",status="499"}'
+        running.wait_for(lambda: running.metrics().get(name) == 1)
+
+
+def test_a_reader_of_a_stream_that_goes_away_is_forgotten():
+    with serving() as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        translator.batch_tokens = 2
+        body = json.dumps({**ASKED, "q": "word\n" * 100}).encode()
+        with raw(running, request_bytes(body).replace(b"/translate", b"/stream")) as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+            running.wait_for(lambda: running.service.pool.waiting == 198)
+        running.wait_for(lambda: running.service.pool.waiting == 0)
+        translator.gate.set()
+        assert running.translate("a").status_code == 200
+        assert len(translator.batches) == 2
+
+
+@pytest.mark.parametrize("text", ["fail", "fail early"])
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+def test_an_internal_error_is_answered_in_the_dialect_and_logged(server, path, text, capfd):
+    body = {**ASKED, "q": text} if path == "/translate" else {"text": text, "source_lang": "EN", "target_lang": "DE"}
+    answer = server.client.post(path, json=body)
+    assert answer.status_code == 500
+    assert answer.json() == {
+        "error" if path == "/translate" else "message": "An internal error; the server's log has more."
+    }
+    assert "ZeroDivisionError" in capfd.readouterr().err
+    assert server.translate("a").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /translate HT", b"GET / HTTP/1.1\r\nX: ", request_bytes(b"{", length=100)], ids=len
+)
+def test_a_client_that_stalls_is_hung_up_on(server, sent, monkeypatch):
+    monkeypatch.setattr(Connection, "seconds", 0.1)
+    monkeypatch.setattr(exchange, "_SECONDS_TO_SEND", 0.1)
+    with raw(server, sent) as connection:
+        while connection.recv(10_000):
+            pass
+
+
+def test_a_client_that_trickles_is_hung_up_on(server, monkeypatch):
+    monkeypatch.setattr(Connection, "seconds", 0.1)
+    with raw(server, b"GET / HTTP/1.1\r\nX: ") as connection, pytest.raises(OSError):
+        for _ in range(int(SECONDS / 0.02)):
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+
+def test_a_client_that_does_not_read_is_hung_up_on(monkeypatch):
+    monkeypatch.setattr(Connection, "seconds", 0.2)
+    with serving(limits=Limits(max_characters=20_000_000), max_waiting=10**9) as running:
+        running.models[0].translator().batch_tokens = 10**9
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.connect(("127.0.0.1", running.port))
+        body = json.dumps({**ASKED, "q": "x" * 10_000_000}).encode()
+        connection.sendall(request_bytes(body))
+        name = 'nmt_requests_total{dialect="libretranslate",status="200"}'
+        running.wait_for(lambda: running.metrics().get(name) == 1)
+        received = 0
+        time.sleep(1.0)
+        with connection, contextlib.suppress(ConnectionResetError):
+            while chunk := connection.recv(65_536):
+                received += len(chunk)
+        assert received < 10_000_000
+
+
+def test_a_client_that_waits_is_not_hung_up_on(monkeypatch):
+    monkeypatch.setattr(Connection, "seconds", 0.05)
+    with serving() as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        with raw(running, request_bytes(json.dumps(ASKED).encode())) as connection:
+            time.sleep(0.5)
+            translator.gate.set()
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_what_is_not_http_is_refused_and_harms_nobody(server, capfd):
+    for data in (b"\0" * 100, b"A" * 300_000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 60_000):
+        with raw(server, data) as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 400")
+    chunked = request_bytes(b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+    with raw(server, chunked + b"zz\r\n") as connection:
+        connection.recv(100)
+    body = b"x" * 1_000_000
+    with raw(server, chunked + b"%x\r\n%b\r\n" % (len(body), body)) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+        connection.sendall(b"not a chunk\r\n")
+        connection.recv(100)
+    assert server.translate("a").status_code == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_keep_alive_connection_answers_several_requests(server):
+    with raw(server, request_bytes(json.dumps(ASKED).encode()) * 3) as connection:
+        received = b""
+        while received.count(b"THE CAT") < 3:
+            chunk = connection.recv(10_000)
+            assert chunk
+            received += chunk
