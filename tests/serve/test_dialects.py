@@ -145,7 +145,7 @@ def test_deepl_translates_a_text_or_several(server):
 @pytest.mark.parametrize(
     ("split_sentences", "text", "translated", "split"),
     [
-        (None, "one\ntwo", "ONE\nTWO", None),
+        (None, "nine\nten", "NINE\nTEN", None),
         ("1", "three\nfour", "THREE\nFOUR", "always"),
         (1, "five\nsix", "FIVE\nSIX", "always"),
         ("0", "one\ntwo\n\nthree", "ONE TWO\n\nTHREE", "never"),
