@@ -81,8 +81,10 @@ def application(
     ]
     middleware = [Middleware(_LastAnswers, is_ready=is_ready)]
     if origins:
-        allowed = {"allow_origins": list(origins), "allow_methods": ["*"], "allow_headers": ["*"]}
-        middleware.append(Middleware(CORSMiddleware, **allowed))
+        every = ["*"]
+        middleware.append(
+            Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=every, allow_headers=every)
+        )
     return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_here})
 
 

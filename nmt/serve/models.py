@@ -75,12 +75,16 @@ class Models:
         """Find the directions of the models.
 
         Raises:
-            ConfigError: two models translate the same languages.
+            ConfigError: two models translate the same languages, or one does not say which.
         """
         self._directions: dict[tuple[str, str], Direction] = {}
         for model in models:
             for direction in _directions(model):
                 pair = direction.source, direction.target
+                if not all(pair):
+                    raise ConfigError(
+                        "a model does not record its languages. Import it again with --source-lang and --target-lang."
+                    )
                 if pair in self._directions:
                     raise ConfigError(
                         f"two models translate {pair[0]} to {pair[1]}: a server has one for each pair. Leave one out."

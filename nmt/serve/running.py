@@ -81,7 +81,7 @@ def run(
         started: called when requests are answered.
 
     Raises:
-        ConfigError: two models translate the same languages.
+        ConfigError: two models translate the same languages, or one does not say which.
     """
     models, metrics = Models(served), Metrics()
     detector = Detector(list(models.sources))

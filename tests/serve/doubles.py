@@ -106,6 +106,7 @@ class Running:
     service: Service
     models: Sequence[Model]
     port: int
+    server: uvicorn.Server
 
     def translate(self, q: object, **more: object) -> httpx.Response:
         """LibreTranslate's request."""
@@ -115,6 +116,10 @@ class Running:
         """Each sample of ``/metrics`` by its name and labels."""
         lines = self.service.metrics.text().decode().splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    def connections(self) -> int:
+        """The number of connections."""
+        return len(self.server.server_state.connections)
 
     def wait_for(self, what: Any) -> None:
         """Wait until something is so."""
@@ -159,7 +164,7 @@ def serving(
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, headers=headers) as client:
                 while not server.started:
                     time.sleep(0.005)
-                yield Running(client, service, models, port)
+                yield Running(client, service, models, port, server)
         finally:
             for model in models:
                 for translator in model.translators.values():

@@ -145,12 +145,12 @@ def test_deepl_translates_a_text_or_several(server):
 @pytest.mark.parametrize(
     ("split_sentences", "text", "translated", "split"),
     [
-        (None, "one\ntwo", "ONE\nTWO", None),
-        ("1", "one\ntwo", "ONE\nTWO", "always"),
-        (1, "one\ntwo", "ONE\nTWO", "always"),
+        (None, "nine\nten", "NINE\nTEN", None),
+        ("1", "three\nfour", "THREE\nFOUR", "always"),
+        (1, "five\nsix", "FIVE\nSIX", "always"),
         ("0", "one\ntwo\n\nthree", "ONE TWO\n\nTHREE", "never"),
-        (0, "one\ntwo", "ONE TWO", "never"),
-        ("nonewlines", "one\ntwo", "ONE TWO", "always"),
+        (0, "four\nfive", "FOUR FIVE", "never"),
+        ("nonewlines", "seven\neight", "SEVEN EIGHT", "always"),
     ],
 )
 def test_deepl_splits_as_asked(server, split_sentences, text, translated, split):

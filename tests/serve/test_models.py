@@ -58,6 +58,12 @@ def test_two_models_of_a_pair_are_an_error(other):
         Models([Model("en", "de"), other])
 
 
+@pytest.mark.parametrize("model", [Model("", "de"), Model("en", ""), Model("", tags=[">>deu<<"])])
+def test_a_model_without_languages_is_an_error(model):
+    with pytest.raises(ConfigError, match="does not record its languages"):
+        Models([model])
+
+
 def test_a_model_of_several_languages_gets_its_tag():
     with serving([Model("en", tags=[">>deu<<", ">>fra<<"])]) as running:
         assert running.translate("hi", target="fr").json() == {"translatedText": ">>FRA<< HI"}
