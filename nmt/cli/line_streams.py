@@ -37,8 +37,9 @@ from nmt.text.lines import (
     read_parallel,
 )
 from nmt.translation.jobs import Pairs
+from nmt.translation.lineage import translation_record
 from nmt.translation.parts import Part
-from nmt.translation.resuming import OutputFile, translation_record
+from nmt.translation.resuming import OutputFile
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 

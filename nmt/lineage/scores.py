@@ -9,7 +9,7 @@ from typing import Any
 from nmt.io.hashing import sha256_of
 from nmt.record import ITSELF, Fact, Record, option_words, text_record
 from nmt.text.lines import STDIN
-from nmt.translation.resuming import recorded_output
+from nmt.translation.lineage import recorded_output
 
 SCORE = "score"
 """The kind of the record."""

@@ -12,7 +12,7 @@ from nmt.errors import DataError
 from nmt.io.hashing import sha256_of
 from nmt.lineage.script import script_for
 from nmt.record import parse_record, text_record
-from nmt.translation.resuming import translation_record
+from nmt.translation.lineage import translation_record
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 LINES = {
