@@ -65,7 +65,7 @@ def _as_text(link: Link) -> str:
 
 def _lines(link: Link, indent: str) -> Iterator[str]:
     states = {"unchanged": "unchanged", "changed": "CHANGED", "not here": "not here", "not checked": ""}
-    state = states[link.state]
+    state = f"not checked: {link.why_not_checked}" if link.why_not_checked else states[link.state]
     yield f"{indent}{link.kind}: {link.name}{f'  [{state}]' if state else ''}"
     inner = f"{indent}    "
     for label, text in link.facts_in_words.items():

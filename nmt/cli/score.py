@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmt.cli.console import notice, warn, write_stdout
+from nmt.cli.console import file_of_stdout, notice, warn, write_stdout
 from nmt.cli.options import Mirrors, Offline, option
 from nmt.errors import ConfigError, DataError
 
@@ -236,7 +236,8 @@ def _lineage(
     # The language is recorded also where a file's name says it: a script may name the file otherwise.
     options = {name: value or None for name, value in options.items()}
     models = model_records(learned)
-    return score_record(texts.files, references, options, source=source, models=models).stored()
+    place = file_of_stdout()
+    return score_record(texts.files, references, options, source=source, models=models, written_to=place).stored()
 
 
 def _print_sheet(texts: _Texts, record: dict[str, Any], form: FormName, how: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def _chain(path: Path) -> Link:
         return _run(path)
     if path.is_file() and is_score(values := read_json(path)):
         record = parse_record(values["lineage"], str(path))
-        return replace(link_of(record.model_copy(update={"path": str(path)})), further=score_facts(values))
+        return replace(link_of(record.as_found(path)), further=score_facts(values))
     raise DataError(
         f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
         "(.NAME.nmt.json) beside it, a run, a bundle, an exported model, or a data set."

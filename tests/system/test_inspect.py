@@ -33,9 +33,7 @@ def scored(trained_once, nmt, tmp_path_factory) -> Path:
         (folder / f"few.{language}").write_text("".join(lines[:20]), "utf-8")
     model = ["--model", "runs/toy-en-de-tiny/average"]
     nmt("translate", *model, "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
-    (folder / "score.json").write_text(
-        nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder).stdout, "utf-8"
-    )
+    nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder, redirected="score.json")
     return folder
 
 
@@ -189,7 +187,47 @@ def test_a_copied_bundle_still_says_where_it_comes_from(chain, nmt, tmp_path):
     found = links(json.loads(nmt("inspect", "--json", "away", cwd=tmp_path).stdout))
     states = {link["kind"]: link["state"] for link in found}
     assert states["average"] == "unchanged"
-    assert states["data set"] == states["vocabulary"] == states["checkpoint"] == "not here"
+    assert states["data set"] == states["vocabulary"] == states["checkpoint"] == "not checked"
+    assert states["file"] == "unchanged"  # of this program
+
+
+def test_what_was_moved_alone_is_not_compared_with_other_files_that_lie_at_its_paths(chain, nmt, tmp_path):
+    """Equal files are recognised, wherever they are."""
+    away = tmp_path / "away"
+    shutil.copytree(chain / "data/toy-en-de", away / "data/toy-en-de")
+    shutil.copytree(chain / "runs/toy-en-de-tiny/average", away / "model")
+    shutil.copy(chain / "score.json", away / "copied.json")
+    (away / "few.de").write_text("anders\n")
+    (away / "data/toy-en-de/vocab.model").write_bytes(b"another")
+    for path, not_checked in (("model", {"vocabulary"}), ("copied.json", {"vocabulary", "text", "translation"})):
+        result = nmt("inspect", path, cwd=away)
+        assert "vocabulary: data/toy-en-de  [not checked: the folder of this path is not known" in result.stdout
+        assert "data set: data/toy-en-de  [unchanged]" in result.stdout
+        found = links(json.loads(nmt("inspect", "--json", path, cwd=away).stdout))
+        why = {link["kind"] for link in found if link["why_not_checked"]}
+        assert why >= not_checked
+        assert "data set" not in why
+        nmt("inspect", path, "--html", "page.html", cwd=away)
+        assert "the folder of this path is not known" in (away / "page.html").read_text()
+
+
+def test_what_is_made_from_a_moved_model_is_not_compared_with_other_files_either(chain, nmt):
+    (chain / "runs/toy-en-de-tiny/average").rename(chain / "model")
+    (chain / "data/toy-en-de/vocab.model").unlink()
+    (chain / "data/toy-en-de/train.de").write_text("anders\n")
+    nmt("translate", "-m", "model", "--input", "few.en", "--output", "new.de", "--beam", "1", cwd=chain)
+    states = {
+        link["kind"]: link["state"] for link in links(json.loads(nmt("inspect", "--json", "new.de", cwd=chain).stdout))
+    }
+    assert states["translation"] == states["average"] == states["text"] == "unchanged"
+    assert states["vocabulary"] == states["data set"] == "not checked"
+
+
+def test_a_score_from_a_pipe_does_not_say_where_its_files_lie(chain, nmt):
+    (chain / "piped.json").write_text(nmt("score", "--json", "--reference", "few.de", "out.de", cwd=chain).stdout)
+    assert "translation: out.de  [unchanged]" in nmt("inspect", "piped.json", cwd=chain).stdout
+    (chain / "out.de").write_text("anders\n")
+    assert "translation: out.de  [not checked: " in nmt("inspect", "piped.json", cwd=chain).stdout
 
 
 @pytest.mark.parametrize(
