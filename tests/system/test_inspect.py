@@ -891,6 +891,20 @@ def test_all_data_sets_are_made_before_their_files_are_read():
     assert "same " + "2" * 64 + " data/two/test.en" in lines
 
 
+@pytest.mark.parametrize(("name", "is_compared"), [("model.npz", True), ("translate-en_de-1_0.argosmodel", False)])
+def test_the_files_of_an_export_are_compared_but_for_an_archive_with_times(name, is_compared):
+    exported = Record(
+        kind="exported model",
+        path="models/x",
+        command=("export", "runs/x/average", "--to=marian", "--out=models/x"),
+        files={name: "3" * 64},
+        made_from=(average_of(trained(), [20, 40]),),
+    )
+    lines = script_for(exported)[0].splitlines()
+    last = "nmt export runs/x/average --to=marian --out=models/x"
+    assert lines[lines.index(last) + 1 :] == ["", f"same {'3' * 64} models/x/{name}"][: 2 * is_compared]
+
+
 def test_samples_of_dropped_pairs_stay_with_the_data(nmt, tmp_path):
     """A bundle may be passed on, and the text of its corpus may be private."""
     text = "".join(f"sentence {n}\tSatz {n}\n" for n in range(200)) + "<b>secret</b>\tgeheim\n"
