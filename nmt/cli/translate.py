@@ -14,7 +14,7 @@ from nmt.cli.console import notice, warn
 from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
 from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
-from nmt.text.lines import InvalidUtf8
+from nmt.text.lines import STDIN, InvalidUtf8
 from nmt.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def translate(
     Example: nmt translate -m runs/toy-en-de-tiny input.txt > output.txt
     """
     from nmt.loading import NamedModels
-    from nmt.text.lines import STDIN
 
     if text is not None and input is not None:
         raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one.")

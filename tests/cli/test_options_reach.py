@@ -45,7 +45,7 @@ TRAINING = {
     f"{SETUP}.settle": "the settings",
     f"{SETUP}.summarize": MagicMock(),
     f"{RUN}.check_run": None,
-    "nmt.cli.training_view.summary_lines": [],
+    "nmt.cli.train.summary_lines": [],
 }
 AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
 SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
