@@ -600,7 +600,7 @@ PRINTS = {
     "score": {"--json", "--format", "--sentence-scores"},
     "inspect": {"--json"},
     "average-checkpoints": {"--data"},
-    "translate": {"--part", "--score-target", "--interactive", "--resume", "--invalid-utf8", "--input-format"},
+    "translate": {"--part", "--score-target", "--interactive", "--invalid-utf8", "--input-format"},
 }
 """Options without a function of their own, which tests/system, tests of averages or test_option_fields.py run."""
 
