@@ -465,6 +465,19 @@ def test_data_encoded_with_the_vocabulary_of_another_is_made_again(own_sets, nmt
         shutil.rmtree(own_sets / "again")
 
 
+def test_a_given_vocabulary_is_found_from_elsewhere_and_is_not_another_one_at_its_path(own_sets, nmt):
+    nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
+    nmt("build-vocab", "--data", "data/little", "--vocab", "data/large/vocab.model", cwd=own_sets)
+    (own_sets / "elsewhere").mkdir()
+    moved = nmt("inspect", "../data/little", cwd=own_sets / "elsewhere").stdout
+    assert f"vocabulary: {own_sets}/data/large  [unchanged]" in moved
+    shutil.copytree(own_sets / "data/little", own_sets / "elsewhere/copied")
+    shutil.copytree(own_sets / "data/large", own_sets / "elsewhere/data/large")
+    (own_sets / "elsewhere/data/large/vocab.model").write_bytes(b"another")
+    copied = nmt("inspect", "copied", cwd=own_sets / "elsewhere").stdout
+    assert "vocabulary: data/large  [not checked: " in copied
+
+
 def test_data_encoded_with_the_vocabulary_of_a_bundle_leads_to_its_data(chain, nmt):
     text = "".join(f"sentence {n}\tSatz {n}\n" for n in range(100))
     (chain / "own.tsv").write_text(text)
