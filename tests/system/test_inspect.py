@@ -904,6 +904,18 @@ def test_all_data_sets_are_made_before_their_files_are_read():
     assert "same " + "2" * 64 + " data/two/test.en" in lines
 
 
+def test_a_training_is_made_once_though_one_of_its_models_was_moved():
+    average = average_of(trained(), [20, 40])
+    moved = average.model_copy(update={"path": "moved", "command": (*average.command[:-1], "--out=moved")})
+    both = (average, moved.below(None).model_copy(update={"unlocated": False}))
+    assert [part.unlocated for part in both[1].all()] == [False, True]
+    models = ("--model=runs/x/average", "--model=moved")
+    output = Record(
+        kind="translation", path="out.de", command=("translate", *models, "--output=out.de"), made_from=both
+    )
+    assert script_for(output)[0].count("nmt train ") == 1
+
+
 @pytest.mark.parametrize(("name", "is_compared"), [("model.npz", True), ("translate-en_de-1_0.argosmodel", False)])
 def test_the_files_of_an_export_are_compared_but_for_an_archive_with_times(name, is_compared):
     exported = Record(
