@@ -42,6 +42,9 @@ class Record(Section):
     """Such as ``data set`` or ``translation``."""
     path: Text
     """Where it was written or read, or the name of an archive."""
+    unlocated: bool = False
+    """Whether the folder that :attr:`path` is relative to is not known: the result that holds this record was moved,
+    came through a pipe, or was named by an absolute path."""
     command: tuple[Text, ...] = ()
     """The words of the command, behind ``nmt``, with every choice resolved; empty if no command of nmt made it. Options
     are ``--name=value``. A path is that of this record or of a record in :attr:`made_from`, or lies within one."""
@@ -85,7 +88,7 @@ class Record(Section):
             if name and name not in PATHS:
                 yield word
                 continue
-            named = [part for part in (self, *self.made_from) if _is_within(value, part.path)]
+            named = [part for part in (*self.made_from, self) if _is_within(value, part.path)]
             if not named and not strict:
                 yield word
                 continue
@@ -103,32 +106,43 @@ class Record(Section):
         """The record with paths relative to the current folder.
 
         Args:
-            place: where its file or folder lies now. If it was moved, nothing is known of the other paths.
+            place: where its file or folder lies now. If it was moved, the other paths are :attr:`unlocated`.
         """
         record = self.below(root_of(place, self.path))
         path = writable(str(place))
         if record.path == path:
             return record
-        moved = record.model_copy(update={"path": path})
+        moved = record.model_copy(update={"path": path, "unlocated": False})
         return moved.model_copy(
             update={"command": tuple(record.words(lambda part: (moved if part is record else part).path, strict=False))}
         )
 
-    def below(self, root: Path) -> Record:
-        """The record with paths relative to the current folder; so far they were relative to ``root``."""
+    def below(self, root: Path | None) -> Record:
+        """The record with paths relative to the current folder.
+
+        Args:
+            root: the folder that they were relative to; None if it is not known.
+        """
         if root == Path():
             return self
+        made_from = tuple(part.below(root) for part in self.made_from)
+        if root is None:
+            return self.model_copy(update={"unlocated": self.unlocated or self._follows_root, "made_from": made_from})
         return self.model_copy(
             update={
                 "path": self._path_below(root),
                 "command": tuple(self.words(lambda part: part._path_below(root), strict=False)),
-                "made_from": tuple(part.below(root) for part in self.made_from),
+                "made_from": made_from,
             }
         )
 
-    def _path_below(self, root: Path) -> str:
+    @property
+    def _follows_root(self) -> bool:
         is_elsewhere = self.kind in ("archive", "file") or not (self.files or self.command or self.made_from)
-        return self.path if is_elsewhere else str(root / self.path)
+        return not (self.unlocated or is_elsewhere or Path(self.path).is_absolute())
+
+    def _path_below(self, root: Path) -> str:
+        return str(root / self.path) if self._follows_root else self.path
 
 
 def _is_within(value: str, path: str) -> bool:
@@ -138,8 +152,8 @@ def _is_within(value: str, path: str) -> bool:
     return f"{value}/".startswith((f"{path}/", f"{path}:"))
 
 
-def root_of(place: Path, path: str) -> Path:
-    """The folder in which a command was run; the current one if that is not known.
+def root_of(place: Path, path: str) -> Path | None:
+    """The folder in which a command was run; None if that is not known.
 
     Args:
         place: where a file or folder lies now.
@@ -147,7 +161,7 @@ def root_of(place: Path, path: str) -> Path:
     """
     found, recorded = place.resolve(), Path(path)
     if recorded.is_absolute() or found.parts[-len(recorded.parts) :] != recorded.parts:
-        return Path()
+        return None
     root, here = Path(*found.parts[: -len(recorded.parts)]), Path.cwd().resolve()
     return root.relative_to(here) if root.is_relative_to(here) else root
 

@@ -47,19 +47,28 @@ def run_command(
     cwd: Path | None = None,
     text: bytes = b"",
     environment: Mapping[str, str] | None = None,
+    redirected: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``nmt ARGUMENTS`` with a pipe for each stream and one thread for OpenMP.
 
     Args:
         text: what it reads from standard input.
         environment: variables that differ from those of this process.
+        redirected: a file for its standard output, instead of a pipe.
     """
     words = ["-m", "nmt", *map(str, arguments)]
     variables = _one_thread() | dict(environment or {})
     if not is_forkable(variables):
         command = [sys.executable, *words]
-        return subprocess.run(command, cwd=cwd, capture_output=True, input=text, env=variables, check=False)
+        with contextlib.nullcontext(subprocess.PIPE) if redirected is None else redirected.open("wb") as out:
+            found = subprocess.run(
+                command, cwd=cwd, stdout=out, stderr=subprocess.PIPE, input=text, env=variables, check=False
+            )
+        return subprocess.CompletedProcess(command, found.returncode, found.stdout or b"", found.stderr)
     (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
+    if redirected is not None:
+        os.close(stdout)
+        stdout = os.open(redirected, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     process = ForkedPython(words, str(cwd or Path.cwd()), variables, [stdin, stdout, stderr])
     outputs = {from_stdout: b"", from_stderr: b""}
     threads = [threading.Thread(target=_write, args=(to_stdin, text))]

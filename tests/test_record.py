@@ -81,13 +81,40 @@ def test_paths_are_relative_to_where_a_folder_lies_now(tmp_path, monkeypatch):
     )  # fmt: skip
     assert found.made_from[0].command[-1] == "--out=work/runs/x/average"
     monkeypatch.chdir(tmp_path / "work")
-    assert OUTPUT.as_found(tmp_path / "work/out.de").as_found(Path("out.de")).made_from == OUTPUT.made_from
+    assert OUTPUT.as_found(tmp_path / "work/out.de").made_from == OUTPUT.made_from
 
 
 def test_of_what_was_moved_alone_the_other_paths_are_as_they_were(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moved = OUTPUT.as_found(Path("other.de"))
-    assert (moved.path, moved.command[-1], moved.made_from) == ("other.de", "--output=other.de", OUTPUT.made_from)
+    assert (moved.path, moved.command[-1]) == ("other.de", "--output=other.de")
+    assert [(part.path, part.unlocated) for part in moved.made_from] == [("runs/x/average", True), ("5", True)]
+    assert not moved.unlocated
+
+
+def test_a_path_that_leads_nowhere_known_stays_so(tmp_path, monkeypatch):
+    """What a moved model was made from does not lie below the folder of a command that reads the model."""
+    monkeypatch.chdir(tmp_path)
+    output = OUTPUT.model_copy(update={"made_from": (OUTPUT.as_found(Path("other.de")),)})
+    [moved] = output.as_found(Path("work/out.de")).made_from
+    assert moved.path == "work/other.de"
+    assert [(part.path, part.unlocated) for part in moved.made_from] == [("runs/x/average", True), ("5", True)]
+
+
+def test_archives_absolute_paths_and_pipes_need_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parts = (
+        Record(kind="archive", path="a.tgz", files={".": "ab"}), text_record("text", "/home/in.en", "ab"),
+        text_record("text", "-", None),
+    )  # fmt: skip
+    found = OUTPUT.model_copy(update={"made_from": parts}).as_found(Path("other.de"))
+    assert found.made_from == parts
+
+
+def test_a_hypothesis_from_standard_input_is_not_taken_for_the_score(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    score = Record(kind="score", path="-", command=("score", "-"), made_from=(text_record("text", "-", None),))
+    assert score.as_found(Path("score.json")).command == ("score", "-")
 
 
 def test_options_are_single_words():

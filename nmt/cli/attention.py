@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.console import notice, write_stdout
+from nmt.cli.defaults import model_to_use
 from nmt.cli.options import Device, Model, Threads, option
+from nmt.errors import ConfigError, DataError
 from nmt.option_fields import STREAMS
+from nmt.text.lines import STDIN, read_lines
 
 MAX_SENTENCES = 50
 """A page holds every weight of every sentence, and a browser has to read them all."""
@@ -57,9 +63,6 @@ def attention(
 
     Example: nmt attention -m runs/toy-en-de-tiny "The man sleeps."
     """
-    from nmt.checkpoint.describing import describe_model, models_to_use
-    from nmt.cli.console import notice, write_stdout
-    from nmt.errors import ConfigError
     from nmt.reports.attention_files import check_attention_file, json_lines, write_attention
 
     paths = out or ([] if as_json else [Path("attention.html")])
@@ -68,15 +71,13 @@ def attention(
     if picture is not None and not any(path.suffix == ".png" for path in paths):
         raise ConfigError(f"--picture {picture} chooses what a .png shows, and there is none: add --out NAME.png.")
     sentences = _sentences(sentence, input)
-    [folder], remarks = models_to_use([model] if model else [])
+    folder = model_to_use(model)
 
     from nmt.machine.device import choose_hardware
     from nmt.translation.attention_maps import attention_maps
     from nmt.translation.ensemble import load_ensemble
     from nmt.translation.options import translate_options
 
-    for line in (f"model: {describe_model(folder)}", *remarks):
-        notice(line)
     ensemble = load_ensemble([folder], choose_hardware(device, "fp32", threads))
     settings = translate_options(ensemble.config.decoding)
     maps = attention_maps(ensemble, sentences, target, settings, model=str(folder))
@@ -88,12 +89,6 @@ def attention(
 
 
 def _sentences(given: list[str] | None, path: Path | None) -> list[str]:
-    import itertools
-    import sys
-
-    from nmt.errors import ConfigError, DataError
-    from nmt.text.lines import STDIN, read_lines
-
     if given and path is not None:
         raise ConfigError(f"the input was given twice, as a sentence and as --input {path}: give one.")
     if not given and path is None and sys.stdin.isatty():

@@ -8,7 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.bench.turns import report_text
 from nmt.cli.completion import presets
+from nmt.cli.console import notice, write_stdout
+from nmt.cli.defaults import data_set_to_use, model_to_use
 from nmt.cli.options import (
     Changes,
     CommandGroup,
@@ -21,6 +24,8 @@ from nmt.cli.options import (
     option,
     with_quiet,
 )
+from nmt.errors import ConfigError
+from nmt.io.writing import scratch_folder
 
 bench = typer.Typer(
     cls=CommandGroup,
@@ -59,14 +64,9 @@ def train(
     Example: nmt bench train --preset base
     """
     from nmt.bench.training_speed import bench_train
-    from nmt.bench.turns import report_text
-    from nmt.cli.console import notice, write_stdout
-    from nmt.data.manifest import newest_data_set
     from nmt.training.start.setup import resolve_config
 
-    if data is None:
-        data = newest_data_set()
-        notice(f"data: {data} (the newest)")
+    data = data_set_to_use(data)
     settings = [
         f"batching.update_tokens={update_tokens}",
         f"batching.group_tokens={update_tokens}",
@@ -121,24 +121,17 @@ def translate(
     Example: nmt bench translate --model runs/toy-en-de-tiny --precision fp32 --precision int8
     """
     from nmt.bench.translating_speed import bench_translate, our_settings
-    from nmt.bench.turns import report_text
-    from nmt.cli.console import notice, write_stdout
-    from nmt.data.manifest import newest_data_set
-    from nmt.errors import ConfigError
-    from nmt.io.writing import scratch_folder
     from nmt.machine.device import choose_hardware
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")
     if set_ and preset is None:
         raise ConfigError("--set changes settings of a --preset: give one.")
-    if data is None:
-        data = newest_data_set()
-        notice(f"data: {data} (the newest)")
+    data = data_set_to_use(data)
     hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
     settings = our_settings([one.value for one in engine or [EngineChoice.TORCH]], [one.precision for one in hardware])
     with scratch_folder() as folder:
-        bundle = _random_bundle(folder, data, preset, set_ or []) if preset else _bundle(model)
+        bundle = _random_bundle(folder, data, preset, set_ or []) if preset else model_to_use(model)
         result = bench_translate(
             bundle,
             data,
@@ -154,17 +147,6 @@ def translate(
             report=notice,
         )
     write_stdout(report_text(result))
-
-
-def _bundle(model: Path | None) -> Path:
-    """The bundle to use of a model, or of the newest run."""
-    from nmt.checkpoint.describing import describe_model, models_to_use
-    from nmt.cli.console import notice
-
-    [bundle], remarks = models_to_use([model] if model is not None else [])
-    for line in (f"model: {describe_model(bundle)}", *remarks):
-        notice(line)
-    return bundle
 
 
 def _random_bundle(folder: Path, data: Path, preset: str, settings: list[str]) -> Path:

@@ -8,7 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from nmt.cli.console import notice, warn
+from nmt.cli.defaults import data_set_to_use
 from nmt.cli.options import option
+from nmt.data.data_folder import DataFolder
+from nmt.errors import ConfigError
 from nmt.text.lines import NormalizationRule
 
 if TYPE_CHECKING:
@@ -66,11 +70,8 @@ def build_vocab(
     """
     from nmt.checkpoint.lineage import vocabulary_origin
     from nmt.checkpoint.run_folder import refuse_while_trained_on
-    from nmt.cli.console import notice
     from nmt.data.build import build_vocabulary
-    from nmt.data.manifest import newest_data_set
     from nmt.data.vocab_record import VocabularySettings
-    from nmt.errors import ConfigError
 
     if vocab is not None and size is not None:
         raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
@@ -79,9 +80,7 @@ def build_vocab(
             "--sampling-temperature balances the languages of several data sets in a new vocabulary: name each with "
             "--data, or leave it out."
         )
-    if not data:
-        data = [newest_data_set()]
-        notice(f"data: {data[0]} (the newest)")
+    data = data or [data_set_to_use(None)]
     if vocab is not None and vocab.is_dir():
         vocab, rule = _vocabulary_of(vocab)
         source_normalization = source_normalization or rule
@@ -113,9 +112,7 @@ def _vocabulary_of(model: Path) -> tuple[Path, NormalizationRule]:
 
 
 def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
-    from nmt.cli.console import notice, warn
     from nmt.data.build import size_warnings
-    from nmt.data.data_folder import DataFolder
 
     for each in built:
         if each.edited:
@@ -150,9 +147,7 @@ def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
 
 
 def _report_data_set(built: BuiltVocabulary, max_length: int) -> None:
-    from nmt.cli.console import notice, warn
     from nmt.data.build import normalization_changes, warnings
-    from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.data.shards import SIDES
 

@@ -11,8 +11,15 @@ import typer
 
 from nmt.cli.console import notice, warn, write_stdout
 from nmt.cli.options import option
+from nmt.cli.progress_lines import progress_display
+from nmt.cli.score import warn_of_language
+from nmt.data.data_folder import DataFolder
 from nmt.errors import ConfigError
+from nmt.evaluation.metrics import tokenizer_of
+from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 from nmt.option_fields import STREAMS
+from nmt.text.languages import primary_language
+from nmt.text.lines import STDIN, read_lines
 
 if TYPE_CHECKING:
     from nmt.evaluation.differences.parallel_texts import ParallelTexts
@@ -57,13 +64,11 @@ def compare(
 
     Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
     """
-    from nmt.cli.score import warn_of_language
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
     from nmt.evaluation.scored_systems import reference_language
     from nmt.reports.comparison_page import COMPARISON, write_comparison
     from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text
-    from nmt.text.lines import read_lines
 
     if as_json and out is not None:
         raise ConfigError(f"--json prints, and --out {out} writes: give one.")
@@ -94,8 +99,6 @@ def compare(
 
 
 def _check_files(a: Path, b: Path, reference: Path, source: Path | None) -> None:
-    from nmt.text.lines import STDIN
-
     if [str(path) for path in (a, b, reference, source)].count(STDIN) > 1:
         raise ConfigError("standard input (-) can be one of the texts only.")
     if a == b:
@@ -104,9 +107,6 @@ def _check_files(a: Path, b: Path, reference: Path, source: Path | None) -> None
 
 def _warn(systems: Mapping[Path, list[str]], references: list[str], signature: str) -> None:
     """Warn of texts whose comparison says little."""
-    from nmt.evaluation.metrics import tokenizer_of
-    from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
-
     for path, lines in systems.items():
         for message in hypothesis_warnings(lines, [references]):
             warn(f"{path}: {message}")
@@ -126,12 +126,8 @@ def _language_of(data: Path | None) -> str:
 
 def _frequencies(data: Path, language: str, texts: ParallelTexts) -> Counter[str]:
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
-    from nmt.cli.progress_lines import progress_display
-    from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.evaluation.differences.word_frequency import count_words
-    from nmt.text.languages import primary_language
-    from nmt.text.lines import read_lines
 
     manifest = read_manifest(data)
     sides = (manifest.target_lang, manifest.source_lang)

@@ -6,10 +6,14 @@ text passes through :func:`nmt.text.printable.printable` here. No other module o
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.text.addresses import without_passwords
@@ -76,6 +80,21 @@ def write_stdout(text: str) -> None:
     with naming_stream(STANDARD_OUTPUT):
         shown = printable(text) if sys.stdout.isatty() else text
         sys.stdout.write(writable(shown, sys.stdout.encoding or "utf-8"))
+
+
+def file_of_stdout() -> Path | None:
+    """The file below the current folder that standard output is redirected to; None for anything else."""
+    try:
+        descriptor = sys.stdout.fileno()
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        if (get_path := getattr(fcntl, "F_GETPATH", None)) is not None:  # macOS
+            name = os.fsdecode(fcntl.fcntl(descriptor, get_path, bytes(1024)).rstrip(b"\0"))
+        else:
+            name = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+        return Path(name).relative_to(Path.cwd())
+    except (OSError, ValueError):  # such as a file elsewhere
+        return None
 
 
 def description_column() -> TextColumn:

@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.console import notice, warn, write_stdout
 from nmt.cli.options import option
+from nmt.errors import ConfigError
 from nmt.option_fields import STREAMS
+from nmt.table import Table
 
 
 def doctor(
@@ -33,12 +36,9 @@ def doctor(
 
     Example: nmt doctor
     """
-    from nmt.cli.console import notice, warn, write_stdout
     from nmt.doctor.examination import examine
     from nmt.doctor.findings import summary, warnings
     from nmt.doctor.page import check_paths, examination_json, json_path, write_examination
-    from nmt.errors import ConfigError
-    from nmt.table import Table
 
     if as_json and out is not None:
         raise ConfigError(f"--json prints, and --out {out} writes: give one.")

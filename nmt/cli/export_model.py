@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from nmt.cli.completion import export_formats
+from nmt.cli.defaults import model_to_use
 from nmt.cli.options import option
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
+from nmt.convert.naming import default_folder
 from nmt.option_fields import STREAMS
 
 
@@ -32,15 +34,10 @@ def export_model(
 
     Example: nmt export runs/toy-en-de-tiny --to ctranslate2 --quantization int8
     """
-    from nmt.checkpoint.describing import describe_model, models_to_use
-    from nmt.cli.console import notice
     from nmt.convert.exporting import export_model
-    from nmt.convert.naming import default_folder
 
     to = to.lower()
-    [bundle], remarks = models_to_use([model])
     out = out or default_folder(model, to, quantization)
-    for line in (f"model: {describe_model(bundle)}", *remarks):
-        notice(line)
+    bundle = model_to_use(model)
     certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
     print_certificate(certificate, out)

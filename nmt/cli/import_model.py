@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.console import notice
 from nmt.cli.options import option
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
+from nmt.convert.naming import default_bundle
 from nmt.option_fields import STREAMS
 
 
@@ -37,10 +39,8 @@ def import_model(
 
     Example: nmt import opus-mt-en-de.zip --source-lang en --target-lang de
     """
-    from nmt.cli.console import notice
     from nmt.convert.foreign import Given
     from nmt.convert.importing import import_model
-    from nmt.convert.naming import default_bundle
 
     out = out or default_bundle(path)
     given = Given(source_spm, target_spm, source_lang, target_lang)

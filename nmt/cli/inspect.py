@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from nmt.cli.console import notice, warn, write_stdout
+from nmt.errors import ConfigError
+from nmt.text.printable import printable
 
 if TYPE_CHECKING:
     from nmt.lineage.link import Link
@@ -26,10 +31,6 @@ def inspect(
 
     Example: nmt inspect runs/toy-en-de-tiny
     """
-    import json
-
-    from nmt.cli.console import notice, warn, write_stdout
-    from nmt.errors import ConfigError
     from nmt.lineage.chain import chain
     from nmt.lineage.script import script_for
     from nmt.reports.lineage_page import LINEAGE, write_lineage
@@ -58,14 +59,12 @@ def inspect(
 
 
 def _as_text(link: Link) -> str:
-    from nmt.text.printable import printable
-
     return "".join(f"{printable(line.replace(chr(10), ' '))}\n" for line in _lines(link, ""))
 
 
 def _lines(link: Link, indent: str) -> Iterator[str]:
     states = {"unchanged": "unchanged", "changed": "CHANGED", "not here": "not here", "not checked": ""}
-    state = states[link.state]
+    state = f"not checked: {link.why_not_checked}" if link.why_not_checked else states[link.state]
     yield f"{indent}{link.kind}: {link.name}{f'  [{state}]' if state else ''}"
     inner = f"{indent}    "
     for label, text in link.facts_in_words.items():

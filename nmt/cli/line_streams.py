@@ -37,8 +37,9 @@ from nmt.text.lines import (
     read_parallel,
 )
 from nmt.translation.jobs import Pairs
+from nmt.translation.lineage import translation_record
 from nmt.translation.parts import Part
-from nmt.translation.resuming import OutputFile, translation_record
+from nmt.translation.resuming import OutputFile
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -52,8 +53,6 @@ class Streams:
     """The files parallel to the input, by option; at most one is given."""
     output: Path
     _: KW_ONLY
-    resume: bool = False
-    """Whether it is an error if the output cannot be resumed."""
     fresh: bool = False
     interactive: bool | None = False
     """Whether each line is answered before the next is read; None: if it is typed."""
@@ -104,10 +103,6 @@ class Streams:
             yield streams
 
     def _check(self) -> None:
-        if self.resume and not self.can_be_resumed:
-            raise ConfigError("--resume needs an --input FILE that can be read again, and an --output FILE.")
-        if self.resume and self.fresh:
-            raise ConfigError("--fresh starts over and --resume does not: give one.")
         if self.fresh and not self.to_file:
             raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
         if self.to_file and not self.output.parent.is_dir():

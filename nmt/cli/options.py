@@ -13,7 +13,8 @@ import typer
 import typer.core
 
 from nmt.cli.completion import setting_keys
-from nmt.cli.console import STANDARD_OUTPUT, naming_stream
+from nmt.cli.console import STANDARD_OUTPUT, be_quiet, naming_stream
+from nmt.errors import ConfigError
 from nmt.option_fields import (
     GROUPS,
     HARDWARE,
@@ -173,8 +174,6 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, quiet: bool, **words: Any) -> None:
         if quiet:
-            from nmt.cli.console import be_quiet
-
             be_quiet()
         command(**words)
 
@@ -227,8 +226,6 @@ def _given(settings: type[StrictSection], asked: Mapping[str, Any]) -> dict[str,
     Raises:
         ConfigError: a value is not allowed, or belongs to an option that was not given.
     """
-    from nmt.errors import ConfigError
-
     given = {field.name: asked[field.name] for field in option_fields(settings) if field.name in asked}
     for field in option_fields(settings):
         own = _given(field.value_type, asked) if field.parts else {}

@@ -72,6 +72,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "sampling random-sampling": "--sample",
         "bf16": "--precision bf16",
         "quantize int8 quantization": "--precision int8",
+        "resume continue": "--output FILE and the same command, which resumes",
     },
     "score": {
         "r ref refs references": "--reference FILE",

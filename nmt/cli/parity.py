@@ -6,8 +6,10 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from nmt.cli.console import notice, warn
 from nmt.cli.options import option
 from nmt.option_fields import STREAMS
+from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
     from nmt.convert.certificate.record import Certificate
@@ -21,15 +23,11 @@ CheckText = Annotated[
 
 def lines_to_check(path: Path | None) -> list[str]:
     """The first lines of a text to compare models on; none if there is no text."""
-    from nmt.text.lines import read_lines
-
     return [] if path is None else list(itertools.islice(read_lines(path), _MAX_LINES))
 
 
 def print_certificate(certificate: Certificate, out: Path) -> None:
     """Print each check, each remark and the path that was written on standard error."""
-    from nmt.cli.console import notice, warn
-
     oracle = None
     for check in certificate.checks:
         if check.oracle != oracle:

@@ -11,6 +11,7 @@ import typer
 from nmt.cli.completion import built_in_pairs
 from nmt.cli.console import notice, write_stdout
 from nmt.cli.options import Mirrors, Offline, option
+from nmt.cli.progress_lines import progress_display
 from nmt.errors import ConfigError
 from nmt.text.addresses import is_address, public_address
 
@@ -184,7 +185,6 @@ def _filter_changes(filters: list[str], own_options: Mapping[str, float | None])
 
 
 def _prepare(recipe: Recipe, folder: Path, *, show_dropped: bool, **how: Any) -> None:
-    from nmt.cli.progress_lines import progress_display
     from nmt.corpora.prepare import prepare
     from nmt.corpora.summary import dropped_lines, summary_lines
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from nmt.cli.console import description, description_column, is_terminal, notice, stderr
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
 Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
+Update = Callable[[str, int, int | None], None]
+"""(description, done, total or None)"""
 
 _INTERVAL = 10.0
 """Seconds between two lines about the same task without a terminal."""
@@ -21,85 +24,54 @@ _ROOM_FOR_BARS = 72
 
 
 @contextmanager
-def progress_display() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]]:
-    """Show progress while the body runs.
-
-    Yields a function that takes a unit and returns a callback ``(description, done, total or None)``.
-    """
-    if is_terminal():
-        with _bars() as display:
-            yield display
-    else:
-        yield _lines
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]]:
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-    from rich.text import Text
-
-    of_bytes, of_counts, bytes_per_second = DownloadColumn(), MofNCompleteColumn(), TransferSpeedColumn()
-
-    class Amount(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return (of_bytes if task.fields["unit"] == "bytes" else of_counts).render(task)
-
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            if task.fields["unit"] == "bytes":
-                return bytes_per_second.render(task)
-            return Text(f"{task.speed:,.0f}/s" if task.speed and task.speed >= 1 else "")
-
-    # On a narrow terminal there is room for numbers alone.
-    is_narrow = stderr().width < _ROOM_FOR_BARS
-    columns = (Amount(), Rate()) if is_narrow else (BarColumn(), Amount(), Rate(), TimeRemainingColumn())
-    bars = Progress(description_column(), *columns, console=stderr())
-    tasks: dict[tuple[Unit, str], TaskID] = {}
-
-    def display(unit: Unit) -> Callable[[str, int, int | None], None]:
-        def update(name: str, done: int, total: int | None) -> None:
-            bars.start()
-            if (unit, name) not in tasks:
-                tasks[unit, name] = bars.add_task(description(name), total=total, unit=unit)
-            bars.update(tasks[unit, name], completed=done, total=total)
-
-        return update
-
+def progress_display() -> Iterator[Callable[[Unit], Update]]:
+    """Show progress while the body runs. Yields a function that takes a unit and returns a callback."""
+    bars = _bars() if is_terminal() else None
     try:
-        yield display
+        yield partial(_updating, bars)
     finally:
-        if tasks:
+        if bars is not None and bars.tasks:
             bars.stop()
 
 
-def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
-    printed: dict[str, float] = {}
-    begun: dict[str, tuple[float, int]] = {}
-    scale, name = (1_000_000, "MB") if unit == "bytes" else (1, unit)
+def _bars() -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def update(description: str, done: int, total: int | None) -> None:
+    amount = TextColumn("{task.fields[amount]}", markup=False)
+    # On a narrow terminal there is room for numbers alone.
+    columns = (amount,) if stderr().width < _ROOM_FOR_BARS else (BarColumn(), amount, TimeRemainingColumn())
+    return Progress(description_column(), *columns, console=stderr())
+
+
+def _updating(bars: Progress | None, unit: Unit) -> Update:
+    begun: dict[str, tuple[float, int]] = {}
+    printed: dict[str, float] = {}
+    tasks: dict[str, TaskID] = {}
+
+    def update(name: str, done: int, total: int | None) -> None:
         now = time.monotonic()
-        begin, already = begun.setdefault(description, (now, done))
-        if now - printed.setdefault(description, now) < _INTERVAL:
-            return
-        printed[description] = now
-        whole = f" of {total / scale:,.0f}" if total else ""
-        rate = (done - already) / (now - begin)
-        # A rounded rate of less than one per second says nothing.
-        speed = f", {rate:,.0f} per second" if unit != "bytes" and rate >= 1 else ""
-        left = f", {duration((total - done) / rate)} left" if unit == "pairs" and total and rate > 0 else ""
-        notice(f"{description}: {done / scale:,.0f}{whole} {name}{speed}{left}")
+        begin, already = begun.setdefault(name, (now, done))
+        rate = (done - already) / (now - begin) if now > begin else 0.0
+        if bars is not None:
+            bars.start()
+            if name not in tasks:
+                tasks[name] = bars.add_task(description(name), total=total, amount="")
+            bars.update(tasks[name], completed=done, total=total, amount=_amount(unit, done, total, rate))
+        elif now - printed.setdefault(name, now) >= _INTERVAL:
+            printed[name] = now
+            left = f", {duration((total - done) / rate)} left" if unit == "pairs" and total and rate > 0 else ""
+            notice(f"{name}: {_amount(unit, done, total, rate)}{left}")
 
     return update
+
+
+def _amount(unit: Unit, done: int, total: int | None, rate: float) -> str:
+    """What is done, of how much, and how fast: ``11 of 211 lines, 5 per second``."""
+    scale, name, digits = (1e6, "MB", 1) if unit == "bytes" else (1, unit, 0)
+    whole = f" of {total / scale:,.{digits}f}" if total else ""
+    # A rounded rate of less than one per second says nothing.
+    speed = f", {rate / scale:,.{digits}f} per second" if rate >= scale else ""
+    return f"{done / scale:,.{digits}f}{whole} {name}{speed}"
 
 
 def duration(seconds: float) -> str:

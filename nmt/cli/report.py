@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.console import notice
 from nmt.cli.options import option
 
 
@@ -25,7 +26,6 @@ def report(
     Example: nmt report runs/toy-en-de-tiny runs/toy-en-de-tiny-2 --out comparison.html
     """
     from nmt.checkpoint.run_folder import RunFolder, newest_run
-    from nmt.cli.console import notice
     from nmt.reports.run_report import write_run_report
 
     if not runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from nmt.cli.console import notice, warn, write_stdout
+from nmt.cli.console import file_of_stdout, notice, warn, write_stdout
 from nmt.cli.options import Mirrors, Offline, option
+from nmt.cli.progress_lines import progress_display
 from nmt.errors import ConfigError, DataError
+from nmt.evaluation.metrics import LEARNED, MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
+from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+from nmt.text.languages import is_language_code
+from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
-    from nmt.evaluation.metrics import MetricName, TokenizerName
 
 
 class Metric(StrEnum):
@@ -147,8 +152,6 @@ def _form(form: FormName | None, as_json: bool, sheet: bool) -> tuple[FormName, 
 
 
 def _check_metrics(names: Sequence[str], tokenize: str | None, *, lowercase: bool) -> None:
-    from nmt.evaluation.metrics import LEARNED
-
     if tokenize is not None and "bleu" not in names:
         raise ConfigError(f"--tokenize {tokenize}: only BLEU has tokenisers. Add --metric bleu, or leave it out.")
     if lowercase and set(names) <= set(LEARNED):
@@ -174,7 +177,6 @@ def _texts(
 ) -> _Texts:
     from nmt.corpora.testsets import fetch_test_set
     from nmt.evaluation.scored_systems import look_exchanged, reference_language
-    from nmt.text.lines import read_lines
 
     if [str(path) for path in hypotheses].count("-") > 1:
         raise ConfigError("standard input (-) can be one hypothesis only.")
@@ -207,8 +209,6 @@ def _texts(
 def _check(texts: _Texts, learned: Sequence[str], target_lang: str | None, paper_bleu: bool) -> None:
     """Refuse what cannot be scored, and warn of what is scored in vain."""
     from nmt.evaluation.learned_metrics import check_one_reference
-    from nmt.evaluation.metrics import check_counts
-    from nmt.evaluation.text_checks import hypothesis_warnings
 
     for name in learned:
         check_one_reference(name.upper(), len(texts.references))
@@ -236,13 +236,12 @@ def _lineage(
     # The language is recorded also where a file's name says it: a script may name the file otherwise.
     options = {name: value or None for name, value in options.items()}
     models = model_records(learned)
-    return score_record(texts.files, references, options, source=source, models=models).stored()
+    place = file_of_stdout()
+    return score_record(texts.files, references, options, source=source, models=models, written_to=place).stored()
 
 
 def _print_sheet(texts: _Texts, record: dict[str, Any], form: FormName, how: dict[str, Any]) -> None:
-    from nmt.evaluation.metrics import tokenizer_of
     from nmt.evaluation.score_sheet import score_sheet
-    from nmt.evaluation.text_checks import tokenizer_warnings
     from nmt.reports.score_sheet_forms import formatted_sheet, sheet_record
 
     made = score_sheet(texts.systems, texts.references, references_name=texts.reference_names, **how)
@@ -254,9 +253,7 @@ def _print_sheet(texts: _Texts, record: dict[str, Any], form: FormName, how: dic
 def _print_scores(
     texts: _Texts, names: Sequence[MetricName], record: dict[str, Any], form: FormName, how: dict[str, Any]
 ) -> None:
-    from nmt.evaluation.metrics import tokenizer_of
     from nmt.evaluation.scored_systems import score_systems
-    from nmt.evaluation.text_checks import tokenizer_warnings
     from nmt.reports.scores import scores_record, scores_text
 
     scored = score_systems(texts.systems, texts.references, names, **how)
@@ -272,8 +269,6 @@ def _print_scores(
 
 
 def _as_json(record: Mapping[str, Any]) -> str:
-    import json
-
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -286,7 +281,6 @@ def _named(test_set: str, langpair: str) -> str:
 @contextmanager
 def _fetch(cache: Path | None, *, mirrors: list[str], offline: bool) -> Iterator[Fetcher]:
     """Fetches files into a cache, and shows the progress."""
-    from nmt.cli.progress_lines import progress_display
     from nmt.corpora.download import Fetcher
 
     with progress_display() as display:
@@ -296,7 +290,6 @@ def _fetch(cache: Path | None, *, mirrors: list[str], offline: bool) -> Iterator
 def _fetch_tokenizer(tokenizer: TokenizerName, fetching: Callable[[None], AbstractContextManager[Fetcher]]) -> None:
     """Bring the model that a tokeniser needs to where sacreBLEU looks for it."""
     from nmt.corpora.transfer import RemoteFile
-    from nmt.evaluation.metrics import tokenizer_model
 
     model = tokenizer_model(tokenizer)
     if model is not None:
@@ -307,8 +300,6 @@ def _fetch_tokenizer(tokenizer: TokenizerName, fetching: Callable[[None], Abstra
 
 def warn_of_language(target_lang: str | None) -> None:
     """Warn if the language that was given, if any, is none."""
-    from nmt.text.languages import is_language_code
-
     if target_lang and not is_language_code(target_lang):
         warn(
             f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +14,8 @@ import typer
 from nmt.cli.completion import presets
 from nmt.cli.console import notice, write_stdout
 from nmt.cli.options import Changes, TrainingPrecisionName, option
+from nmt.cli.process import hanging_up_when_unread
+from nmt.cli.training_view import TrainingView, preflight_lines, summary_lines
 from nmt.errors import ConfigError
 from nmt.option_fields import HARDWARE, SETTINGS, STREAMS, DeviceChoice
 
@@ -172,8 +177,6 @@ def _layers(settings: list[str], given: dict[str, Any]) -> list[Layer]:
 
 def _launch(folders: list[Path], resolved: Config, ranks: int) -> int:
     """Start the processes of a run, and return their exit code."""
-    import sys
-
     import torch
 
     from nmt.training.ranks.exchange import Ranks
@@ -188,7 +191,6 @@ def _launch(folders: list[Path], resolved: Config, ranks: int) -> int:
 
 def _rehearsed(folders: list[Path], run: Path, resolved: Config, init_from: Path | None, summary: Summary) -> list[str]:
     """Try the largest batch; return what the run is and what it needs."""
-    from nmt.cli.training_view import preflight_lines, summary_lines
     from nmt.training.run import rehearse
 
     found = rehearse(folders, run, resolved, init_from=init_from)
@@ -204,11 +206,6 @@ def _train(
         say: prints a line; None on ranks that are not the main one, which shows what others would.
         how: further arguments of :func:`nmt.training.run.train`.
     """
-    import signal
-    from contextlib import nullcontext
-
-    from nmt.cli.process import hanging_up_when_unread
-    from nmt.cli.training_view import TrainingView, summary_lines
     from nmt.training.listener import Unheard
     from nmt.training.progress import Ending
     from nmt.training.run import train as train_run

@@ -14,7 +14,7 @@ from nmt.cli.console import notice, warn
 from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
 from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
-from nmt.text.lines import InvalidUtf8
+from nmt.text.lines import STDIN, InvalidUtf8
 from nmt.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ Interactive = Annotated[
     bool | None,
     option("Answer line by line.  [on in a terminal]", "--interactive/--no-interactive", group=STREAMS),
 ]
-Resume = Annotated[bool, option("Resume an interrupted --output; a file always does.", "--resume", hidden=True)]
 InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)]
 GuardReportPath = Annotated[
     Path | None, option("Write translations that look wrong, as jsonl.", metavar="PATH", group=STREAMS)
@@ -76,7 +75,6 @@ def translate(
     prefix: Prefix = None,
     score_target: ScoreTarget = None,
     interactive: Interactive = None,
-    resume: Resume = False,
     invalid_utf8: InvalidBytes = "error",
     guard_report: GuardReportPath = None,
     input_format: InputFormat = "lines",
@@ -97,14 +95,13 @@ def translate(
     Example: nmt translate -m runs/toy-en-de-tiny input.txt > output.txt
     """
     from nmt.loading import NamedModels
-    from nmt.text.lines import STDIN
 
     if text is not None and input is not None:
         raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one.")
     if format == "pharaoh":
         options["alignment"] = True
     given = {"--prefix": prefix, "--guard-report": guard_report, "--workers": workers, "--part": part}
-    given |= {"--score-target": score_target, "--resume": resume or None}
+    given["--score-target"] = score_target
     _refuse_contradictions(given, options, format, paragraphs=input_format == "paragraphs")
     models = NamedModels.of(model or [], engine)
 
@@ -114,7 +111,6 @@ def translate(
         text or input or Path(STDIN),
         {"prefix": prefix, "score_target": score_target},
         output,
-        resume=resume,
         fresh=fresh,
         interactive=interactive,
         invalid_utf8=invalid_utf8,
@@ -201,7 +197,7 @@ def _refuse_contradictions(
         _refuse([f"--format {form}"] if form in ("tsv", "moses") else [], "lists what a search finds")
     if paragraphs:
         asked = TranslateOptions(**options)
-        of_lines = [flag for flag in ("--prefix", "--score-target", "--resume") if given[flag] is not None]
+        of_lines = [flag for flag in ("--prefix", "--score-target") if given[flag] is not None]
         of_lines += [f"--format {form}"] if form not in ("text", "jsonl") else []
         of_lines += ["--alignment"] if asked.alignment and form == "text" else []
         of_lines += ["--part"] if given["--part"] is not None else []

@@ -30,12 +30,14 @@ def encoded_record(folder: Path) -> Record:
             f"{model}: is not the vocabulary that {DataFolder(folder).vocab_record.name} records. Run "
             f"{build_command(folder)} again."
         )
-    own, others = read_manifest(folder).record(folder), vocabulary.made_from
+    own, root = read_manifest(folder).record(folder), root_of(folder, vocabulary.path)
+    others = [
+        own if (each.kind, each.path) == (own.kind, vocabulary.path) else each.below(root)
+        for each in vocabulary.made_from
+    ]
     data = [own]
     if not vocabulary.is_given and others:  # a joint vocabulary: the others are all data sets, this one among them
-        recorded = next((each for each in others if (each.facts, each.files) == (own.facts, own.files)), own)
-        root = root_of(folder, recorded.path)
-        data, others = [own if each is recorded else each.below(root) for each in others], []
+        data, others = others, []
     options = vocabulary.settings or {"vocab": _given_file(others), "source_normalization": index.source_normalization}
     facts: dict[str, Fact] = {"fingerprint": index.vocab_fingerprint, "maximum pieces per side": index.max_length}
     return Record(

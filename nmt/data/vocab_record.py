@@ -22,6 +22,7 @@ from nmt.io.files import linked_copy, replacing
 from nmt.io.ownership import Kind
 from nmt.record import Record
 from nmt.text.lines import NormalizationRule
+from nmt.text.printable import writable
 
 _TEMPERATURE = "sampling_temperature"
 """A setting of a joint vocabulary alone."""
@@ -145,6 +146,8 @@ class VocabularyRecord:
     """The sha256 of the files that these replaced: an interrupted process may have left them in place."""
     source_normalization: NormalizationRule = "identity"
     """The rule for source text that goes with the vocabulary."""
+    path: str = ""
+    """The data set's folder. Like the paths in :attr:`made_from`, it is relative to the folder of the command."""
 
     @staticmethod
     def of_training(settings: VocabularySettings, texts: Sequence[DataSetText]) -> VocabularyRecord:
@@ -258,5 +261,5 @@ def save_vocabulary(data: Path, vocab: VocabularyPair, record: VocabularyRecord)
     replaced = [digest for path in folder.vocabulary if (digest := digest_of(path)) is not None]
     # The record is written first, so that a file of ours is listed at every moment.
     with replacing(folder.vocab_record) as stream:
-        stream.write(_RECORD.dump_json(replace(record, replaced=replaced), indent=2) + b"\n")
+        stream.write(_RECORD.dump_json(replace(record, replaced=replaced, path=writable(str(data))), indent=2) + b"\n")
     vocab.save(folder.vocab)

@@ -20,10 +20,11 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.lineage import encoded_record
 from nmt.data.manifest import read_manifest
 from nmt.errors import CheckpointError, DataError
+from nmt.io.files import record_name
 from nmt.lineage.link import Link, link_of
 from nmt.lineage.scores import is_score, score_facts
 from nmt.record import Fact, parse_record
-from nmt.translation.resuming import OutputFile, recorded_output
+from nmt.translation.lineage import recorded_output
 
 
 def chain(path: Path) -> Link:
@@ -46,7 +47,7 @@ def _chain(path: Path) -> Link:
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder.")
     folder = path if path.is_dir() else path.parent
-    if path.is_file() and OutputFile(path).record.is_file():
+    if path.is_file() and record_name(path).is_file():
         return _translation(path)
     if (
         path in (folder, DataFolder(folder).vocab, DataFolder(folder).manifest)
@@ -61,7 +62,7 @@ def _chain(path: Path) -> Link:
         return _run(path)
     if path.is_file() and is_score(values := read_json(path)):
         record = parse_record(values["lineage"], str(path))
-        return replace(link_of(record.model_copy(update={"path": str(path)})), further=score_facts(values))
+        return replace(link_of(record.as_found(path)), further=score_facts(values))
     raise DataError(
         f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
         "(.NAME.nmt.json) beside it, a run, a bundle, an exported model, or a data set."
@@ -71,7 +72,7 @@ def _chain(path: Path) -> Link:
 def _translation(path: Path) -> Link:
     record = recorded_output(path)
     if record is None:
-        raise DataError(f"{path}: its record {OutputFile(path).record} is damaged: it is no record with a sha256.")
+        raise DataError(f"{path}: its record {record_name(path)} is damaged: it is no record with a sha256.")
     return link_of(record.as_found(path))
 
 

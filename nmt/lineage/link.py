@@ -20,6 +20,10 @@ from nmt.text.lines import STDIN
 
 State = Literal["unchanged", "changed", "not here", "not checked"]
 _UNKNOWN = "unknown: made by another program or by an earlier version"
+_UNLOCATED = (
+    "the folder of this path is not known, since what records it was moved, came through a pipe, or was named by an "
+    "absolute path"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ class Link:
     made_from: tuple[Link, ...] = ()
     further: Mapping[str, Fact] = field(default_factory=dict)
     """Facts that the record does not hold."""
+
+    @property
+    def why_not_checked(self) -> str:
+        """Why recorded checksums were not compared with anything; empty if they were, or if there are none."""
+        return _UNLOCATED if self.state == "not checked" and self.record.files and self.record.unlocated else ""
 
     @property
     def kind(self) -> str:
@@ -81,6 +90,7 @@ class Link:
             "facts": self.facts,
             "state": self.state,
             "change": self.change,
+            "why_not_checked": self.why_not_checked,
             "made_from": [link.values() for link in self.made_from],
         }
 
@@ -90,6 +100,8 @@ def link_of(record: Record) -> Link:
     found = next((path for path in _places(record) if path.exists()), None)
     name = "standard input" if record.path == STDIN else str(found or record.path)
     state, change = _state({Path(name) / file: sha256 for file, sha256 in record.files.items()})
+    if record.unlocated and state != "unchanged":  # Another file may lie at this path.
+        state, change = "not checked", ""
     return Link(record, name, state, change, tuple(map(link_of, record.made_from)))
 
 

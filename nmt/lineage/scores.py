@@ -9,7 +9,7 @@ from typing import Any
 from nmt.io.hashing import sha256_of
 from nmt.record import ITSELF, Fact, Record, option_words, text_record
 from nmt.text.lines import STDIN
-from nmt.translation.resuming import recorded_output
+from nmt.translation.lineage import recorded_output
 
 SCORE = "score"
 """The kind of the record."""
@@ -22,6 +22,7 @@ def score_record(
     *,
     source: Path | None = None,
     models: Mapping[str, Mapping[str, str]] | None = None,
+    written_to: Path | None = None,
 ) -> Record:
     """The record of a score, with the records of the translations that nmt wrote.
 
@@ -30,6 +31,7 @@ def score_record(
         options: those of the command that the scores depend on, but for the files.
         source: the file of the source, if the score depends on it.
         models: ``path`` and ``sha256`` of the weights of each learned metric, by its name.
+        written_to: the file that the record is written to; None if it is not known, as behind a pipe.
     """
     models = models or {}
     scored = [_translation(path) or _text(path, "hypothesis") for path in hypotheses]
@@ -41,7 +43,7 @@ def score_record(
     }
     return Record(
         kind=SCORE,
-        path=STDIN,  # standard output
+        path=STDIN if written_to is None else str(written_to),
         command=("score", *option_words({**options, **files}), *(part.path for part in scored)),
         made_from=(
             *scored,

@@ -104,8 +104,9 @@ def script_for(record: Record) -> tuple[str, list[str]]:
     Raises:
         DataError: a record does not say how to make it again, or holds what could lead out of the script's folder.
     """
-    script = _Script(record)
     try:
+        record = _located(record)
+        script = _Script(record)
         # Data sets first: later steps read their files, such as a test set.
         parts = sorted(_in_order(record), key=lambda part: part.kind != "data set")
         # A joint vocabulary is built once, and compared in each data set.
@@ -121,6 +122,11 @@ def script_for(record: Record) -> tuple[str, list[str]]:
         first="".join(f"{line}\n" for line in dict.fromkeys(first)),
     )
     return "\n".join([beginning, *(f"{step}\n" for step in steps)]), doubts
+
+
+def _located(record: Record) -> Record:
+    """A record in which the same result is the same, wherever its files are looked for."""
+    return record.model_copy(update={"unlocated": False, "made_from": tuple(map(_located, record.made_from))})
 
 
 def _in_order(record: Record) -> Iterator[Record]:
@@ -305,6 +311,9 @@ def _compared(record: Record) -> Mapping[str, str]:
     match record.kind:
         case "data set" | "translation":
             return record.files
+        case "exported model":
+            # The archive of Argos holds the times of its members.
+            return {name: sha256 for name, sha256 in record.files.items() if not name.endswith(".argosmodel")}
         case "vocabulary":
             names = {DataFolder(Path()).vocab.name}
         case "average" | "checkpoint" if record.made_from:

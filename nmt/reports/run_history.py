@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import flatten, load_yaml
-from nmt.config.documents import parse_json
+from nmt.data.manifest import Manifest
 from nmt.errors import CheckpointError, ConfigError
 from nmt.training.metrics_file import MetricsFile
 
@@ -30,8 +30,8 @@ class RunHistory:
     updates: list[Record]
     validations: list[Record]
     events: list[Record]
-    manifests: dict[str, Any]
-    """The manifests of the data sets by file name; None for a file that is not JSON."""
+    manifests: dict[str, Manifest | None]
+    """The manifests of the data sets by file name; None for a file that is not one."""
 
     @property
     def last_update(self) -> int:
@@ -86,13 +86,13 @@ def _read_run(folder: Path, label: str) -> RunHistory:
         updates=records["update"],
         validations=records["validation"],
         events=records["event"],
-        manifests={path.name: _read_json(path) for path in sorted(run.manifests.glob("*.json"))},
+        manifests={path.name: _read_manifest(path) for path in sorted(run.manifests.glob("*.json"))},
     )
 
 
-def _read_json(path: Path) -> Any:
+def _read_manifest(path: Path) -> Manifest | None:
     try:
-        return parse_json(path.read_text("utf-8", errors="replace"))
+        return Manifest.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
+from nmt.data.manifest import Manifest, SourceRecord
 from nmt.reports.run_history import Record, RunHistory, number, values
 from nmt.table import Table
-from nmt.text.addresses import public_address
 
 # A failing run may have an event at each update.
 _MAX_EVENTS = 500
@@ -86,7 +85,7 @@ def _distinct(texts: Iterable[str]) -> str:
 def differing_settings(runs: Sequence[RunHistory]) -> Table:
     """The settings that are not the same in all runs."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    rows = [[Markup("<code>{}</code>").format(name), *(_setting(run, name) for run in runs)] for name in names]
+    rows = [[_code(name), *(_setting(run, name) for run in runs)] for name in names]
     differing = [row for row in rows if len(set(row[1:])) > 1]
     return Table("", ["setting that differs", *_labels(runs)], differing, numbers=())
 
@@ -122,7 +121,7 @@ class DataSet:
 def data_sets(runs: Sequence[RunHistory]) -> list[DataSet]:
     """The manifest of each data set; one that several runs share is shown once."""
     users: dict[tuple[str, str], list[str]] = {}
-    contents: dict[tuple[str, str], Any] = {}
+    contents: dict[tuple[str, str], Manifest | None] = {}
     for run in runs:
         for name, manifest in run.manifests.items():
             key = (name, repr(manifest))
@@ -132,53 +131,38 @@ def data_sets(runs: Sequence[RunHistory]) -> list[DataSet]:
     return [_data_set(key[0], contents[key], used_by=users[key] if several else []) for key in contents]
 
 
-def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> DataSet:
-    if not isinstance(manifest, dict):
+def _data_set(file_name: str, manifest: Manifest | None, *, used_by: Sequence[str]) -> DataSet:
+    if manifest is None:
         return DataSet("", remark=f"{file_name} cannot be read as a manifest.")
     facts = {
-        "languages": " → ".join(str(manifest[key]) for key in ("source_lang", "target_lang") if manifest.get(key)),
-        "licence": manifest.get("licence"),
-        "fingerprint": manifest.get("fingerprint"),
+        "languages": f"{manifest.source_lang} → {manifest.target_lang}",
+        "licence": manifest.licence,
+        "fingerprint": manifest.fingerprint,
         "used by": ", ".join(used_by),
     }
-    about = Table("", [], [[name, str(value)] for name, value in facts.items() if value], numbers=())
+    about = Table("", [], [[name, value] for name, value in facts.items() if value], numbers=())
     sources = Table("", ["source", "bytes", "sha256"], numbers={1})
-    for entry in map(_dict, _list(manifest.get("sources"))):
-        sources.add(_source(entry), _count(entry.get("bytes")), _code(entry.get("sha256")))
-    filters = Table("", ["filter", "pairs"])
-    for name, count in _dict(manifest.get("filters")).items():
-        filters.add(name, _count(count))
+    for source in manifest.sources:
+        sources.add(_source(source), f"{source.bytes:,}", _code(source.sha256))
+    filters = Table("", ["filter", "pairs"], [[name, f"{count:,}"] for name, count in manifest.filters.items()])
     found = Table("", ["corpus", "filter", "pairs"], numbers={2})
-    for corpus in map(_dict, _list(manifest.get("corpora"))):
-        for name, record in _dict(corpus.get("filters")).items():
-            found.add(str(corpus.get("name", _ABSENT)), name, _count(_dict(record).get("pairs")))
+    for corpus in manifest.corpora:
+        for name, record in corpus.filters.items():
+            found.add(corpus.name, name, f"{record.pairs:,}")
     files = Table("", ["file", "lines", "sha256"], numbers={1})
-    for name, record in _dict(manifest.get("files")).items():
-        files.add(name, _count(_dict(record).get("lines")), _code(_dict(record).get("sha256")))
-    tables = [each for each in (about, sources, filters, found, files) if each.rows]
-    return DataSet(str(manifest.get("name") or file_name), tables=tables)
+    for name, file in manifest.files.items():
+        files.add(name, f"{file.lines:,}", _code(file.sha256))
+    return DataSet(manifest.name, tables=[each for each in (about, sources, filters, found, files) if each.rows])
 
 
-def _source(entry: Mapping[str, Any]) -> str:
+def _source(source: SourceRecord) -> str:
     """The name of a file, and the address that it was fetched from."""
-    url, name = entry.get("url"), str(entry.get("file", _ABSENT))
-    return Markup('{}<div class="note">{}</div>').format(name, public_address(str(url))) if url else name
+    note = Markup('{}<div class="note">{}</div>')
+    return note.format(source.file, source.url) if source.url else source.file
 
 
-def _code(value: Any) -> Markup:
-    return Markup("<code>{}</code>").format(value or _ABSENT)
-
-
-def _count(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else _ABSENT
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _code(text: str) -> Markup:
+    return Markup("<code>{}</code>").format(text)
 
 
 def samples(runs: Sequence[RunHistory]) -> list[tuple[Table, Table]]:
@@ -189,7 +173,10 @@ def samples(runs: Sequence[RunHistory]) -> list[tuple[Table, Table]]:
     found: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for run in runs:
         for record in run.validations:
-            for sample in filter(None, map(_dict, _list(record.get("samples")))):
+            listed = record.get("samples")
+            for sample in listed if isinstance(listed, list) else ():
+                if not isinstance(sample, dict) or not sample:
+                    continue
                 source, reference, translation = (
                     str(sample.get(field, "")) for field in ("source", "reference", "translation")
                 )

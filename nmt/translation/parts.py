@@ -64,7 +64,7 @@ def refuse_different_parts(whole: OutputFile, made: Record, count: int) -> None:
     """Refuse parts that could not be joined, before another one is translated.
 
     Args:
-        made: the result of :func:`nmt.translation.resuming.translation_record`, for the whole output.
+        made: the result of :func:`nmt.translation.lineage.translation_record`, for the whole output.
         count: the number of parts.
 
     Raises:
@@ -78,7 +78,7 @@ def join_parts(whole: OutputFile, made: Record, count: int) -> list[int]:
     """Join the parts of an output, unless it is complete or parts are missing. Parts are removed when they are joined.
 
     Args:
-        made: the result of :func:`nmt.translation.resuming.translation_record`, for the whole output.
+        made: the result of :func:`nmt.translation.lineage.translation_record`, for the whole output.
         count: the number of parts.
 
     Returns:

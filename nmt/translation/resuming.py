@@ -12,32 +12,30 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, get_args
+from typing import Any, BinaryIO, get_args
 
-from nmt.checkpoint.lineage import RECORD, bundle_record
-from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.io.files import completing, partial_name, record_name, replacing
-from nmt.io.hashing import sha256_of
 from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
 from nmt.io.writing import flush_to_disk
 from nmt.option_fields import Precision
-from nmt.record import ITSELF, Record, parse_record, text_record
-from nmt.text.lines import can_be_read_again
-from nmt.translation.options import recorded_words
+from nmt.record import ITSELF, Record
+from nmt.translation.lineage import (
+    checksum,
+    differences,
+    has_pipe,
+    made_with,
+    read_stored,
+    with_content,
+    without_inputs,
+    write_stored,
+)
 
-INPUTS = ("input", "prefix", "score_target")
-"""The roles of input files in a record."""
-TRANSLATION = "translation"
-"""The kind of the record of an output."""
-
-_VERSION = 1
 _WRITTEN = "written"
 _BLOCK = 1 << 20
 
@@ -79,53 +77,12 @@ Note = Callable[[int, int, int | None], None]
 their guard report (None: there is none)."""
 
 
-def translation_record(
-    output: Path, bundles: Sequence[Path], files: Mapping[str, Path], settings: Mapping[str, Any]
-) -> Record:
-    """The record of an output: its models, inputs and settings.
-
-    Args:
-        bundles: verified bundles.
-        files: name (of :data:`INPUTS`) -> input file.
-        settings: those that the output depends on, by the names of their options.
-
-    Raises:
-        DataError: a file cannot be read.
-    """
-    models = [bundle_record(folder).as_found(folder) for folder in bundles]
-    named = [*(("model", model.path) for model in models), *((name, str(path)) for name, path in files.items())]
-    return Record(
-        kind=TRANSLATION,
-        path=str(output),
-        command=(
-            "translate",
-            *(f"--{name.replace('_', '-')}={path}" for name, path in named),
-            *recorded_words(settings),
-            f"--output={output}",
-        ),
-        made_from=(
-            *models,
-            *(
-                text_record("text", str(path), _sha256(path) if can_be_read_again(path) else None, role=name)
-                for name, path in files.items()
-            ),
-        ),
-    )
-
-
-def made_with(record: Record) -> dict[str, Any]:
-    """What an output depends on, to compare: the sha256 of models and inputs (None for a pipe), and each option."""
-    models = [part.files for part in record.made_from if part.kind != "text"]
-    inputs = {str(part.facts.get("role")): part.files.get(ITSELF) for part in record.made_from if part.kind == "text"}
-    options = dict(word.removeprefix("--").partition("=")[::2] for word in record.command[1:])
-    others = {name.replace("-", "_"): value or "on" for name, value in options.items()}
-    paths = {"model", "output", *INPUTS}
-    return {"model": models, **inputs, **{name: value for name, value in others.items() if name not in paths}}
-
-
 @dataclass(frozen=True)
 class OutputFile:
-    """An output file, and the files beside it."""
+    """An output file, and the files beside it.
+
+    Methods take ``made``, the record of what is to be written: :func:`nmt.translation.lineage.translation_record`.
+    """
 
     path: Path
     is_part: bool = False
@@ -160,7 +117,7 @@ class OutputFile:
     def precision(self) -> Precision | None:
         """The recorded precision of the complete or partial output; None if there is no record."""
         pairs = (self.path, self.record), (self.partial, self.partial_record)
-        stored = next((_read_record(record) for output, record in pairs if output.exists()), None)
+        stored = next((read_stored(record) for output, record in pairs if output.exists()), None)
         found = made_with(stored.record).get("precision") if stored else None
         return found if found in get_args(Precision) else None
 
@@ -220,9 +177,6 @@ class OutputFile:
     def is_up_to_date(self, made: Record) -> bool:
         """Whether the output is complete. Call it after :meth:`claimed`, which checks that the file is unchanged.
 
-        Args:
-            made: the result of :func:`translation_record`.
-
         Raises:
             DataError: the output is complete, but was made with other models, inputs or settings.
         """
@@ -237,14 +191,11 @@ class OutputFile:
     def refuse_different(self, made: Record) -> None:
         """Refuse a complete or interrupted output that was made otherwise. Needs no lock.
 
-        Args:
-            made: the result of :func:`translation_record`.
-
         Raises:
             DataError: it was made with other models, inputs or settings.
         """
         for path, record in ((self.path, self.record), (self.partial, self.partial_record)):
-            if path.exists() and (found := _read_record(record)) is not None:
+            if path.exists() and (found := read_stored(record)) is not None:
                 self._refuse_different(path, found.record, made)
 
     def refuse_other_work(self) -> None:
@@ -265,7 +216,6 @@ class OutputFile:
 
         Args:
             parts: complete outputs in order, each with what it must be made with.
-            made: the result of :func:`translation_record`.
 
         Raises:
             DataError: a part was made differently, or was changed since.
@@ -281,11 +231,11 @@ class OutputFile:
                     size += len(block)
             self._refuse_foreign()  # another program may have written a file of this name meanwhile
             # Written before the output gets its name: a complete output without a record is not recognised as ours.
-            _write_record(self.record, _with_content(made, digest.hexdigest()), {"bytes": size})
+            write_stored(self.record, with_content(made, digest.hexdigest()), {"bytes": size})
 
     def _blocks(self, made: Record) -> Iterator[bytes]:
         """The content of the complete output, which is checked on the way."""
-        stored = _read_record(self.record)
+        stored = read_stored(self.record)
         if stored is not None:
             self._refuse_different(self.path, stored.record, made)
         digest = hashlib.sha256()
@@ -304,15 +254,12 @@ class OutputFile:
     def begun(self, made: Record) -> Begun:
         """The finished part of an interrupted output; empty if there is none. Call it after :meth:`claimed`.
 
-        Args:
-            made: the result of :func:`translation_record`.
-
         Raises:
             DataError: the interrupted output was made with other models, inputs or settings.
         """
         if not self.partial.exists() or not self.partial.stat().st_size:
             return Begun()
-        before = _read_record(self.partial_record)
+        before = read_stored(self.partial_record)
         assert before is not None  # claimed() has checked it
         self._refuse_different(self.partial, before.record, made)
         return Begun.of(before.values)
@@ -328,7 +275,6 @@ class OutputFile:
         """Open the partial output. It is renamed when the body is done.
 
         Args:
-            made: the result of :func:`translation_record`.
             after: the finished part of an interrupted output to append to.
             inputs: the files that the body reads.
 
@@ -339,20 +285,20 @@ class OutputFile:
             DataError: an input changed, or another program created a file of the output's name in the meantime.
         """
         # Written before the file that it describes: a partial output without a record is not recognised as ours.
-        _write_record(self.partial_record, made, _journal(after))
+        write_stored(self.partial_record, made, _journal(after))
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
                 def note(lines: int, entries: int, report_bytes: int | None) -> None:
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
                     written = Begun(lines, entries, stream.tell(), report_bytes)
-                    _write_record(self.partial_record, made, _journal(written))
+                    write_stored(self.partial_record, made, _journal(written))
 
                 yield stream, note
                 stream.flush()
                 if inputs is not None and (changed := inputs.changed(made_with(made))):
                     # What was read belongs to no version of the input, so the output must never be resumed.
-                    _write_record(self.partial_record, _without_inputs(made, changed), _journal(after))
+                    write_stored(self.partial_record, without_inputs(made, changed), _journal(after))
                     raise inputs.error(
                         changed,
                         f"{self.path} was not completed; what was translated is in {self.partial}. To start over, "
@@ -361,7 +307,7 @@ class OutputFile:
                 self._refuse_replacing()
                 # Written before the output is renamed: a complete output without a record is not recognised as ours.
                 size = self.partial.stat().st_size
-                _write_record(self.record, _with_content(made, _sha256(self.partial)), {"bytes": size})
+                write_stored(self.record, with_content(made, checksum(self.partial)), {"bytes": size})
         except BaseException:
             # The partial output may not exist yet.
             if not self.partial.exists() or not self.partial.stat().st_size:
@@ -372,7 +318,7 @@ class OutputFile:
 
     def remove(self, made: Record) -> None:
         """Remove a complete, unchanged output and its record, or the record alone, if it was made with this."""
-        stored = _read_record(self.record)
+        stored = read_stored(self.record)
         is_changed = self.path.exists() and self._finished() is None
         if stored is not None and made_with(stored.record) == made_with(made) and not is_changed:
             self.path.unlink(missing_ok=True)
@@ -398,7 +344,7 @@ class OutputFile:
 
     def _has_journal(self) -> bool:
         """Whether the record of the partial output says how much of it is written, and that much is there."""
-        stored = _read_record(self.partial_record)
+        stored = read_stored(self.partial_record)
         try:
             return stored is not None and Begun.of(stored.values).bytes <= self.partial.stat().st_size
         except ValueError:
@@ -406,17 +352,16 @@ class OutputFile:
 
     def _foreign_records(self) -> list[Path]:
         """The files that have the name of a record but are not records."""
-        return [path for path in (self.record, self.partial_record) if path.exists() and _read_record(path) is None]
+        return [path for path in (self.record, self.partial_record) if path.exists() and read_stored(path) is None]
 
     def _refuse_different(self, path: Path, record: Record, made: Record) -> None:
-        before, now = made_with(record), made_with(made)
-        if any(each.get(name, "") is None for each in (before, now) for name in INPUTS):
+        if has_pipe(record) or has_pipe(made):
             what = "is complete" if path == self.path else "holds the finished part of an interrupted translation"
             raise DataError(
                 f"{path}: {what}. One of the two inputs is standard input or a pipe, so they cannot be compared. The "
                 f"file was left as it is: {self._ways_out()}"
             )
-        if different := _differences(record, before, now):
+        if different := differences(record, made):
             raise DataError(f"{path}: was made differently: {different}. Give the same values, {self._ways_out()}")
 
     def _refuse_replacing(self) -> None:
@@ -437,87 +382,14 @@ class OutputFile:
         Args:
             hashed: compare the checksum as well as the size.
         """
-        stored = _read_record(self.record)
+        stored = read_stored(self.record)
         if stored is None or not self.path.is_file():
             return None
         # Computing the checksum takes time, so the size is compared first.
         if stored.values.get("bytes") != self.path.stat().st_size:
             return None
-        return None if hashed and stored.record.files.get(ITSELF) != _sha256(self.path) else stored.record
+        return None if hashed and stored.record.files.get(ITSELF) != checksum(self.path) else stored.record
 
 
 def _journal(begun: Begun) -> dict[str, Any]:
     return {_WRITTEN: dataclasses.asdict(begun)}
-
-
-def _with_content(record: Record, sha256: str) -> Record:
-    return record.model_copy(update={"files": {ITSELF: sha256}})
-
-
-def _without_inputs(record: Record, names: Sequence[str]) -> Record:
-    """A record in which the checksums of some inputs are those of no file."""
-    parts = [
-        part.model_copy(update={"files": {ITSELF: ""}}) if part.facts.get("role") in names else part
-        for part in record.made_from
-    ]
-    return record.model_copy(update={"made_from": tuple(parts)})
-
-
-class _Stored(NamedTuple):
-    """The content of the file of a record."""
-
-    record: Record
-    values: Mapping[str, Any]
-    """What lies beside the record: ``bytes`` of a complete output, or what is ``written`` of a partial one."""
-
-
-def _read_record(path: Path) -> _Stored | None:
-    try:
-        values = parse_json(path.read_bytes())
-        return _Stored(parse_record(values[RECORD], str(path)), values)
-    except (OSError, ValueError, TypeError, LookupError, DataError):
-        return None
-
-
-def recorded_output(path: Path) -> Record | None:
-    """The record of an output, complete or changed since; None if nmt did not write the file."""
-    stored = _read_record(OutputFile(path).record)
-    return None if stored is None or ITSELF not in stored.record.files else stored.record
-
-
-def _write_record(path: Path, record: Record, beside: Mapping[str, Any]) -> None:
-    with replacing(path) as stream:
-        values = {"version": _VERSION, RECORD: record.stored(), **beside}
-        stream.write(json.dumps(values, indent=2).encode() + b"\n")
-
-
-def _differences(record: Record, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs between two results of :func:`made_with`.
-
-    Args:
-        record: the earlier one, which knows the files.
-    """
-    # No line had invalid bytes, so replacing them changes nothing.
-    if "invalid_utf8" not in before:
-        now = {name: value for name, value in now.items() if name != "invalid_utf8"}
-    return ", ".join(
-        # Files are shown instead of checksums, which tell a reader nothing.
-        _named(name, record)
-        if name in ("model", *INPUTS)
-        else f"{name} ({before.get(name, 'default')} then, {now.get(name, 'default')} now)"
-        for name in dict.fromkeys([*before, *now])
-        if before.get(name) != now.get(name)
-    )
-
-
-def _named(name: str, record: Record) -> str:
-    """The name of a model or input, with the files that a record says it came from."""
-    paths = [part.path for part in record.made_from if part.facts.get("role", "model") == name]
-    return f"{name} (then {', '.join(paths)})" if paths else name
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return sha256_of(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -620,19 +620,13 @@ CASES = [
             (f"cli/translate.py: {words.split()[0]}", "cli/translate.py: --input-format"),
         )
         for words in (
-            "--prefix corpus/c.de", "--score-target corpus/c.de", "--resume", "--format tsv", "--alignment",
+            "--prefix corpus/c.de", "--score-target corpus/c.de", "--format tsv", "--alignment",
         )
     ),
     Case(
         f"{TO_OUT} --input-format paragraphs --nbest 2", f"{TO_OUT} --input-format paragraphs --nbest 2 --format jsonl",
         ("cli/translate.py: --nbest", "cli/translate.py: --format", "cli/translate.py: --input-format"),
     ),
-    Case(
-        "translate --model runs/r --resume", f"{TO_OUT} --resume",
-        tuple(f"cli/line_streams.py: {option}" for option in ("--resume", "--input", "--output")),
-    ),
-    Case(f"{TO_OUT} --resume --fresh", f"{TO_OUT} --resume", ("cli/line_streams.py: --fresh",)),
-    Case(f"{TO_OUT} --resume --fresh", f"{TO_OUT} --fresh", ("cli/line_streams.py: --resume",)),
     Case(
         "translate --model runs/r --fresh", f"{TO_OUT} --fresh",
         ("cli/line_streams.py: --fresh", "cli/line_streams.py: --output"),

@@ -1,9 +1,12 @@
 """Output of the commands: one place, which lets nothing steer the terminal."""
 
+import contextlib
 import io
 import itertools
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +90,17 @@ def test_what_the_encoding_of_standard_output_lacks_is_escaped_as_json_escapes_i
     stream.flush()
     assert stream.buffer.getvalue().decode(encoding) == written
     assert json.loads(written) == "– é 😀"
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [("out.json", "out.json"), ("sub/out.json", "sub/out.json"), ("../out.json", "None"), (None, "None")],
+)
+def test_a_file_below_the_current_folder_is_known_as_standard_output(tmp_path, file, found):
+    """A file elsewhere or a pipe is not."""
+    (tmp_path / "here/sub").mkdir(parents=True)
+    program = "import sys; from nmt.cli.console import file_of_stdout; print(file_of_stdout(), file=sys.stderr)"
+    with contextlib.nullcontext(subprocess.PIPE) if file is None else (tmp_path / "here" / file).open("wb") as out:
+        command = [sys.executable, "-c", program]
+        ended = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, cwd=tmp_path / "here", check=True)
+    assert ended.stderr.decode() == f"{found}\n"

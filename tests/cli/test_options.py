@@ -95,7 +95,6 @@ def test_the_help_of_translate_stands_in_groups_of_80_columns():
     assert len(text.splitlines()) <= 85
     for option in ("-i, --input", "-o, --output", "-m, --model", "-b, --beam"):
         assert option in text
-    assert "--resume" not in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -45,7 +45,7 @@ TRAINING = {
     f"{SETUP}.settle": "the settings",
     f"{SETUP}.summarize": MagicMock(),
     f"{RUN}.check_run": None,
-    "nmt.cli.training_view.summary_lines": [],
+    "nmt.cli.train.summary_lines": [],
 }
 AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
 SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
@@ -644,7 +644,7 @@ PRINTS = {
     "score": {"--json", "--format", "--sentence-scores"},
     "inspect": {"--json"},
     "average-checkpoints": {"--data"},
-    "translate": {"--part", "--score-target", "--interactive", "--resume", "--invalid-utf8", "--input-format"},
+    "translate": {"--part", "--score-target", "--interactive", "--invalid-utf8", "--input-format"},
 }
 """Options without a function of their own, which tests/system, tests of averages or test_option_fields.py run."""
 

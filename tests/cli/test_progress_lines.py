@@ -21,7 +21,7 @@ def test_numbers_are_shown_however_narrow_the_terminal(monkeypatch, width, has_b
         update("done", 0, 4_000_000)
         update("done", 1_000_000, 4_000_000)
     last = shown.getvalue().split("\n")[-2]
-    assert ("1.0/4.0 MB" if unit == "bytes" else "1000000/4000000") in last
+    assert ("1.0 of 4.0 MB" if unit == "bytes" else f"1,000,000 of 4,000,000 {unit}") in last
     assert ("━" in last) == has_bar
 
 

@@ -55,6 +55,20 @@ def make_run(tmp_path):
     return make
 
 
+SOURCE = {"file": "a.tgz", "url": "https://example.org/a.tgz", "sha256": "abc123", "bytes": 12_345}
+
+
+def manifest_of(**changed) -> str:
+    return json.dumps(
+        {
+            "name": "tiny", "source_lang": "en", "target_lang": "de", "licence": "CC0", "fingerprint": "f00d",
+            "recipe": {}, "sources": [{**SOURCE, "url": None}], "filters": {"too_long": 1234},
+            "files": {"train.en": {"lines": 29000, "sha256": "beef"}}, "nfc": False, "punctuation": False,
+        }
+        | changed
+    )  # fmt: skip
+
+
 TOY = [start(), *(update(u, loss=9 - u / 10) for u in (10, 20, 30)), validation(20), validation(30, valid_bleu=31.5)]
 
 
@@ -173,7 +187,8 @@ def test_lines_of_another_shape_are_passed_over(make_run, parsed):
 def test_all_text_is_escaped(make_run, parsed):
     evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
     sample = {"source": evil, "reference": evil, "translation": evil}
-    manifest = json.dumps({"name": evil, "licence": evil, "sources": [{"file": evil, "url": evil, "sha256": evil}]})
+    source = {"file": evil, "url": evil, "sha256": evil, "bytes": 1}
+    manifest = manifest_of(name=evil, licence=evil, sources=[source])
     records = [start(hardware=evil, versions={evil: evil}), update(10), validation(10, samples=[sample])]
     settings = f"data: {{source_lang: '\" onload=\"alert(3)', name: '{evil}'}}\n"
     first = make_run(
@@ -192,8 +207,8 @@ def test_all_text_is_escaped(make_run, parsed):
 
 def test_filters_are_shown_by_corpus_without_the_text_that_they_dropped(make_run, parsed):
     found = {"html": {"pairs": 1_234, "samples": [["secret source", "secret target"]]}}
-    corpora = [{"split": "train", "name": "crawl", "pairs": 9, "filters": found}, {"name": "old"}, {"filters": 3}]
-    manifest = json.dumps({"name": "d", "filters": {"html": 1_234}, "corpora": corpora})
+    corpus = {"split": "train", "name": "crawl", "pairs": 9, "source_words": 9, "target_words": 9, "filters": found}
+    manifest = manifest_of(filters={"html": 1_234}, corpora=[corpus])
     page = parsed(run_report([make_run("toy", TOY, manifests={"d.json": manifest})]))
     assert "crawl" in page.text
     assert page.text.count("1,234") == 2
@@ -201,7 +216,7 @@ def test_filters_are_shown_by_corpus_without_the_text_that_they_dropped(make_run
 
 
 def test_the_page_loads_nothing(make_run, parsed):
-    manifest = json.dumps({"name": "d", "sources": [{"file": "a", "url": "https://example.org/a.tgz", "sha256": "0"}]})
+    manifest = manifest_of(sources=[SOURCE])
     content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])
     page = parsed(content)
     assert "https://example.org/a.tgz" in page.text
@@ -211,9 +226,8 @@ def test_the_page_loads_nothing(make_run, parsed):
         assert word not in without_the_source
 
 
-def test_the_page_holds_no_secret_of_a_manifest_of_an_earlier_version(make_run, parsed):
-    url = "https://me:s3cret@example.org/a.tgz?X-Signature=s3cret"
-    manifest = json.dumps({"name": "d", "sources": [{"file": "a", "url": url, "sha256": "0"}]})
+def test_the_page_holds_no_secret_of_a_manifest(make_run, parsed):
+    manifest = manifest_of(sources=[SOURCE | {"url": "https://me:s3cret@example.org/a.tgz?X-Signature=s3cret"}])
     content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])
     assert "https://example.org/a.tgz" in parsed(content).text
     assert "s3cret" not in content
@@ -309,15 +323,8 @@ def test_samples_are_marked_with_the_languages_of_the_run_that_has_them(make_run
     assert marked == ["en", "fr", "fr"]
 
 
-MANIFEST = {
-    "name": "tiny", "source_lang": "en", "target_lang": "de", "licence": "CC0", "fingerprint": "f00d",
-    "sources": [{"file": "a.tgz", "url": None, "sha256": "abc123", "bytes": 12345}],
-    "filters": {"too_long": 1234}, "files": {"train.en": {"lines": 29000, "sha256": "beef"}},
-}  # fmt: skip
-
-
 def test_data_sets_are_described(make_run, parsed):
-    page = parsed(run_report([make_run("toy", TOY, manifests={"tiny.json": json.dumps(MANIFEST)})]))
+    page = parsed(run_report([make_run("toy", TOY, manifests={"tiny.json": manifest_of()})]))
     words = page.text.partition("\nData\n")[2].split("\n")
     for word in (
         "tiny",
@@ -336,7 +343,7 @@ def test_data_sets_are_described(make_run, parsed):
 
 
 def test_a_data_set_that_runs_share_stands_there_once(make_run, parsed):
-    manifests = {"tiny.json": json.dumps(MANIFEST)}
+    manifests = {"tiny.json": manifest_of()}
     runs = [make_run(name, TOY, manifests=manifests) for name in ("one", "two")]
     text = parsed(run_report(runs)).text
     assert text.count("f00d") == 1

@@ -16,8 +16,16 @@ NMT = [sys.executable, "-m", "nmt"]
 def nmt():
     """Run a command; check that it succeeds unless told otherwise."""
 
-    def run(*arguments: str | Path, cwd: Path, check: bool = True, text: str | None = None, **environment: str):
-        found = run_command(arguments, cwd=cwd, text=(text or "").encode(), environment=environment)
+    def run(
+        *arguments: str | Path,
+        cwd: Path,
+        check: bool = True,
+        text: str | None = None,
+        redirected: str | None = None,
+        **environment: str,
+    ):
+        file = None if redirected is None else cwd / redirected
+        found = run_command(arguments, cwd=cwd, text=(text or "").encode(), environment=environment, redirected=file)
         result = subprocess.CompletedProcess(found.args, found.returncode, found.stdout.decode(), found.stderr.decode())
         assert not check or result.returncode == 0, result.stderr
         return result

@@ -33,9 +33,7 @@ def scored(trained_once, nmt, tmp_path_factory) -> Path:
         (folder / f"few.{language}").write_text("".join(lines[:20]), "utf-8")
     model = ["--model", "runs/toy-en-de-tiny/average"]
     nmt("translate", *model, "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
-    (folder / "score.json").write_text(
-        nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder).stdout, "utf-8"
-    )
+    nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder, redirected="score.json")
     return folder
 
 
@@ -189,7 +187,47 @@ def test_a_copied_bundle_still_says_where_it_comes_from(chain, nmt, tmp_path):
     found = links(json.loads(nmt("inspect", "--json", "away", cwd=tmp_path).stdout))
     states = {link["kind"]: link["state"] for link in found}
     assert states["average"] == "unchanged"
-    assert states["data set"] == states["vocabulary"] == states["checkpoint"] == "not here"
+    assert states["data set"] == states["vocabulary"] == states["checkpoint"] == "not checked"
+    assert states["file"] == "unchanged"  # of this program
+
+
+def test_what_was_moved_alone_is_not_compared_with_other_files_that_lie_at_its_paths(chain, nmt, tmp_path):
+    """Equal files are recognised, wherever they are."""
+    away = tmp_path / "away"
+    shutil.copytree(chain / "data/toy-en-de", away / "data/toy-en-de")
+    shutil.copytree(chain / "runs/toy-en-de-tiny/average", away / "model")
+    shutil.copy(chain / "score.json", away / "copied.json")
+    (away / "few.de").write_text("anders\n")
+    (away / "data/toy-en-de/vocab.model").write_bytes(b"another")
+    for path, not_checked in (("model", {"vocabulary"}), ("copied.json", {"vocabulary", "text", "translation"})):
+        result = nmt("inspect", path, cwd=away)
+        assert "vocabulary: data/toy-en-de  [not checked: the folder of this path is not known" in result.stdout
+        assert "data set: data/toy-en-de  [unchanged]" in result.stdout
+        found = links(json.loads(nmt("inspect", "--json", path, cwd=away).stdout))
+        why = {link["kind"] for link in found if link["why_not_checked"]}
+        assert why >= not_checked
+        assert "data set" not in why
+        nmt("inspect", path, "--html", "page.html", cwd=away)
+        assert "the folder of this path is not known" in (away / "page.html").read_text()
+
+
+def test_what_is_made_from_a_moved_model_is_not_compared_with_other_files_either(chain, nmt):
+    (chain / "runs/toy-en-de-tiny/average").rename(chain / "model")
+    (chain / "data/toy-en-de/vocab.model").unlink()
+    (chain / "data/toy-en-de/train.de").write_text("anders\n")
+    nmt("translate", "-m", "model", "--input", "few.en", "--output", "new.de", "--beam", "1", cwd=chain)
+    states = {
+        link["kind"]: link["state"] for link in links(json.loads(nmt("inspect", "--json", "new.de", cwd=chain).stdout))
+    }
+    assert states["translation"] == states["average"] == states["text"] == "unchanged"
+    assert states["vocabulary"] == states["data set"] == "not checked"
+
+
+def test_a_score_from_a_pipe_does_not_say_where_its_files_lie(chain, nmt):
+    (chain / "piped.json").write_text(nmt("score", "--json", "--reference", "few.de", "out.de", cwd=chain).stdout)
+    assert "translation: out.de  [unchanged]" in nmt("inspect", "piped.json", cwd=chain).stdout
+    (chain / "out.de").write_text("anders\n")
+    assert "translation: out.de  [not checked: " in nmt("inspect", "piped.json", cwd=chain).stdout
 
 
 @pytest.mark.parametrize(
@@ -417,14 +455,28 @@ def test_data_encoded_with_the_vocabulary_of_another_is_made_again(own_sets, nmt
     nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
     given = ("--vocab", "data/large/vocab.model")
     nmt("build-vocab", "--data", "data/little", *given, "--max-length", "90", cwd=own_sets)
-    # The second one passes on what the vocabulary was trained on.
+    # The vocabulary that is given back was trained on this text, so its record stays.
     nmt("build-vocab", "--data", "data/large", "--vocab", "data/little/vocab.model", "--max-length", "80", cwd=own_sets)
-    for name in ("little", "large"):
-        assert "trained: no: given" in nmt("inspect", f"data/{name}", cwd=own_sets).stdout
+    for name, is_given in (("little", True), ("large", False)):
+        text = nmt("inspect", f"data/{name}", cwd=own_sets).stdout
+        assert ("trained: no: given" in text) == is_given
         make_again(nmt("inspect", "--reproduce", f"data/{name}", cwd=own_sets).stdout, own_sets)
         shards = f"data/{name}/shards/train.target.tokens"
         assert sha256_of(own_sets / "again" / shards) == sha256_of(own_sets / shards)
         shutil.rmtree(own_sets / "again")
+
+
+def test_a_given_vocabulary_is_found_from_elsewhere_and_is_not_another_one_at_its_path(own_sets, nmt):
+    nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
+    nmt("build-vocab", "--data", "data/little", "--vocab", "data/large/vocab.model", cwd=own_sets)
+    (own_sets / "elsewhere").mkdir()
+    moved = nmt("inspect", "../data/little", cwd=own_sets / "elsewhere").stdout
+    assert f"vocabulary: {own_sets}/data/large  [unchanged]" in moved
+    shutil.copytree(own_sets / "data/little", own_sets / "elsewhere/copied")
+    shutil.copytree(own_sets / "data/large", own_sets / "elsewhere/data/large")
+    (own_sets / "elsewhere/data/large/vocab.model").write_bytes(b"another")
+    copied = nmt("inspect", "copied", cwd=own_sets / "elsewhere").stdout
+    assert "vocabulary: data/large  [not checked: " in copied
 
 
 def test_data_encoded_with_the_vocabulary_of_a_bundle_leads_to_its_data(chain, nmt):
@@ -851,6 +903,32 @@ def test_all_data_sets_are_made_before_their_files_are_read():
         "nmt score one.de two.de",
     ]
     assert "same " + "2" * 64 + " data/two/test.en" in lines
+
+
+def test_a_training_is_made_once_though_one_of_its_models_was_moved():
+    average = average_of(trained(), [20, 40])
+    moved = average.model_copy(update={"path": "moved", "command": (*average.command[:-1], "--out=moved")})
+    both = (average, moved.below(None).model_copy(update={"unlocated": False}))
+    assert [part.unlocated for part in both[1].all()] == [False, True]
+    models = ("--model=runs/x/average", "--model=moved")
+    output = Record(
+        kind="translation", path="out.de", command=("translate", *models, "--output=out.de"), made_from=both
+    )
+    assert script_for(output)[0].count("nmt train ") == 1
+
+
+@pytest.mark.parametrize(("name", "is_compared"), [("model.npz", True), ("translate-en_de-1_0.argosmodel", False)])
+def test_the_files_of_an_export_are_compared_but_for_an_archive_with_times(name, is_compared):
+    exported = Record(
+        kind="exported model",
+        path="models/x",
+        command=("export", "runs/x/average", "--to=marian", "--out=models/x"),
+        files={name: "3" * 64},
+        made_from=(average_of(trained(), [20, 40]),),
+    )
+    lines = script_for(exported)[0].splitlines()
+    last = "nmt export runs/x/average --to=marian --out=models/x"
+    assert lines[lines.index(last) + 1 :] == ["", f"same {'3' * 64} models/x/{name}"][: 2 * is_compared]
 
 
 def test_samples_of_dropped_pairs_stay_with_the_data(nmt, tmp_path):

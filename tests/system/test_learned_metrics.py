@@ -12,7 +12,7 @@ from nmt.errors import DataError
 from nmt.io.hashing import sha256_of
 from nmt.lineage.script import script_for
 from nmt.record import parse_record, text_record
-from nmt.translation.resuming import translation_record
+from nmt.translation.lineage import translation_record
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 LINES = {
@@ -61,8 +61,7 @@ def scored(files, nmt, path_with_doubles, fake_translation):
     """The JSON of a score by both, of a file with the record of a translation."""
     words = ["--metric", "comet", "--metric", "bleurt", "--comet-model", "wmt22", "--bleurt-model", "BLEURT-20"]
     texts = ["--source", "test.en", "--reference", "test.de", "good.de"]
-    result = nmt("score", "--json", *words, *texts, cwd=files, PYTHONPATH=path_with_doubles)
-    (files / "score.json").write_text(result.stdout)
+    nmt("score", "--json", *words, *texts, cwd=files, redirected="score.json", PYTHONPATH=path_with_doubles)
     return files
 
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from nmt.errors import ConfigError, DataError
+from nmt.translation.lineage import recorded_output
 from nmt.translation.parts import Part, join_parts, refuse_different_parts
-from nmt.translation.resuming import OutputFile, recorded_output
+from nmt.translation.resuming import OutputFile
 from tests.records import made
 
 RECORD = made()

@@ -11,7 +11,8 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.io.input_files import InputFiles
-from nmt.translation.resuming import Begun, OutputFile, translation_record
+from nmt.translation.lineage import translation_record
+from nmt.translation.resuming import Begun, OutputFile
 from tests.records import made
 
 LINES = [f"line {number}" for number in range(10)]

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.record import Record, text_record
-from nmt.translation.resuming import made_with
+from nmt.translation.lineage import made_with
 
 
 def translated(kind: str, weights: str, source: str = "1") -> Record:
