@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nmt.cli.console import notice
 from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
 from nmt.errors import ConfigError
-from nmt.option_fields import ACCESS, LIMITS
+from nmt.option_fields import ACCESS, LIMITS, DeviceChoice, PrecisionChoice
 from nmt.translation.options import TranslateOptions
+
+if TYPE_CHECKING:
+    from nmt.loading import NamedModels
+    from nmt.serve.models import ServedModel
+
+_PACKAGES = {
+    "starlette": "starlette",
+    "uvicorn": "uvicorn",
+    "prometheus_client": "prometheus-client",
+    "python_multipart": "python-multipart",
+    "py3langid": "py3langid",
+}
+"""The modules of the extra ``serve``, each with its package."""
 
 ModelsArgument = Annotated[
     list[Path] | None, typer.Argument(metavar="MODEL", help="Runs or bundles.  [newest run]", show_default=False)
@@ -56,43 +69,63 @@ def serve(
 
     Example: nmt serve runs/toy-en-de-tiny
     """
+    _require_packages()
+    from nmt.loading import NamedModels
+    from nmt.serve.access import Access
+    from nmt.serve.exchange import Limits
+    from nmt.serve.running import bound, run
+
+    access = Access(_keys(api_keys, host, public), requests_per_minute)
+    named = [NamedModels.of(each, engine) for each in ([[model] for model in models or ()] or [[]])]
+    with bound(host, port) as listening:
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+        run(
+            [_loaded(each, device, precision, threads, options, workers) for each in named],
+            listening,
+            access=access,
+            limits=Limits(max_characters, timeout),
+            max_waiting=max_waiting,
+            origins=origins or (),
+            started=lambda found: notice(f"{found}: {address} (Ctrl-C to stop)"),
+        )
+
+
+def _require_packages() -> None:
     from nmt.machine.packages import require_package
 
     advice = "Install it: `pip install 'nmt-toolkit[serve]'`."
-    for package in ("starlette", "uvicorn", "prometheus_client", "python_multipart"):
-        require_package(package, package, what="nmt serve", advice=advice)
-    from nmt.checkpoint.describing import describe_model
-    from nmt.loading import NamedModels
-    from nmt.serve.access import Access, read_keys
-    from nmt.serve.exchange import Limits
-    from nmt.serve.models import Models, ServedModel
-    from nmt.serve.running import bound, is_loopback, run
+    for module, package in _PACKAGES.items():
+        require_package(module, package, what="nmt serve", advice=advice)
 
-    keys = [] if api_keys is None else read_keys(api_keys)
+
+def _keys(path: Path | None, host: str, public: bool) -> list[str]:
+    """The keys that are accepted.
+
+    Raises:
+        ConfigError: other machines could connect without one, and that was not asked for.
+    """
+    from nmt.serve.access import read_keys
+    from nmt.serve.running import is_loopback
+
+    keys = [] if path is None else read_keys(path)
     if not keys and not public and not is_loopback(host):
         raise ConfigError(
             f"--host {host}: other machines can connect. Give --api-keys FILE, or --public to answer without a key."
         )
-    named = [NamedModels.of(each, engine) for each in ([[model] for model in models or ()] or [[]])]
-    with bound(host, port) as listening:
-        served = []
-        for each in named:
-            for line in (f"model: {', '.join(map(describe_model, each.folders))}", *each.remarks):
-                notice(line)
-            loaded = each.load(device, precision, threads, report=notice)
-            served.append(ServedModel(loaded, options, workers))
+    return keys
 
-        def started(found: Models) -> None:
-            pairs = ", ".join(f"{one} to {other}" for one, others in found.sources.items() for other in others)
-            name = f"[{host}]" if ":" in host else host
-            notice(f"{pairs}: http://{name}:{listening.getsockname()[1]}/ (Ctrl-C to stop)")
 
-        run(
-            served,
-            listening,
-            access=Access(keys, requests_per_minute),
-            limits=Limits(max_characters, timeout),
-            max_waiting=max_waiting,
-            origins=origins or (),
-            started=started,
-        )
+def _loaded(
+    named: NamedModels,
+    device: DeviceChoice,
+    precision: PrecisionChoice,
+    threads: int | None,
+    options: dict[str, Any],
+    workers: int | None,
+) -> ServedModel:
+    from nmt.checkpoint.describing import describe_model
+    from nmt.serve.models import ServedModel
+
+    for line in (f"model: {', '.join(map(describe_model, named.folders))}", *named.remarks):
+        notice(line)
+    return ServedModel(named.load(device, precision, threads, report=notice), options, workers)

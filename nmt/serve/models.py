@@ -91,6 +91,9 @@ class Models:
                     )
                 self._directions[pair] = direction
 
+    def __str__(self) -> str:
+        return ", ".join(f"{source} to {target}" for source, target in self._directions)
+
     @property
     def sources(self) -> dict[str, list[str]]:
         """The source languages, each with its target languages."""
@@ -122,9 +125,8 @@ class Models:
         for one in fitting(self.sources, source):
             for other in fitting(self.sources[one], target):
                 return self._directions[one, other]
-        pairs = ", ".join(f"{one} to {other}" for one, other in self._directions)
         raise UnknownLanguageError(
-            f"{source} to {target} is not supported; supported: {pairs}", of_target=bool(fitting(self.sources, source))
+            f"{source} to {target} is not supported; supported: {self}", of_target=bool(fitting(self.sources, source))
         )
 
 
