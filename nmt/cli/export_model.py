@@ -34,7 +34,7 @@ def export_model(
     """
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice
-    from nmt.convert.exporting import export_model
+    from nmt.convert.converting import export_model
     from nmt.convert.naming import default_folder
 
     to = to.lower()

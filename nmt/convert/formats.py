@@ -28,9 +28,11 @@ from nmt.convert.marian.software import marian_side
 from nmt.convert.onnx import software as onnx_software
 from nmt.convert.onnx import writing as onnx_writing
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
-from nmt.convert.own_bundles import OWN
 from nmt.convert.sockeye import is_sockeye, read_sockeye
 from nmt.errors import CheckpointError, ConfigError
+
+OWN = "nmt"
+"""The name of our own format."""
 
 
 @dataclass(frozen=True)

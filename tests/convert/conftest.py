@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, ModelConfig
-from nmt.convert import exporting, importing
+from nmt.convert import converting
 from nmt.convert.certificate import examining
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
@@ -39,13 +39,12 @@ def examined_here(request, monkeypatch):
     The files that test the other process start it.
     """
     if request.path.stem not in ("test_examining", "test_certificate"):
-        for module in (importing, exporting):
-            monkeypatch.setattr(module, "examine", _examine_here)
+        monkeypatch.setattr(converting, "examine", _examine_here)
 
 
-def _examine_here(job: examining.ImportJob | examining.ExportJob) -> Certificate:
+def _examine_here(job: examining.Job) -> Certificate:
     """As :func:`nmt.convert.certificate.examining.examine`; the certificate is JSON on its way here too."""
-    return certificate_from(json.loads(examining._run(job).as_json()))
+    return certificate_from(json.loads(examining.certify(job).as_json()))
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import pytest
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.argos.package import package_name, write_argos
+from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
 from nmt.convert.ctranslate2.writing import write_ctranslate2
-from nmt.convert.importing import import_model
 from nmt.errors import CheckpointError
 from tests.convert.test_argos import with_languages
 

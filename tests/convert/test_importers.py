@@ -16,11 +16,11 @@ from sentencepiece import SentencePieceProcessor
 import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.converting import import_model
 from nmt.convert.eole import read_eole
 from nmt.convert.fairseq import _max_positions, read_dictionary, read_fairseq
 from nmt.convert.foreign import NOTHING_GIVEN, OUTPUT, Given, files_by_name
 from nmt.convert.formats import find_format
-from nmt.convert.importing import import_model
 from nmt.convert.joeynmt import _restricted, decoding_config, read_joeynmt
 from nmt.convert.opennmt_py import read_opennmt_py
 from nmt.convert.segmenters import find_segmenters
