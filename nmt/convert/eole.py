@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
+from nmt.convert.files import read_mapping, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -29,8 +30,6 @@ from nmt.convert.foreign import (
     matrices,
     weights_and_biases,
 )
-from nmt.convert.json_files import read_json
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import (
     Table,
@@ -172,10 +171,10 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
     folder = path if path.is_dir() else path.parent
-    values = read_json(folder / _CONFIG)
+    values = read_mapping(folder / _CONFIG)
     settings = _Settings.of(values, str(folder / _CONFIG))
     _check_expressible(settings)
-    vocabulary = read_json(folder / _VOCABULARY)
+    vocabulary = read_mapping(folder / _VOCABULARY)
     has_specials = isinstance(vocabulary.get("specials"), dict)  # as since Eole 0.0.3
     shards = sorted(folder.glob(_SHARDS))
     tensors, name = read_safetensors(shards), str(shards[0] if len(shards) == 1 else folder)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.convert.files import read_text, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -21,8 +22,7 @@ from nmt.convert.foreign import (
     matrices,
     weights_and_biases,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import (
     MAX_POSITIONS,
     Table,

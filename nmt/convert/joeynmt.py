@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmt.config import DecodingConfig
+from nmt.convert.files import read_text, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     ForeignModel,
@@ -19,8 +20,7 @@ from nmt.convert.foreign import (
     matrices,
     weights_and_biases,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.settings import (
     Table,

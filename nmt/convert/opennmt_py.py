@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nmt.convert.files import shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -19,7 +20,6 @@ from nmt.convert.foreign import (
     matrices,
     weights_and_biases,
 )
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings
 from nmt.convert.tensors import foreign_model, read_tensors

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
+from nmt.convert.files import shown
 from nmt.convert.foreign import ForeignVocabulary, Given
-from nmt.convert.messages import shown
 from nmt.errors import VocabularyError
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
@@ -106,20 +106,6 @@ def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -
         if side.segmenter is None and any(piece.endswith(_SUBWORD_NMT) for piece in side.pieces):
             yield "Pieces that end with @@ are subword-nmt's: apply its codes to sources, and delete '@@ ' in outputs."
             return
-
-
-def read_text(path: Path) -> str:
-    """The text of a vocabulary's file.
-
-    Raises:
-        VocabularyError: the file cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise VocabularyError(f"{path}: is not UTF-8 text.") from None
 
 
 def _is_text(piece: str) -> bool:

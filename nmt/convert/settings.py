@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
-from nmt.convert.messages import shown
+from nmt.convert.files import read_text, shown
 from nmt.errors import CheckpointError
 
 _Section = TypeVar("_Section", ModelConfig, DecodingConfig)
@@ -35,14 +35,9 @@ def read_yaml_settings(path: Path, prepare: Callable[[str], str] = str) -> dict[
     Raises:
         CheckpointError: the file cannot be read, or holds no settings.
     """
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
-        return parse_yaml_settings(prepare(path.read_text(encoding="utf-8")), str(path))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise CheckpointError(f"{path}: is not UTF-8 text.") from None
+    if path.is_file() and path.stat().st_size > _LARGEST_FILE:
+        raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
+    return parse_yaml_settings(prepare(read_text(path)), str(path))
 
 
 def parse_yaml_settings(text: str, name: str) -> dict[str, Any]:

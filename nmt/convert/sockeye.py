@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nmt.config.documents import parse_json
+from nmt.convert.files import read_json, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -23,8 +23,7 @@ from nmt.convert.foreign import (
     matrices,
     weights_and_biases,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, pieces_by_id, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, pieces_by_id, segmented_vocabulary
 from nmt.convert.settings import (
     Table,
     check_equal,
@@ -202,10 +201,7 @@ def _norm(settings: Mapping[str, Any], name: str) -> Literal["pre", "post"]:
 
 
 def _read_vocabulary(path: Path, segmenter: Path | None) -> ForeignVocabulary:
-    try:
-        pieces = pieces_by_id(parse_json(read_text(path).encode()), str(path))
-    except ValueError as error:
-        raise VocabularyError(f"{path}: {shown(error)}") from None
+    pieces = pieces_by_id(read_json(path), str(path))
     if tuple(pieces[: len(SPECIAL)]) != SPECIAL:
         raise VocabularyError(f"{path}: does not begin with {', '.join(SPECIAL)}: is it a vocabulary of Sockeye?")
     return segmented_vocabulary(pieces, segmenter, str(path), unk=UNK, eos=EOS, pad=PAD)

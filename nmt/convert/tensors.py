@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
+from nmt.convert.files import shown
 from nmt.convert.foreign import (
     OUTPUT,
     POSITIONS,
@@ -20,7 +21,6 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Naming,
 )
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import segmentation_remarks
 from nmt.convert.settings import MAX_POSITIONS, model_settings
 from nmt.convert.torch_files import TorchFile

@@ -158,7 +158,7 @@ def test_pieces_in_another_order_are_found(make_bundle, ctranslate2, monkeypatch
 def test_another_segmenter_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
     other = VocabularyPair.shared(train_vocabulary(["ba do ki lu me no"] * 3, size=20).vocab)
     monkeypatch.setattr(ctranslate2_writing, "write_segmenters", lambda vocab, folder: write(other, folder))
-    write = sys.modules["nmt.convert.exported_segmenters"].write_segmenters
+    write = sys.modules["nmt.convert.exported_files"].write_segmenters
     assert "segmenters" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
 
 
@@ -200,7 +200,7 @@ def test_a_damaged_file_is_one_error_or_a_failed_check(name, content, make_bundl
     (tmp_path / name).write_bytes(content)
     try:
         checks = TARGET.check_files(tmp_path, bundle, "float32")
-        TARGET.sides(tmp_path, bundle)
+        list(TARGET.sides(tmp_path, bundle))
     except CheckpointError:
         return
     assert failed(checks)
@@ -264,7 +264,8 @@ def test_without_ctranslate2_the_extra_is_named(make_bundle, monkeypatch, tmp_pa
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
     with pytest.raises(NmtError, match="the extra `ctranslate2`"):
         write_ctranslate2(make_bundle(), tmp_path)
-    assert TARGET.sides(tmp_path, make_bundle()) == []
+    with pytest.raises(ImportError):
+        list(TARGET.sides(tmp_path, make_bundle()))
 
 
 def remarks_of(bundle, **decoding):

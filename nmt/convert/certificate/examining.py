@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -156,10 +157,13 @@ def _imported(job: Job) -> _Theirs:
 
 def _exported(job: Job, bundle: Bundle) -> _Theirs:
     """The folder that a bundle was exported to."""
-    form = find_target(job.format)
+    form, sides = find_target(job.format), list[Side]()
+    with suppress(ImportError):  # a remark says so
+        for side in form.sides(job.made, bundle):
+            sides.append(side)
     return _Theirs(
         form.toolkit,
-        form.sides(job.made, bundle),
+        sides,
         {path.name: path for path in sorted(job.made.iterdir())},
         _arrays(bundle),
         is_quantized=job.quantization != form.quantizations[0],

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nmt.config import DataConfig, DecodingConfig, read_config
-from nmt.convert.exported_segmenters import read_pieces_list
+from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     OUTPUT,
@@ -27,9 +27,7 @@ from nmt.convert.foreign import (
     Naming,
     files_by_name,
 )
-from nmt.convert.json_files import read_json
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import check_equal, check_settings, language_code, plain_settings
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
@@ -37,7 +35,6 @@ from nmt.errors import CheckpointError, NmtError
 MODEL_NAME = "model.bin"
 _CONFIG, _METADATA, _BPE = "config.json", "metadata.json", "bpe.model"
 _OWN_CONFIG = "config.yaml"
-_ADVICE = "Convert or copy the model again."
 _VERSIONS = (4, 5, 6)
 """The versions of the file that are read."""
 _SPECIFICATION = "TransformerSpec"
@@ -121,7 +118,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """
     folder = model_folder(path)
     weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
-    metadata = _settings(metadata_file)
+    metadata = optional_mapping(metadata_file)
     if path.joinpath(_BPE).is_file() or metadata.get("target_prefix"):
         raise CheckpointError(
             f"{path}: is a package that segments text by Moses and subword-nmt, or begins each output with a given "
@@ -131,7 +128,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     attributes = {
         name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
     }
-    settings = _settings_of_version_5(values, attributes) | _settings(config_file)
+    settings = _settings_of_version_5(values, attributes) | optional_mapping(config_file)
     check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
     tensors = _tensors(values, str(weights))
     ours = _model_settings(attributes, tensors, settings, str(weights))
@@ -188,11 +185,6 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     )
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    """The settings of a JSON file; none if there is no file."""
-    return read_json(path) if path.is_file() else {}
-
-
 def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
     """Takes out the settings that a file of version 5 holds; newer models have them in ``config.json``."""
     settings: dict[str, Any] = {
@@ -224,7 +216,7 @@ def _vocabulary_file(folder: Path, side: str) -> Path:
     names = [f"{side}_vocabulary.json", "shared_vocabulary.json", f"{side}_vocabulary.txt", "shared_vocabulary.txt"]
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
-        raise CheckpointError(f"{folder}: has none of {', '.join(names)}. {_ADVICE}")
+        raise CheckpointError(f"{folder}: has none of {', '.join(names)}. {COPY_AGAIN}")
     return found
 
 
@@ -235,7 +227,7 @@ def _naming(tensors: Mapping[str, Array]) -> Naming:
 
 def _pieces(path: Path) -> list[str]:
     if path.suffix == ".json":
-        return read_pieces_list(path, _ADVICE)
+        return read_pieces(path)
     return read_text(path).removesuffix("\n").split("\n")
 
 
@@ -291,7 +283,7 @@ def _model_settings(
     layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
     embedding, inner = tensors.get(_NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
     if embedding is None:
-        raise CheckpointError(f"{name}: lacks {_NAMES[TARGET_EMBEDDING]}. {_ADVICE}")
+        raise CheckpointError(f"{name}: lacks {_NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
     is_pre = of_both("pre_norm", "norms before layers in one part only")
     # Without a table, CTranslate2 computes positions that count from 1.
     has_table = any(_NAMES[side] in tensors for side in POSITIONS)
@@ -340,7 +332,7 @@ def read_variables(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ValueError, struct.error) as error:
-        raise CheckpointError(f"{path}: is not a model of CTranslate2, or is damaged ({error}). {_ADVICE}") from None
+        raise CheckpointError(f"{path}: is not a model of CTranslate2, or is damaged ({error}). {COPY_AGAIN}") from None
 
 
 def _read(stream: BinaryIO, size: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.config.documents import parse_json
 from nmt.convert.fairseq import MODULES
+from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     OUTPUT_BIAS,
@@ -24,8 +25,6 @@ from nmt.convert.foreign import (
     matrices,
     weights_and_biases,
 )
-from nmt.convert.json_files import read_json
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabulary
 from nmt.convert.settings import (
     Table,
@@ -104,16 +103,16 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     Raises:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
-    config, name = read_json(path / CONFIG), str(path / CONFIG)
+    config, name = read_mapping(path / CONFIG), str(path / CONFIG)
     ours = _model_settings(config, name)
-    tokenizer = _optional(path / TOKENIZER)
+    tokenizer = optional_mapping(path / TOKENIZER)
     special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
     vocabularies = [path / VOCAB, path / TARGET_VOCAB] if tokenizer.get("separate_vocabs") is True else [path / VOCAB]
     segmenters = [given.source_spm or path / SEGMENTERS["source"], given.target_spm or path / SEGMENTERS["target"]]
     source = _vocabulary(vocabularies[0], segmenters[0], special)
     target = _vocabulary(vocabularies[-1], segmenters[1], special)
     _check_sizes(config, name, {vocabularies[0]: source, vocabularies[-1]: target})
-    generation = _optional(path / GENERATION)
+    generation = optional_mapping(path / GENERATION)
     start = _start_id(generation, config, target, path)
     files = _weight_files(path)
     tensors = _read_tensors(files)
@@ -139,11 +138,6 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         ignored=_MATRICES,
         remarks=unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
     )
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    """The mapping of a JSON file; empty if there is none."""
-    return read_json(path) if path.is_file() else {}
 
 
 def _model_settings(config: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -207,7 +201,7 @@ def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:
 
 
 def _vocabulary(path: Path, segmenter: Path, special: Mapping[str, str]) -> ForeignVocabulary:
-    pieces = pieces_by_id(read_json(path), str(path))
+    pieces = pieces_by_id(read_mapping(path), str(path))
     unk, eos, pad = special.values()
     return segmented_vocabulary(pieces, segmenter, str(path), unk=unk, eos=eos, pad=pad)
 

@@ -5,8 +5,7 @@ The ids of pieces are ours. So pad, unk, bos and eos are 0 to 3, and the decoder
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,8 +19,7 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import write_json
-from nmt.convert.exported_segmenters import check_vocabulary, pieces_of, write_segmenters
+from nmt.convert.exported_files import check_vocabulary, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
 from nmt.convert.huggingface.features import sines_first, with_features
@@ -205,14 +203,12 @@ def _tokenizer(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def huggingface_sides(folder: Path, bundle: Bundle) -> list[Side]:
+def huggingface_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
     source, target = pieces_of(bundle.vocab.source), pieces_of(bundle.vocab.target)
     features_D = feature_order(bundle.config.model).argsort()
-    sides: list[Side] = [ReferenceSide(read_huggingface(folder), features_D=features_D.numpy())]
-    with suppress(ImportError):
-        sides.append(HuggingFaceSide(folder, source, target, features_D=features_D))
-    return sides
+    yield ReferenceSide(read_huggingface(folder), features_D=features_D.numpy())
+    yield HuggingFaceSide(folder, source, target, features_D=features_D)
 
 
 def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:

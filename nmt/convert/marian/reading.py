@@ -14,6 +14,7 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.archives import check_file_name
+from nmt.convert.files import shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     PROJECTIONS,
@@ -25,7 +26,6 @@ from nmt.convert.foreign import (
     matrices,
 )
 from nmt.convert.marian.vocabulary import read_vocabulary
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import read_segmenter
 from nmt.convert.settings import (
     Table,

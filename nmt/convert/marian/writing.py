@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,12 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_segmenters import write_segmenters
+from nmt.convert.exported_files import write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
 from nmt.convert.marian.reading import DECODES_OTHERWISE, marian_naming, read_marian
-from nmt.convert.marian.software import marian_side
+from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.vocabulary import their_piece
 from nmt.convert.weights import SILENT, their_tensors
@@ -167,13 +166,11 @@ def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def marian_sides(folder: Path, bundle: Bundle) -> list[Side]:
+def marian_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
     model = read_marian(folder)
-    sides: list[Side] = [ReferenceSide(model)]
-    with suppress(ImportError):
-        sides.append(marian_side(folder, model))
-    return sides
+    yield ReferenceSide(model)
+    yield MarianSide(folder, model)
 
 
 def check_marian(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
