@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import read_mapping, shown
+from nmt.convert.files import listed, read_mapping, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -37,6 +37,7 @@ from nmt.convert.settings import (
     check_settings,
     choose,
     plain_settings,
+    unknown_remarks,
     valid_settings,
     version_of,
 )
@@ -119,7 +120,7 @@ _OF_TRAINING = frozenset(
 )
 """Transforms that choose or spoil sentences of training."""
 _SEGMENTING = frozenset(("sentencepiece", "bpe", "onmt_tokenize"))
-_LONGEST_LISTED = 5
+_MOST_NAMED = 5
 _SCALAR = re.compile(r"decoder\.transformer_layers\.\d+\.layer_scalar")
 """A factor that only layers with norms around the feed-forward network apply."""
 _BIASES: dict[str, tuple[str, ...]] = {
@@ -213,7 +214,11 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target_lang=given.target_lang or "",
         settings=plain_settings(settings.flat()),
         ignored=scalars,
-        remarks=[*([] if is_told else [_UNTOLD_EPSILON]), *_text_remarks(values)],
+        remarks=[
+            *([] if is_told else [_UNTOLD_EPSILON]),
+            *_text_remarks(values),
+            *unknown_remarks(settings.flat(), {**_IN_MODEL, **_IN_EMBEDDINGS, **_IN_PARTS}, "Eole"),
+        ],
     )
 
 
@@ -457,9 +462,8 @@ def _text_remarks(config: Mapping[str, Any]) -> Iterator[str]:
     used = list(dict.fromkeys(_used_transforms(config)))
     others = [name for name in used if name not in _OF_TRAINING | _SEGMENTING]
     if others:
-        more = f" and {len(others) - _LONGEST_LISTED} more" if len(others) > _LONGEST_LISTED else ""
-        listed = ", ".join(others[:_LONGEST_LISTED]) + more
-        yield f"Eole changes text by transforms that nmt does not apply: {listed}. Apply them to sources and outputs."
+        names = listed(others, _MOST_NAMED)
+        yield f"Eole changes text by transforms that nmt does not apply: {names}. Apply them to sources and outputs."
     if "onmt_tokenize" in used:
         yield "Text was segmented by pyonmttok: compare a few lines of yours that it segments."
 

@@ -32,6 +32,7 @@ from nmt.convert.settings import (
     language_code,
     only_file,
     plain_settings,
+    unknown_remarks,
 )
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
@@ -144,6 +145,7 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source_lang=languages[0],
         target_lang=languages[1],
         settings=plain_settings(settings),
+        remarks=unknown_remarks(settings, _SETTINGS, "fairseq"),
     )
 
 

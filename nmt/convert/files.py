@@ -6,6 +6,7 @@ Also their text within messages.
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,12 @@ def shown(text: object) -> str:
     """Text of a file within a message: short, and without characters that cannot be printed."""
     # Lists that hold the same list many times may be of any size as text.
     return repr((text if isinstance(text, str) else reprlib.repr(text))[:_LONGEST_SHOWN])[1:-1]
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names of a file within a message, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(shown, names[:most])) + more
 
 
 def read_bytes(path: Path, advice: str = COPY_AGAIN) -> bytes:

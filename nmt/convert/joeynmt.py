@@ -31,6 +31,7 @@ from nmt.convert.settings import (
     only_file,
     plain_settings,
     read_yaml_settings,
+    unknown_remarks,
     version_of,
 )
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
@@ -144,6 +145,7 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source_lang=languages[0],
         target_lang=languages[1],
         settings={part: plain_settings(values) for part, values in parts.items()},
+        remarks=unknown_remarks(_flat_parts(_part(settings, "model"), parts), _SETTINGS, "JoeyNMT"),
     )
 
 
@@ -157,6 +159,12 @@ def _flat(settings: Any, part: str) -> dict[str, Any]:
     flat = dict(settings) if isinstance(settings, dict) else {}
     within = flat.pop(part, None)
     return flat | {f"{part}.{key}": value for key, value in (within if isinstance(within, dict) else {}).items()}
+
+
+def _flat_parts(model: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """All settings of the model, with those of encoder and decoder as ``PART.KEY``."""
+    within = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
+    return {key: value for key, value in model.items() if key not in _PARTS} | within
 
 
 def _model_settings(parts: Mapping[str, Mapping[str, Any]], name: str, *, has_final_norms: bool) -> dict[str, Any]:

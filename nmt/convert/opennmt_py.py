@@ -21,7 +21,7 @@ from nmt.convert.foreign import (
     weights_and_biases,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings
+from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
@@ -134,6 +134,7 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source_lang=languages[0],
         target_lang=languages[1],
         settings=plain_settings(settings),
+        remarks=unknown_remarks(settings, _SETTINGS, "OpenNMT-py"),
     )
 
 

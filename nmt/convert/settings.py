@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
-from nmt.convert.files import read_text, shown
+from nmt.convert.files import listed, read_text, shown
 from nmt.errors import CheckpointError
 
 _Section = TypeVar("_Section", ModelConfig, DecodingConfig)
@@ -24,6 +25,7 @@ MAX_POSITIONS = 1024
 _LONGEST_LIST = 50
 _LANGUAGE_CODE = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _LARGEST_FILE = 256 * 2**10
+_MOST_NAMED = 20
 
 
 def read_yaml_settings(path: Path, prepare: Callable[[str], str] = str) -> dict[str, Any]:
@@ -72,6 +74,30 @@ def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None
         if value is not None and value not in allowed:
             needed = f" It would need {needs}." if needs else ""
             raise CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+
+
+def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> Iterator[str]:
+    """A remark that names the settings that are on, and neither in the table nor in ``known_settings.yaml``.
+
+    One of them may change what the model computes without a tensor of its own, which no check of tensors finds.
+
+    Args:
+        settings: those of the model; a setting of a part is ``PART.KEY``, and known by its key.
+    """
+    known = {*table, *_known_settings()[toolkit]}
+    unknown = [key for key, value in settings.items() if value and not known & {key, key.rpartition(".")[2]}]
+    if unknown:
+        yield (
+            f"The model has settings that nmt does not know: {listed(unknown, _MOST_NAMED)}. If one of them changes "
+            f"what the model computes, translations differ from those of {toolkit}."
+        )
+
+
+@functools.cache
+def _known_settings() -> dict[str, list[str]]:
+    """Toolkit -> names of settings."""
+    known: dict[str, list[str]] = parse_yaml(Path(__file__).with_name("known_settings.yaml").read_text("utf-8"))
+    return known
 
 
 def unused_remarks(

@@ -32,6 +32,7 @@ from nmt.convert.settings import (
     only_file,
     plain_settings,
     read_yaml_settings,
+    unknown_remarks,
 )
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
@@ -117,6 +118,7 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source_lang=given.source_lang or "",
         target_lang=given.target_lang or "",
         settings=plain_settings(settings),
+        remarks=unknown_remarks(settings, _SETTINGS, "Sockeye"),
     )
 
 

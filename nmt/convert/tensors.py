@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from nmt.convert.files import shown
+from nmt.convert.files import listed, shown
 from nmt.convert.foreign import (
     OUTPUT,
     POSITIONS,
@@ -37,7 +37,6 @@ UNSCALED = {SOURCE_EMBEDDING: -1, TARGET_EMBEDDING: -1}
 """The powers of sqrt(d_model) for a toolkit that does not multiply embeddings by it."""
 _SAME_POSITIONS = 1.5e-4
 """The largest difference of a table of fp32 from ours of float64; that of a table of 16 bits is larger."""
-_SHOWN = 3
 
 
 def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -> dict[str, Array]:
@@ -214,12 +213,12 @@ def _check_tensors(model: ForeignModel, name: str, ignored: Iterable[str]) -> No
     expected = [*_expected(model)]
     names = dict.fromkeys(tensor for tensor, _ in expected)
     if missing := [tensor for tensor in names if tensor not in model.tensors]:
-        raise CheckpointError(f"{name}: lacks {_listed(missing)}: the file is not whole, or its settings are wrong.")
+        raise CheckpointError(f"{name}: lacks {listed(missing)}: the file is not whole, or its settings are wrong.")
     # A matrix may be stored for each of its uses, and positions although they are computed.
     stored_again = {model.naming.theirs(ours) for ours in (SOURCE_EMBEDDING, OUTPUT, *POSITIONS)}
     if left_over := sorted(model.tensors.keys() - names.keys() - stored_again - {*ignored}):
         raise CheckpointError(
-            f"{name}: holds {_listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
+            f"{name}: holds {listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
             "that nmt does not have; please report it with the settings of the model."
         )
     for tensor, size in expected:
@@ -244,11 +243,6 @@ def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
                 size = (len(side.pieces), *size[1:])
             is_matrix = len(size) == 2 and not ours.startswith("embedding.")
             yield theirs, () if ours in POSITIONS else size[::-1] if is_matrix and model.naming.is_transposed else size
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(shown, names[:_SHOWN])) + more
 
 
 def _size(shape: tuple[int, ...]) -> str:

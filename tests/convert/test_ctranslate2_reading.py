@@ -89,6 +89,14 @@ def test_settings_that_say_no_eos_are_followed(exported):
     assert any("read without eos" in remark for remark in model.remarks)
 
 
+def test_settings_that_nobody_knows_are_a_remark(exported):
+    _, folder = exported()
+    assert not any("does not know" in remark for remark in read_ctranslate2(folder).remarks)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"twist": 3}))
+    assert any("does not know: twist." in remark for remark in read_ctranslate2(folder).remarks)
+
+
 def cut(content):
     return content[: len(content) // 2]
 

@@ -213,6 +213,12 @@ def test_options_of_the_search_that_a_bundle_does_not_keep_are_remarks(folder):
     )
 
 
+def test_settings_that_nobody_knows_are_a_remark(folder):
+    change(folder / "config.json", twist=3, spin=None)
+    [remark] = read_huggingface(folder).remarks
+    assert "does not know: twist." in remark
+
+
 def test_a_folder_of_the_trainer_is_one_of_hugging_face(folder):
     for name in ("optimizer.pt", "scheduler.pt", "training_args.bin", "rng_state.pth"):
         torch.save({}, folder / name)

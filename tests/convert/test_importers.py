@@ -24,7 +24,7 @@ from nmt.convert.formats import find_format
 from nmt.convert.joeynmt import _restricted, decoding_config, read_joeynmt
 from nmt.convert.opennmt_py import read_opennmt_py
 from nmt.convert.segmenters import find_segmenters
-from nmt.convert.settings import language_code, version_of
+from nmt.convert.settings import language_code, unknown_remarks, version_of
 from nmt.convert.sockeye import read_sockeye
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -852,3 +852,31 @@ def test_a_file_of_each_format_is_imported(tmp_path, monkeypatch):
         origin = WRITERS[name](tmp_path / name)
         import_model(next(origin.glob(ending)), tmp_path / "bundles" / name)
         assert load_bundle(tmp_path / "bundles" / name).config.data.name == name
+
+
+def test_settings_that_nobody_knows_are_named_unless_they_are_off():
+    known = {"encoder_layers": 2, "lr": [0.1], "scale_attn": False}
+    unknown = {"twist": 3, "encoder.spin": "left", "off": False, "none": None, "zero": 0, "empty": "", "list": []}
+    [remark] = unknown_remarks(known | unknown, {"scale_attn": ((False,), "norms")}, "fairseq")
+    assert remark.startswith("The model has settings that nmt does not know: twist, encoder.spin. If one of them")
+    assert remark.endswith("translations differ from those of fairseq.")
+    assert [*unknown_remarks(known, {"scale_attn": ((False,), "norms")}, "fairseq")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "named"),
+    [
+        ("fairseq", {"twist": 3}, "twist"),
+        ("opennmt-py", {"twist": 3}, "twist"),
+        ("joeynmt", {"encoder": {"twist": 3}}, "encoder.twist"),
+        ("sockeye", {"settings": "twist: 3\n"}, "twist"),
+        ("eole", {"encoder": {"twist": 3}}, "encoder.twist"),
+    ],
+)
+def test_a_setting_that_is_not_known_is_a_remark(tmp_path, name, options, named):
+    def remarks(origin):
+        return [remark for remark in READERS[name](origin).remarks if "does not know" in remark]
+
+    assert remarks(write(tmp_path, name)) == []
+    [remark] = remarks(WRITERS[name](tmp_path / "newer", **options))
+    assert f"does not know: {named}." in remark

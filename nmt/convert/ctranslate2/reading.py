@@ -28,7 +28,7 @@ from nmt.convert.foreign import (
     files_by_name,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import check_equal, check_settings, language_code, plain_settings
+from nmt.convert.settings import Table, check_equal, check_settings, language_code, plain_settings, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
 
@@ -51,6 +51,7 @@ _ATTENTIONS = {
 }
 _NORM = {"weight": "layer_norm/gamma", "bias": "layer_norm/beta"}
 _SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+_CONFIG_SETTINGS: Table = {"add_source_bos": ((False,), "bos before each source")}
 _FLAGS_OF_VERSION_5 = ("with_source_bos", "with_source_eos", "with_target_bos")
 _PADS = ("<pad>", "<blank>")
 _ATTRIBUTES = frozenset(
@@ -129,7 +130,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
     }
     settings = _settings_of_version_5(values, attributes) | optional_mapping(config_file)
-    check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
+    check_settings(settings, _CONFIG_SETTINGS, str(config_file))
     tensors = _tensors(values, str(weights))
     ours = _model_settings(attributes, tensors, settings, str(weights))
     is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
@@ -160,7 +161,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
             f"{config_file}: has decoder_start_token: {shown(start)}, which is no piece of the target: outputs would "
             "have to begin with a given piece, which nmt does not do."
         )
-    remarks = _own_remarks(folder)
+    remarks = [*_own_remarks(folder), *unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
     if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
     if not ours["source_eos"] and not metadata:

@@ -32,6 +32,7 @@ from nmt.convert.settings import (
     check_settings,
     choose,
     language_code,
+    unknown_remarks,
     unused_remarks,
     valid_settings,
     version_of,
@@ -136,7 +137,10 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target_lang=given.target_lang or language_code(tokenizer.get("target_lang")),
         settings=dict(config) | {"generation": dict(generation)},
         ignored=_MATRICES,
-        remarks=unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
+        remarks=[
+            *unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
+            *unknown_remarks(config, _MODEL, TOOLKIT),
+        ],
     )
 
 

@@ -34,6 +34,7 @@ from nmt.convert.settings import (
     parse_yaml_settings,
     plain_settings,
     read_yaml_settings,
+    unknown_remarks,
     unused_remarks,
     valid_settings,
     version_of,
@@ -157,6 +158,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         remarks=[
             *((DECODES_OTHERWISE,) if ours["norm"] == "pre" else ()),
             *unused_remarks(files.decoder, _SEARCH, DECODER_NAME, "Marian"),
+            *unknown_remarks(settings, _MODEL, "Marian"),
         ],
     )
 
