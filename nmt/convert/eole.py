@@ -25,10 +25,8 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import (
@@ -143,14 +141,8 @@ _ENCODER = {
     "feed_forward_norm": "post_attention_layernorm",
 }
 _CROSS = {"cross_attention": "context_attn", "cross_attention_norm": "precontext_layernorm"}
-_NAMES = weights_and_biases(
-    {
-        **layer_modules("encoder", "encoder.transformer_layers.{n}", _ENCODER, _PROJECTIONS),
-        **layer_modules("decoder", "decoder.transformer_layers.{n}", _ENCODER | _CROSS, _PROJECTIONS),
-        "encoder_norm": "encoder.layer_norm",
-        "decoder_norm": "decoder.layer_norm",
-    }
-)
+_LAYERS = ("encoder.transformer_layers.{n}", "decoder.transformer_layers.{n}")
+_NAMES = torch_names(_LAYERS, _ENCODER, _ENCODER | _CROSS, _PROJECTIONS)
 _SOURCE, _TARGET, _OUTPUT = "src_emb.embeddings.weight", "tgt_emb.embeddings.weight", "generator.weight"
 _TABLES, _LEARNED = ("src_emb.pe.pe", "tgt_emb.pe.pe"), ("src_emb.pe.weight", "tgt_emb.pe.weight")
 
@@ -189,9 +181,7 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     if not is_learned and not has_specials and not any(table in tensors for table in _TABLES):
         # Eole 0.0.1 has sinusoids only where they are asked for.
         raise settings.refused(f"model.{_EMBEDDINGS}.position_encoding", False, "no positions")
-    segmenters = find_segmenters(
-        folder, given, given.source_lang or "", given.target_lang or "", named=_named_models(values, folder)
-    )
+    segmenters = find_segmenters(folder, given, given.languages(), named=_named_models(values, folder))
     source, target = (
         _vocabulary(vocabulary, side, segmenter, folder / _VOCABULARY)
         for side, segmenter in zip(("src", "tgt"), segmenters, strict=True)
@@ -209,9 +199,8 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         start=_start(vocabulary, target.pieces, folder / _VOCABULARY),
         # Beside learned positions, Eole does not multiply embeddings by sqrt(hidden_size), or multiplies both.
         powers=dict.fromkeys(POSITIONS, 1) if is_normalized else UNSCALED if is_learned else NO_POWERS,
-        files=files_by_name([folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters]),
-        source_lang=given.source_lang or "",
-        target_lang=given.target_lang or "",
+        files=[folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters],
+        languages=given.languages(),
         settings=plain_settings(settings.flat()),
         ignored=scalars,
         remarks=[

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from sentencepiece import SentencePieceProcessor
@@ -95,6 +96,11 @@ def check_segmenters(folder: Path, bundle: Bundle) -> Check:
     wanted = {SOURCE_MODEL: vocab.source.model_bytes, TARGET_MODEL: vocab.target.model_bytes}
     differing = [name for name, model in wanted.items() if read_bytes(folder / name, EXPORT_AGAIN) != model]
     return file_check("segmenters", differing, "both SentencePiece models are the bundle's")
+
+
+def filled(template: Path, **values: object) -> str:
+    """The program of a model card: the text of a file, with values for its ``$names``."""
+    return Template(template.read_text("utf-8")).substitute(values)
 
 
 def segmenting_code(bundle: Bundle) -> str:

@@ -15,10 +15,8 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.sentencepiece_file import with_used_pieces
@@ -27,7 +25,6 @@ from nmt.convert.settings import (
     check_equal,
     check_settings,
     choose,
-    language_code,
     only_file,
     plain_settings,
     read_yaml_settings,
@@ -74,14 +71,7 @@ _DECODER = {
     **_FEED_FORWARD,
 }
 _NAMING = Naming(
-    weights_and_biases(
-        {
-            **layer_modules("encoder", "encoder.layers.{n}", _ENCODER, _PROJECTIONS),
-            **layer_modules("decoder", "decoder.layers.{n}", _DECODER, _PROJECTIONS),
-            "encoder_norm": "encoder.layer_norm",
-            "decoder_norm": "decoder.layer_norm",
-        }
-    )
+    torch_names(("encoder.layers.{n}", "decoder.layers.{n}"), _ENCODER, _DECODER, _PROJECTIONS)
     | matrices(
         "src_embed.lut.weight",
         "trg_embed.lut.weight",
@@ -117,10 +107,9 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     tensors = read_tensors(file, file.value.get("model_state") if isinstance(file.value, Mapping) else None)
     ours = _model_settings(parts, config, has_final_norms=all(norm in tensors for norm in _FINAL_NORMS))
     sides = [_side(data, side) for side in ("src", "trg")]
-    named = [language_code(side.get("lang")) for side in sides]
-    languages = [given.source_lang or named[0], given.target_lang or named[1]]
+    languages = given.languages(*(side.get("lang") for side in sides))
     named_models = _named_model(folder, sides[0]), _named_model(folder, sides[1])
-    segmenters = find_segmenters(folder, given, *languages, named=named_models)
+    segmenters = find_segmenters(folder, given, languages, named=named_models)
     for side, segmenter in zip(sides, segmenters, strict=True):
         check_settings(side, _LEVEL if segmenter is None else _TEXT, config)
     special = _special(data, config)
@@ -141,9 +130,8 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=special["bos_token"],
         powers=NO_POWERS if parts["encoder"].get("embeddings.scale") else UNSCALED,
-        files=files_by_name([weights, folder / _CONFIG, *vocabularies, *segmenters]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        files=[weights, folder / _CONFIG, *vocabularies, *segmenters],
+        languages=languages,
         settings={part: plain_settings(values) for part, values in parts.items()},
         remarks=unknown_remarks(_flat_parts(_part(settings, "model"), parts), _SETTINGS, "JoeyNMT"),
     )

@@ -15,10 +15,8 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings, unknown_remarks
@@ -67,14 +65,8 @@ _DECODER = {
     "cross_attention_norm": "layer_norm_2",
     **_FEED_FORWARD,
 }
-_NAMES = weights_and_biases(
-    {
-        **layer_modules("encoder", "encoder.transformer.{n}", _ENCODER, _PROJECTIONS),
-        **layer_modules("decoder", "decoder.transformer_layers.{n}", _DECODER, _PROJECTIONS),
-        "encoder_norm": "encoder.layer_norm",
-        "decoder_norm": "decoder.layer_norm",
-    }
-) | matrices(
+_LAYERS = ("encoder.transformer.{n}", "decoder.transformer_layers.{n}")
+_NAMES = torch_names(_LAYERS, _ENCODER, _DECODER, _PROJECTIONS) | matrices(
     "encoder.embeddings.make_embedding.emb_luts.0.weight",
     "decoder.embeddings.make_embedding.emb_luts.0.weight",
     "generator.weight",
@@ -103,8 +95,7 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     file = read_torch_file(weights)
     settings = _settings(file)
     tensors = _tensors(file)
-    languages = (given.source_lang or "", given.target_lang or "")
-    segmenters = find_segmenters(weights.parent, given, *languages)
+    segmenters = find_segmenters(weights.parent, given, given.languages())
     vocabularies = file.value.get("vocab")
     source, target = (
         segmented_vocabulary(
@@ -130,9 +121,8 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=source,
         target=target,
         start=_start(vocabularies, target.pieces, name),
-        files=files_by_name([weights, *segmenters]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        files=[weights, *segmenters],
+        languages=given.languages(),
         settings=plain_settings(settings),
         remarks=unknown_remarks(settings, _SETTINGS, "OpenNMT-py"),
     )

@@ -21,8 +21,7 @@ _LARGEST_MODEL = 64 * 2**20
 def find_segmenters(
     folder: Path,
     given: Given,
-    source_lang: str,
-    target_lang: str,
+    languages: tuple[str, str],
     *,
     named: tuple[Path | None, Path | None] = (None, None),
 ) -> tuple[Path | None, Path | None]:
@@ -32,8 +31,8 @@ def find_segmenters(
         named: the models of source and target that the settings name.
     """
     return (
-        given.source_spm or named[0] or _beside(folder, ("source", "src", source_lang)),
-        given.target_spm or named[1] or _beside(folder, ("target", "trg", "tgt", target_lang)),
+        given.source_spm or named[0] or _beside(folder, ("source", "src", languages[0])),
+        given.target_spm or named[1] or _beside(folder, ("target", "trg", "tgt", languages[1])),
     )
 
 

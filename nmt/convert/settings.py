@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +22,6 @@ it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
 _LONGEST_LIST = 50
-_LANGUAGE_CODE = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _LARGEST_FILE = 256 * 2**10
 _MOST_NAMED = 20
 
@@ -185,14 +183,6 @@ def _is_plain_value(value: Any) -> bool:
     if isinstance(value, str):
         return value.isprintable() and len(value) <= 1_000
     return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
-
-
-def language_code(value: Any) -> str:
-    """The code of a language in a file's settings; no text where it is none.
-
-    It becomes part of the names of files, so it names no folder.
-    """
-    return value if isinstance(value, str) and _LANGUAGE_CODE.fullmatch(value) else ""
 
 
 def version_of(value: Any) -> str | None:

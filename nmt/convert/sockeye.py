@@ -19,7 +19,6 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
     matrices,
     weights_and_biases,
 )
@@ -97,7 +96,7 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     file = read_torch_file(weights)
     stored = read_tensors(file, file.value)
     stored = {key: array for key, array in stored.items() if "traced" not in key and not key.startswith(_LENGTH_RATIO)}
-    segmenters = find_segmenters(folder, given, given.source_lang or "", given.target_lang or "")
+    segmenters = find_segmenters(folder, given, given.languages())
     vocabularies = [folder / file_name for file_name in _VOCABULARIES]
     source, target = (
         _read_vocabulary(vocabulary, segmenter) for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
@@ -114,9 +113,8 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=source,
         target=target,
         start=BOS,
-        files=files_by_name([weights, folder / _CONFIG, *present, *vocabularies, *segmenters]),
-        source_lang=given.source_lang or "",
-        target_lang=given.target_lang or "",
+        files=[weights, folder / _CONFIG, *present, *vocabularies, *segmenters],
+        languages=given.languages(),
         settings=plain_settings(settings),
         remarks=unknown_remarks(settings, _SETTINGS, "Sockeye"),
     )

@@ -20,6 +20,7 @@ from nmt.convert.foreign import (
     ForeignModel,
     ForeignVocabulary,
     Naming,
+    files_by_name,
 )
 from nmt.convert.segmenters import segmentation_remarks
 from nmt.convert.settings import MAX_POSITIONS, model_settings
@@ -106,6 +107,8 @@ def foreign_model(
     source: ForeignVocabulary,
     target: ForeignVocabulary,
     powers: Mapping[str, int] = NO_POWERS,
+    languages: tuple[str, str],
+    files: Iterable[Path | None],
     ignored: Iterable[str] = (),
     remarks: Iterable[str] = (),
     **others: Any,
@@ -120,6 +123,8 @@ def foreign_model(
         ours: the settings of our :class:`ModelConfig`, but for the tying of embeddings. ``positions`` is the kind that
             is computed where no positions are stored.
         powers: our parameter -> the power of sqrt(d_model) that their numbers must be multiplied by to be ours.
+        languages: the codes of both languages, no text where they are unknown.
+        files: those that were read; None is left out.
         ignored: names of tensors that have no effect on the model.
         remarks, others: as the attributes of :class:`ForeignModel`.
 
@@ -139,6 +144,9 @@ def foreign_model(
         naming=naming,
         source=source,
         target=target,
+        source_lang=languages[0],
+        target_lang=languages[1],
+        files=files_by_name(files),
         factors={scaled: config.d_model ** (power / 2) for scaled, power in powers.items()},
         remarks=(*remarks, *segmentation_remarks(source, target)),
         **others,

@@ -24,7 +24,7 @@ from nmt.convert.formats import find_format
 from nmt.convert.joeynmt import _restricted, decoding_config, read_joeynmt
 from nmt.convert.opennmt_py import read_opennmt_py
 from nmt.convert.segmenters import find_segmenters
-from nmt.convert.settings import language_code, unknown_remarks, version_of
+from nmt.convert.settings import unknown_remarks, version_of
 from nmt.convert.sockeye import read_sockeye
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -254,7 +254,7 @@ def test_each_side_has_the_sentencepiece_model_that_is_given_or_its_own_or_the_j
 ):
     for name in names:
         (tmp_path / name).touch()
-    found = find_segmenters(tmp_path, given, "en", "de")
+    found = find_segmenters(tmp_path, given, ("en", "de"))
     assert tuple(path and path.name for path in found) == expected
 
 
@@ -817,7 +817,7 @@ def test_the_language_of_a_downloaded_model_names_no_folder(tmp_path, lang):
         (folder / "secret.spm").write_bytes(train_vocabulary(["the boat"], size=12).vocab.model_bytes)
     model = read_joeynmt(origin)
     assert (model.source_lang, model.source.segmenter) == ("", None)
-    assert language_code("pt_BR") == "pt_BR"
+    assert Given().languages("pt_BR", 7) == ("pt_BR", "")
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,9 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import Table, check_equal, check_settings, language_code, plain_settings, unknown_remarks
+from nmt.convert.settings import Table, check_equal, check_settings, plain_settings, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
 
@@ -134,11 +133,8 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     tensors = _tensors(values, str(weights))
     ours = _model_settings(attributes, tensors, settings, str(weights))
     is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
-    languages = [
-        given.source_lang or language_code(metadata.get("from_code")),
-        given.target_lang or language_code(metadata.get("to_code")),
-    ]
-    segmenters = find_segmenters(path, given, *languages)
+    languages = given.languages(metadata.get("from_code"), metadata.get("to_code"))
+    segmenters = find_segmenters(path, given, languages)
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
     source, target = (
@@ -178,9 +174,8 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=start,
         powers=NO_POWERS if is_scaled else UNSCALED,
-        files=files_by_name([weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        files=[weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))],
+        languages=languages,
         settings=plain_settings(settings | attributes),
         remarks=remarks,
     )

@@ -12,14 +12,12 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
-from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.exported_files import (
-    SOURCE_MODEL,
-    TARGET_MODEL,
     check_segmenters,
     check_settings,
     check_vocabulary,
     file_check,
+    filled,
     pieces_of,
     segmenting_code,
     write_segmenters,
@@ -41,31 +39,6 @@ _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU", "quick_gelu": 
 _BUNDLE = BundleFolder(Path())  # only the names are used
 _PIPELINE = tuple(path.name for path in (_BUNDLE.config, *vocabulary_files(_BUNDLE.vocab)))
 HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *_PIPELINE)
-_USAGE = """\
-import itertools
-import sys
-
-import ctranslate2
-from sentencepiece import SentencePieceProcessor
-
-folder = {name!r}
-source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
-translator = ctranslate2.Translator(folder)
-search = dict(beam_size={beam}, length_penalty={penalty}, min_decoding_length=0)
-search |= dict(max_input_length={limit}, max_decoding_length={limit})
-
-
-def segment(line):
-{segment}
-
-
-while lines := list(itertools.islice(sys.stdin, 256)):
-    batch = [segment(line.rstrip("\\n")) for line in lines]
-    for result in translator.translate_batch(
-        batch, **search, max_batch_size=32, disable_unk=True, suppress_sequences={never}
-    ):
-        print(target.decode(result.hypotheses[0]).replace("▁", " ").strip())
-"""
 
 
 def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -229,16 +202,13 @@ def _check_own_files(folder: Path, bundle: Bundle) -> Check:
 
 def ctranslate2_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input."""
-    decoding = bundle.config.decoding
-    return _USAGE.format(
-        name=name,
-        source=SOURCE_MODEL,
-        target=TARGET_MODEL,
+    return filled(
+        Path(__file__).with_name("card_program.txt"),
+        folder=repr(name),
         segment=segmenting_code(bundle),
-        beam=decoding.beam,
-        penalty=decoding.length_penalty,
+        beam=bundle.config.decoding.beam,
+        penalty=bundle.config.decoding.length_penalty,
         limit=bundle.config.model.max_positions,
-        never=NEVER_EMITTED,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.config.documents import parse_json
-from nmt.convert.fairseq import MODULES
+from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
 from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
@@ -21,9 +21,7 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
     matrices,
-    weights_and_biases,
 )
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabulary
 from nmt.convert.settings import (
@@ -31,7 +29,6 @@ from nmt.convert.settings import (
     check_equal,
     check_settings,
     choose,
-    language_code,
     unknown_remarks,
     unused_remarks,
     valid_settings,
@@ -83,7 +80,7 @@ _MATRICES = (
     "lm_head.weight",
 )
 """The matrices of pieces. A file holds those that are one under one name, or under several."""
-NAMES = weights_and_biases({ours: f"model.{theirs}" for ours, theirs in MODULES.items()}) | matrices(
+NAMES = {ours: f"model.{theirs}" for ours, theirs in FAIRSEQ_NAMES.items()} | matrices(
     *_MATRICES[1:],
     bias="final_logits_bias",
     positions=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
@@ -132,9 +129,8 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=target.pieces[start],
         powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
-        files=files_by_name(file for file in found if file.is_file()),
-        source_lang=given.source_lang or language_code(tokenizer.get("source_lang")),
-        target_lang=given.target_lang or language_code(tokenizer.get("target_lang")),
+        files=filter(Path.is_file, found),
+        languages=given.languages(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
         settings=dict(config) | {"generation": dict(generation)},
         ignored=_MATRICES,
         remarks=[

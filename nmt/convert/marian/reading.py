@@ -22,7 +22,6 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
     matrices,
 )
 from nmt.convert.marian.vocabulary import read_vocabulary
@@ -149,10 +148,9 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=source,
         target=target,
         start=None,
-        files=files_by_name(found),
+        files=found,
         punctuation=any(b"normalize-punctuation" in script.read_bytes() for script in files.scripts),
-        source_lang=given.source_lang or "",
-        target_lang=given.target_lang or "",
+        languages=given.languages(),
         settings=plain_settings(settings),
         ignored=[_SETTINGS],
         remarks=[

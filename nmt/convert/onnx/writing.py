@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.exported_files import (
-    SOURCE_MODEL,
-    TARGET_MODEL,
     check_segmenters,
     check_settings,
     check_vocabulary,
     file_check,
+    filled,
     pieces_of,
     segmenting_code,
     write_json,
@@ -46,53 +45,6 @@ CONFIG_NAME = "config.json"
 SOURCE_PIECES_NAME, TARGET_PIECES_NAME = "source_vocabulary.json", "target_vocabulary.json"
 HOLDS = (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME, CONFIG_NAME, "*_vocabulary.json", "*.spm")
 _PREFIX = "model."
-_USAGE = """\
-import json
-import sys
-
-import numpy as np
-import onnxruntime
-from sentencepiece import SentencePieceProcessor
-
-PAD, UNK, BOS, EOS = {special}
-folder = {name!r}
-source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
-encoder, decoder, decoder_with_past = (
-    onnxruntime.InferenceSession(f"{{folder}}/{{file}}") for file in ("{encoder}", "{decoder}", "{with_past}")
-)
-source_ids = {{piece: index for index, piece in enumerate(json.load(open(f"{{folder}}/{source_pieces}", "rb")))}}
-target_pieces = json.load(open(f"{{folder}}/{target_pieces}", "rb"))
-
-
-def segment(line):
-{segment}
-
-
-def run(session, **inputs):
-    return dict(zip([output.name for output in session.get_outputs()], session.run(None, inputs)))
-
-
-def translate(pieces):
-    ids = np.array([[*(source_ids.get(piece, UNK) for piece in pieces[: {limit} - 1]), EOS]])
-    mask, past, written = np.ones_like(ids), {{}}, []
-    states = run(encoder, input_ids=ids, attention_mask=mask)["last_hidden_state"]
-    found = run(decoder, input_ids=np.array([[BOS]]), encoder_hidden_states=states, encoder_attention_mask=mask)
-    while len(written) < min(ids.size - 1 + {extra}, {limit} - 1):
-        past |= {{name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}}
-        logits = found["logits"][0, -1]
-        logits[[PAD, UNK, BOS]] = -np.inf
-        best = int(logits.argmax())
-        if best == EOS:
-            break
-        written.append(best)
-        found = run(decoder_with_past, input_ids=np.array([[best]]), encoder_attention_mask=mask, **past)
-    return [target_pieces[index] for index in written]
-
-
-for line in sys.stdin:
-    pieces = segment(line.rstrip("\\n"))
-    print(target.decode(translate(pieces)).replace("▁", " ").strip() if pieces else "")
-"""
 
 
 def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -265,16 +217,9 @@ def _stored(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
 
 def onnx_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input by a greedy search."""
-    return _USAGE.format(
-        name=name,
-        special=f"{Vocabulary.PAD}, {Vocabulary.UNK}, {Vocabulary.BOS}, {Vocabulary.EOS}",
-        source=SOURCE_MODEL,
-        target=TARGET_MODEL,
-        encoder=ENCODER_NAME,
-        decoder=DECODER_NAME,
-        with_past=DECODER_WITH_PAST_NAME,
-        source_pieces=SOURCE_PIECES_NAME,
-        target_pieces=TARGET_PIECES_NAME,
+    return filled(
+        Path(__file__).with_name("card_program.txt"),
+        folder=repr(name),
         segment=segmenting_code(bundle),
         limit=bundle.config.model.max_positions,
         extra=bundle.config.decoding.max_extra_length,
