@@ -34,8 +34,7 @@ def export_model(
     """
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice
-    from nmt.convert.converting import export_model
-    from nmt.convert.naming import default_folder
+    from nmt.convert.converting import default_folder, export_model
 
     to = to.lower()
     [bundle], remarks = models_to_use([model])

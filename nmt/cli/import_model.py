@@ -38,9 +38,8 @@ def import_model(
     Example: nmt import opus-mt-en-de.zip --source-lang en --target-lang de
     """
     from nmt.cli.console import notice
-    from nmt.convert.converting import import_model
+    from nmt.convert.converting import default_bundle, import_model
     from nmt.convert.foreign import Given
-    from nmt.convert.naming import default_bundle
 
     out = out or default_bundle(path)
     given = Given(source_spm, target_spm, source_lang, target_lang)

@@ -18,7 +18,7 @@ from nmt.checkpoint.lineage import EXPORTED, IMPORTED, RECORD, bundle_record
 from nmt.checkpoint.run_folder import bundle_to_use, is_run
 from nmt.config import Config, DataConfig
 from nmt.config.mistakes import first_mistake
-from nmt.convert.archives import unpacked
+from nmt.convert.archives import SUFFIXES, unpacked
 from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.record import Certificate
@@ -26,7 +26,6 @@ from nmt.convert.exported_files import write_json
 from nmt.convert.foreign import NOTHING_GIVEN, ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
 from nmt.convert.huggingface.reading import is_huggingface
-from nmt.convert.naming import model_name
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab_pair import VocabularyPair
@@ -37,7 +36,34 @@ from nmt.io.ownership import Kind, check_replaceable
 from nmt.io.writing import write_file
 from nmt.record import Record, option_words, text_record
 
+MODELS = Path("models")
+_OF_RUN = ("average", "best", "last")
 _REPORT, _ANOTHER = "please report this as an error of nmt", "choose another --quantization"
+
+
+def default_bundle(model: Path) -> Path:
+    """``models/NAME`` for a model that is imported."""
+    return MODELS / model_name(model)
+
+
+def default_folder(model: Path, to: str, quantization: str | None) -> Path:
+    """``models/NAME-FORMAT`` for a run or bundle that is exported."""
+    return MODELS / "-".join(filter(None, (model_name(model), to, quantization)))
+
+
+def model_name(model: Path) -> str:
+    """The name of a run, a bundle or another toolkit's model: that of its folder, or of its archive without the
+    suffix."""
+    if model.is_file():
+        if model.suffix in SUFFIXES:
+            return model.stem
+        model = model.absolute().parent
+    path = model.resolve() if model.name not in _OF_RUN else model.absolute()
+    parent = path.parent
+    if path.name in _OF_RUN or parent.name == "checkpoints":
+        run = parent.parent if parent.name == "checkpoints" else parent
+        return f"{run.name}-{path.name}"
+    return path.name
 
 
 def import_model(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import listed, read_mapping, shown
+from nmt.convert.files import listed, named_in, read_mapping, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -28,7 +28,7 @@ from nmt.convert.foreign import (
     matrices,
     torch_names,
 )
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
 from nmt.convert.settings import (
     Table,
     check_equal,
@@ -186,6 +186,7 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         _vocabulary(vocabulary, side, segmenter, folder / _VOCABULARY)
         for side, segmenter in zip(("src", "tgt"), segmenters, strict=True)
     )
+    start = vocabulary.get("decoder_start_token", _special_pieces(vocabulary)["bos_token"])
     return foreign_model(
         name,
         ours,
@@ -196,7 +197,7 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(settings, tensors, name, is_learned=is_learned),
         source=source,
         target=target,
-        start=_start(vocabulary, target.pieces, folder / _VOCABULARY),
+        start=start_piece(start, target, str(folder / _VOCABULARY)),
         # Beside learned positions, Eole does not multiply embeddings by sqrt(hidden_size), or multiplies both.
         powers=dict.fromkeys(POSITIONS, 1) if is_normalized else UNSCALED if is_learned else NO_POWERS,
         files=[folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters],
@@ -438,14 +439,6 @@ def _special_pieces(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: value if isinstance(value := named.get(key), str) else usual for key, usual in _SPECIAL.items()}
 
 
-def _start(values: Mapping[str, Any], pieces: tuple[str, ...], path: Path) -> str:
-    """The piece that the decoder reads first."""
-    start = values.get("decoder_start_token", _special_pieces(values)["bos_token"])
-    if not isinstance(start, str) or start not in pieces:
-        raise CheckpointError(f"{path}: the decoder starts with '{shown(start)}', which is not a target piece.")
-    return start
-
-
 def _text_remarks(config: Mapping[str, Any]) -> Iterator[str]:
     """What users must know of the text that the model reads and writes."""
     used = list(dict.fromkeys(_used_transforms(config)))
@@ -473,17 +466,10 @@ def _named_models(config: Mapping[str, Any], folder: Path) -> tuple[Path | None,
     mode = _mapping(onmt.get("src_onmttok_kwargs")).get("mode", "none")
     segments_alone = onmt.get("src_subword_type") == "sentencepiece" and mode == "none"
     for options in (_mapping(transforms.get("sentencepiece")), onmt if segments_alone else {}):
-        source, target = (_in_folder(options.get(f"{side}_subword_model"), folder) for side in ("src", "tgt"))
+        source, target = (named_in(folder, options.get(f"{side}_subword_model")) for side in ("src", "tgt"))
         if source is not None:
             return source, target or source
     return None, None
-
-
-def _in_folder(named: Any, folder: Path) -> Path | None:
-    if not isinstance(named, str) or "\0" in named:
-        return None
-    path = folder / Path(named).name
-    return path if path.is_file() else None
 
 
 def _naming(settings: _Settings, tensors: Mapping[str, Array], name: str, *, is_learned: bool) -> Naming:

@@ -29,6 +29,12 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(map(shown, names[:most])) + more
 
 
+def named_in(folder: Path, name: object) -> Path | None:
+    """The file of a folder that settings name; None without. They hold the path of another machine."""
+    path = folder / Path(name).name if isinstance(name, str) and "\0" not in name else None
+    return path if path is not None and path.is_file() else None
+
+
 def read_bytes(path: Path, advice: str = COPY_AGAIN) -> bytes:
     """The bytes of a file.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import read_text, shown
+from nmt.convert.files import named_in, read_text, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     ForeignModel,
@@ -225,12 +225,9 @@ def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
     """The SentencePiece model that settings name, in this folder: JoeyNMT copies it there."""
-    named = side.get("tokenizer_cfg.model_file")
     kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
-    if side.get("level") != "bpe" or kind != "sentencepiece" or not isinstance(named, str):
-        return None
-    path = folder / Path(named).name
-    return path if path.is_file() else None
+    is_used = side.get("level") == "bpe" and kind == "sentencepiece"
+    return named_in(folder, side.get("tokenizer_cfg.model_file")) if is_used else None
 
 
 def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.convert.files import shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -18,7 +17,7 @@ from nmt.convert.foreign import (
     matrices,
     torch_names,
 )
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
 from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
@@ -120,7 +119,7 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(tensors),
         source=source,
         target=target,
-        start=_start(vocabularies, target.pieces, name),
+        start=start_piece(vocabularies.get("decoder_start_token", BOS), target, name),
         files=[weights, *segmenters],
         languages=given.languages(),
         settings=plain_settings(settings),
@@ -198,14 +197,6 @@ def _within(field: Bag) -> Any:
         field = fields[0][-1]
     vocabulary = field.attributes.get("vocab")
     return vocabulary.attributes.get("itos") if isinstance(vocabulary, Bag) else None
-
-
-def _start(vocabularies: Mapping[str, Any], pieces: tuple[str, ...], name: str) -> str:
-    """The piece that the decoder reads first."""
-    start = vocabularies.get("decoder_start_token", BOS)
-    if not isinstance(start, str) or start not in pieces:
-        raise CheckpointError(f"{name}: its decoder starts with '{shown(start)}', which is not a target piece.")
-    return start
 
 
 def _tensors(file: TorchFile) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from sentencepiece import SentencePieceProcessor
 
 from nmt.convert.files import shown
 from nmt.convert.foreign import ForeignVocabulary, Given
-from nmt.errors import VocabularyError
+from nmt.errors import CheckpointError, VocabularyError
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
 _SPACE = "▁"
@@ -77,6 +77,21 @@ def segmented_vocabulary(
             "--source-spm or --target-spm."
         )
     return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else read_segmenter(segmenter), pad)
+
+
+def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:
+    """The piece that the decoder reads first.
+
+    Args:
+        named: the piece that the files name.
+        name: of the file, for errors.
+
+    Raises:
+        CheckpointError: it is not a piece of the target.
+    """
+    if not isinstance(named, str) or named not in target.pieces:
+        raise CheckpointError(f"{name}: the decoder starts with '{shown(named)}', which is not a target piece.")
+    return named
 
 
 def pieces_by_id(ids: object, name: str) -> list[str]:

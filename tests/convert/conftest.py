@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, ModelConfig
 from nmt.convert import converting
 from nmt.convert.certificate import examining
-from nmt.convert.certificate.checks import COMPARISONS
+from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
 from nmt.convert.certificate.record import Certificate, Check, certificate_from
@@ -126,8 +127,8 @@ def weights_of(bundle: Bundle) -> dict[str, torch.Tensor]:
     return {name: weight.clone() for name, weight in bundle.weights.items()}
 
 
-def probes_of(bundle: Bundle) -> Probes:
-    return make_probes(bundle.vocab, bundle.config.model.max_positions - 1, LINES)
+def probes_of(bundle: Bundle, given: tuple[str, ...] = ()) -> Probes:
+    return replace(make_probes(bundle.vocab, bundle.config.model.max_positions - 1, LINES), given=given)
 
 
 def export(target: Format, bundle: Bundle, folder: Path, quantization: str | None = None) -> list[Check]:
@@ -137,7 +138,7 @@ def export(target: Format, bundle: Bundle, folder: Path, quantization: str | Non
     checks = target.check_files(folder, bundle, quantization or target.quantizations[0])
     ours, probes = OurSide(bundle.folder), probes_of(bundle)
     [side] = target.sides(folder, bundle)
-    return checks + [check for compare in COMPARISONS if (check := compare(ours, side, probes)) is not None]
+    return checks + compared(ours, side, probes)
 
 
 def read_certificate(folder: Path) -> Certificate:

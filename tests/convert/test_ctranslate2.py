@@ -12,8 +12,9 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import DecodingConfig
+from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.certificate.quantized import quantized_checks
+from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.writing import ctranslate2_remarks, ctranslate2_usage, write_ctranslate2
 from nmt.convert.formats import find_target
@@ -167,7 +168,7 @@ def test_every_quantization_is_written(quantization, make_bundle, ctranslate2, t
     bundle = make_bundle()
     write_ctranslate2(bundle, tmp_path, quantization)
     [side] = TARGET.sides(tmp_path, bundle)
-    checks = list(quantized_checks(OurSide(bundle.folder), side, probes_of(bundle)))
+    checks = compared(OurSide(bundle.folder), side, probes_of(bundle), QUANTIZED_COMPARISONS)
     assert failed(checks) == set()
     scores = next(check for check in checks if check.name == "quantized scores")
     assert scores.figure < 0.6, scores.detail  # measured with 4.8: 0.39 for int8
@@ -179,7 +180,8 @@ def test_a_broken_quantized_model_is_found(make_bundle, ctranslate2, monkeypatch
     monkeypatch.setattr(ctranslate2_writing, "pieces_of", lambda vocab: [*right(vocab)[:4], *right(vocab)[:3:-1]])
     write_ctranslate2(bundle, tmp_path, "int8")
     [side] = TARGET.sides(tmp_path, bundle)
-    checks = quantized_checks(OurSide(bundle.folder), side, probes_of(bundle), ["ba do ki", "lu me no pa"])
+    probes = probes_of(bundle, ("ba do ki", "lu me no pa"))
+    checks = compared(OurSide(bundle.folder), side, probes, QUANTIZED_COMPARISONS)
     assert failed(checks) == {"quantized scores", "quantized outputs"}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from nmt.convert.certificate import examining
 from nmt.convert.certificate.examining import Job, examine
+from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS
 from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.converting import export_model, import_model
@@ -152,8 +153,12 @@ def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_pat
     bundle = tmp_path / "bundle"
     import_model(STORED, bundle)
     compared = []
-    monkeypatch.setattr(examining, "_compared", lambda ours, side, probes: compared.append(probes.lines[0]) or [])
-    monkeypatch.setattr(examining, "quantized_checks", lambda ours, side, probes, lines: compared.append(*lines) or [])
+
+    def note(ours, side, probes, comparisons):
+        compared.append((probes.lines[0], comparisons is QUANTIZED_COMPARISONS))
+        return []
+
+    monkeypatch.setattr(examining, "compared", note)
     monkeypatch.setattr(examining, "cached_steps", lambda ours, probes: Check("cached steps", True, ""))
     jobs = [
         Job("import", STORED, bundle, "huggingface", lines=("of an import",)),
@@ -166,7 +171,7 @@ def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_pat
         jobs.append(job)
     for job in jobs:
         examining.certify(job)
-    assert compared == ["of an import", "of a copy", "float32", "bfloat16"]
+    assert compared == [("of an import", False), ("of a copy", False), ("float32", False), ("bfloat16", True)]
 
 
 def test_software_that_compared_nothing_is_not_listed():

@@ -21,8 +21,8 @@ from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import export_model, exported_kind
 from nmt.convert.formats import find_target
-from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.reading import read_huggingface
+from nmt.convert.huggingface.writing import sines_first, with_features
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary

@@ -14,7 +14,7 @@ import pytest
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.config import DecodingConfig
-from nmt.convert.certificate.checks import COMPARISONS
+from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.formats import find_target
 from nmt.convert.onnx import software
@@ -74,8 +74,7 @@ def checks_of(folder: Path, bundle: Bundle) -> set[str]:
     """The names of the checks that fail."""
     ours, probes = OurSide(bundle.folder), probes_of(bundle)
     [side] = TARGET.sides(folder, bundle)
-    compared = [check for compare in COMPARISONS if (check := compare(ours, side, probes)) is not None]
-    return failed([*TARGET.check_files(folder, bundle, "float32"), *compared])
+    return failed([*TARGET.check_files(folder, bundle, "float32"), *compared(ours, side, probes)])
 
 
 def test_all_checks_pass(exported, copy):

@@ -136,6 +136,14 @@ COMPARISONS: tuple[Comparison, ...] = (
 """All comparisons of two sides, in order."""
 
 
+def compared(
+    ours: OurSide, theirs: Side, probes: Probes, comparisons: Iterable[Comparison] = COMPARISONS
+) -> list[Check]:
+    """The checks of those comparisons that the other side can take part in."""
+    found = (compare(ours, theirs, probes) for compare in comparisons)
+    return [check for check in found if check is not None]
+
+
 def _searched(ours: OurSide, probes: Probes) -> list[Pieces]:
     """The sources of searches: the lines that the model has positions for, and random pieces that are not too long.
 

@@ -15,10 +15,10 @@ from typing import Literal
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.convert.certificate.checks import COMPARISONS, cached_steps
+from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.certificate.probes import Probes, make_probes
-from nmt.convert.certificate.quantized import quantized_checks, quantized_remarks
+from nmt.convert.certificate.probes import make_probes
+from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS, quantized_remarks
 from nmt.convert.certificate.record import Certificate, Check, certificate_from, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
@@ -97,12 +97,9 @@ def certify(job: Job) -> Certificate:
     ours = OurSide(job.bundle)
     theirs = _exported(job, ours.bundle) if job.direction == "export" else _imported(job)
     probes = make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, job.lines)
-    compared: list[Check] = []
-    for side in theirs.sides:
-        compared += (
-            quantized_checks(ours, side, probes, job.lines) if theirs.is_quantized else _compared(ours, side, probes)
-        )
-    checks = (*theirs.file_checks, cached_steps(ours, probes), *compared)
+    comparisons = QUANTIZED_COMPARISONS if theirs.is_quantized else COMPARISONS
+    found = [check for side in theirs.sides for check in compared(ours, side, probes, comparisons)]
+    checks = (*theirs.file_checks, cached_steps(ours, probes), *found)
     software = _took_part(ours, theirs.sides, checks)
     unused = [not_usable(theirs.package)] if theirs.package and theirs.package not in software else []
     return Certificate(
@@ -114,7 +111,7 @@ def certify(job: Job) -> Certificate:
         files={name: sha256_of(path) for name, path in theirs.files.items()},
         tensors=tensor_record(theirs.tensors),
         checks=checks,
-        remarks=(*theirs.remarks, *unused, *quantized_remarks(compared)),
+        remarks=(*theirs.remarks, *unused, *quantized_remarks(found)),
         bundle={path.name: sha256_of(path) for path in BundleFolder(job.bundle).model},
     )
 
@@ -184,11 +181,6 @@ def _toolkit_itself(form: Format, path: Path, model: ForeignModel) -> tuple[list
         return [form.side(path, model)], []
     except ImportError as error:
         return [], [not_usable(form.package, error)]
-
-
-def _compared(ours: OurSide, theirs: Side, probes: Probes) -> list[Check]:
-    found = (compare(ours, theirs, probes) for compare in COMPARISONS)
-    return [check for check in found if check is not None]
 
 
 def _took_part(ours: OurSide, sides: Sequence[Side], checks: Sequence[Check]) -> dict[str, str]:

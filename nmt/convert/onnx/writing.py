@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +29,7 @@ from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderG
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.io.writing import scratch_folder, writing
-from nmt.machine.packages import require_package
+from nmt.machine.packages import require_package, silence
 from nmt.model.transformer import Transformer
 
 QUANTIZATIONS = ("float32", "float16", "int8")
@@ -120,7 +117,7 @@ def _export(graph: Graph, path: Path) -> None:
     ]
     if isinstance(graph, DecoderWithPastGraph):
         shapes = [*shapes[:2], tuple(shapes[2:])]  # as its forward takes them
-    with _quiet(), writing(path):
+    with silence(), writing(path):
         torch.onnx.export(
             graph.eval(),
             tuple(sample_inputs(graph)),
@@ -141,26 +138,13 @@ def _convert(whole: Path, path: Path, quantization: str) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    with _quiet(), writing(path):
+    with silence(), writing(path):
         if quantization == "float16":
             onnx.save(convert_float_to_float16(onnx.load(whole), keep_io_types=True), path)
         else:
             # Weights of 7 bits: with 8, processors without VNNI cut off sums.
             kinds = {"op_types_to_quantize": ["MatMul"], "weight_type": QuantType.QInt8}
             quantize_dynamic(whole, path, per_channel=True, reduce_range=True, **kinds)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what exporters report about their own code."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
