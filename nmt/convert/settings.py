@@ -70,8 +70,13 @@ def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None
     for key, (allowed, needs) in table.items():
         value = settings.get(key, allowed[0])
         if value is not None and value not in allowed:
-            needed = f" It would need {needs}." if needs else ""
-            raise CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+            raise refusal(name, key, value, needs)
+
+
+def refusal(name: str, key: str, value: object, needs: str = "") -> CheckpointError:
+    """The error of a setting that ours cannot express; arguments as for :func:`check_settings`."""
+    needed = f" It would need {needs}." if needs else ""
+    return CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
 
 
 def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> Iterator[str]:
