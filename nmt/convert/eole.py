@@ -352,7 +352,7 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     head_sizes = {f"head size of {part}": _head_size(settings, part) for part in _PARTS}
     head_size = check_equal(head_sizes, tuple(head_sizes), "heads of different sizes", name)
     is_usual = type(heads) is type(head_size) is int and heads * head_size == d_model
-    activation = {"mlp_activation_fn": _of_both(settings, "mlp_activation_fn", "two activations", name)}
+    activation = _of_both(settings, "mlp_activation_fn", "two activations", name)
     return {
         "encoder_layers": settings["model.encoder.layers"],
         "decoder_layers": settings["model.decoder.layers"],
@@ -362,7 +362,7 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "d_k": None if is_usual else head_size,
         "d_v": None if is_usual else head_size,
         "norm": "pre",
-        "activation": choose(activation, "mlp_activation_fn", "relu", _ACTIVATIONS, name),
+        "activation": choose("mlp_activation_fn", activation, "relu", _ACTIVATIONS, name),
         "positions": _KINDS_OF_POSITIONS[settings.get(_KIND_OF_POSITIONS, _USUAL_POSITIONS)],
         "attention_bias": any(_has_bias(settings, part, projection) for part in _PARTS for projection in _PROJECTIONS),
         "output_bias": True,

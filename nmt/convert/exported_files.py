@@ -8,19 +8,16 @@ also how pieces come about that only the translation model has, or only its Sent
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from sentencepiece import SentencePieceProcessor
-
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check, exact_check
-from nmt.convert.certificate.side import Language, Pieces, Side
+from nmt.convert.certificate.side import Language, Pieces, Segmenter, Side
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json
-from nmt.data.imported_vocab import LANGUAGE_TAG
 from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -28,7 +25,6 @@ from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
-_SPACE = "▁"
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
 
@@ -66,7 +62,7 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
     return exact_check(name, differing, detail, "the bundle's files")
 
 
-def check_settings(path: Path, wanted: Mapping[str, Any]) -> Check:
+def check_stored_settings(path: Path, wanted: Mapping[str, Any]) -> Check:
     """Compare a JSON file of settings with those of the bundle; further settings of the file do not count.
 
     Raises:
@@ -129,32 +125,25 @@ class SegmentingSide(Side):
             CheckpointError: a model is missing or damaged.
         """
         self.software = {name: metadata.version(name) for name in (package, *(["sentencepiece"] if models else []))}
-        self._processors = dict(zip(SIDES, map(_processor, models or ()), strict=False))
         self._known = dict(zip(SIDES, map(frozenset, pieces), strict=True))
+        self._segmenters = {
+            side: _segmenter(model, self._known[side]) for side, model in zip(SIDES, models or (), strict=False)
+        }
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
         """As :meth:`Side.segment`."""
-        if not self._processors:
+        if not self._segmenters:
             return None
-        known = self._known[language]
-        return [[piece if piece in known else _UNK for piece in self._segmented(line, language)] for line in lines]
+        known, segmenter = self._known[language], self._segmenters[language]
+        return [[piece if piece in known else _UNK for piece in segmenter.pieces(line)] for line in lines]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
         """As :meth:`Side.text`."""
-        if not self._processors:
-            return None
-        return [self._processors["target"].decode(list(row)).replace(_SPACE, " ") for row in pieces]
-
-    def _segmented(self, line: str, language: Language) -> list[str]:
-        tag = LANGUAGE_TAG.match(line)
-        if tag is None or not any(map(LANGUAGE_TAG.fullmatch, self._known[language])):
-            pieces: list[str] = self._processors[language].encode(line, out_type=str)
-            return pieces
-        return [tag[0], *self._processors[language].encode(line[tag.end() :], out_type=str)]
+        return [self._segmenters["target"].text(row) for row in pieces] if self._segmenters else None
 
 
-def _processor(path: Path) -> SentencePieceProcessor:
+def _segmenter(path: Path, pieces: Iterable[str]) -> Segmenter:
     try:
-        return SentencePieceProcessor(model_proto=path.read_bytes())
-    except (OSError, RuntimeError):
+        return Segmenter(read_bytes(path, EXPORT_AGAIN), pieces)
+    except RuntimeError:
         raise CheckpointError(f"{path}: is not a SentencePiece model. {EXPORT_AGAIN}") from None

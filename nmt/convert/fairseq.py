@@ -199,7 +199,7 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "heads": of_both("attention_heads", "different numbers of heads"),
         "norm": "pre" if of_both("normalize_before", "norms in two places") else "post",
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(settings, "activation_fn", "relu", _ACTIVATIONS, name),
+        "activation": choose("activation_fn", settings.get("activation_fn"), "relu", _ACTIVATIONS, name),
         "output_bias": True,  # bos, which is a copy of eos, must never be predicted
         **(
             {"positions": "learned"}

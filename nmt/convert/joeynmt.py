@@ -188,7 +188,7 @@ def _model_settings(parts: Mapping[str, Mapping[str, Any]], name: str, *, has_fi
         "heads": of_both("num_heads", "different numbers of heads"),
         "norm": _norm(parts, has_final_norms, name),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose({"activation": activation}, "activation", "relu", _ACTIVATIONS, name),
+        "activation": choose("activation", activation, "relu", _ACTIVATIONS, name),
         "positions": "sinusoidal",
     }
 

@@ -25,6 +25,7 @@ from nmt.errors import CheckpointError, VocabularyError
 
 PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
 _NORM_EPSILON = 1e-6
+_ACTIVATION, _POSITIONS = "pos_ffn_activation_fn", "position_encoding_type"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 _KINDS_OF_POSITIONS = {"SinusoidalInterleaved": "sinusoidal", "SinusoidalConcat": "tensor2tensor"}
 _UNNORMALISED = BEAM_OF_5.model_copy(update={"length_penalty": 0.0})
@@ -162,8 +163,8 @@ def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], na
         "heads": settings.get("heads"),
         "norm": "pre",
         "norm_epsilon": settings.get("norm_eps") or _NORM_EPSILON,
-        "activation": choose(settings, "pos_ffn_activation_fn", "relu", _ACTIVATIONS, name),
-        "positions": choose(settings, "position_encoding_type", "SinusoidalInterleaved", _KINDS_OF_POSITIONS, name),
+        "activation": choose(_ACTIVATION, settings.get(_ACTIVATION), "relu", _ACTIVATIONS, name),
+        "positions": choose(_POSITIONS, settings.get(_POSITIONS), "SinusoidalInterleaved", _KINDS_OF_POSITIONS, name),
         "attention_bias": any(key.endswith("_attn.linear_query.bias") for key in tensors),
         "output_bias": True,
         "source_eos": False,

@@ -135,13 +135,18 @@ def check_equal(settings: Mapping[str, Any], keys: tuple[str, ...], needs: str, 
     return values[0] if values else None
 
 
-def choose(settings: Mapping[str, Any], key: str, default: str, known: Mapping[str, Any], name: str) -> Any:
+def choose(key: str, value: Any, default: str, known: Mapping[str, Any], name: str) -> Any:
     """What a toolkit's value of a setting is called here.
+
+    Args:
+        default: the value where the setting is unset.
+        known: the toolkit's value -> ours.
+        name: of the file, for errors.
 
     Raises:
         CheckpointError: we have nothing like it. The message names the setting.
     """
-    value = settings.get(key) or default
+    value = value or default
     if not isinstance(value, str) or value not in known:
         raise CheckpointError(f"{name}: has {key}: {shown(value)}; nmt has {', '.join(known)}.")
     return known[value]

@@ -162,8 +162,8 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     def of_both(key: str, needs: str) -> Any:
         return check_equal(settings, tuple(f"{part}.{key}" for part in _PARTS), needs, name)
 
-    activation = {"act_type": of_both("act_type", "two kinds of activation")}
-    positions = {"positional_embedding_type": of_both("positional_embedding_type", "positions of two kinds")}
+    activation = of_both("act_type", "two kinds of activation")
+    positions = of_both("positional_embedding_type", "positions of two kinds")
     return {
         "encoder_layers": settings.get("config_encoder.num_layers"),
         "decoder_layers": settings.get("config_decoder.num_layers"),
@@ -172,8 +172,8 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "heads": of_both("attention_heads", "different numbers of heads"),
         "norm": _norm(settings, name),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(activation, "act_type", "relu", _ACTIVATIONS, name),
-        "positions": choose(positions, "positional_embedding_type", "fixed", _KINDS_OF_POSITIONS, name),
+        "activation": choose("act_type", activation, "relu", _ACTIVATIONS, name),
+        "positions": choose("positional_embedding_type", positions, "fixed", _KINDS_OF_POSITIONS, name),
         "attention_bias": False,
         "output_bias": True,
     }

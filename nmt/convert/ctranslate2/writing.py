@@ -14,7 +14,7 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.exported_files import (
     check_segmenters,
-    check_settings,
+    check_stored_settings,
     check_vocabulary,
     file_check,
     filled,
@@ -186,7 +186,7 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
 def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare settings, vocabularies and SentencePiece models with those of the bundle."""
     return [
-        check_settings(folder / "config.json", model_settings(bundle.config.model)),
+        check_stored_settings(folder / "config.json", model_settings(bundle.config.model)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
         _check_own_files(folder, bundle),

@@ -45,6 +45,7 @@ SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
 WEIGHTS, _INDEX, _PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 NORM_EPSILON = 1e-5
 """MarianMT's layer norms have no setting for it."""
+_ACTIVATION = "activation_function"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
 _YES_OR_NO = (True, False)
 # Older versions computed with more values than these.
@@ -163,7 +164,7 @@ def _model_settings(config: Mapping[str, Any], name: str) -> dict[str, Any]:
         "d_ff": of_both("ffn_dim", "feed-forward networks of different sizes"),
         "heads": of_both("attention_heads", "different numbers of heads"),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(config, "activation_function", "gelu", _ACTIVATIONS, name),
+        "activation": choose(_ACTIVATION, config.get(_ACTIVATION), "gelu", _ACTIVATIONS, name),
         "positions": "sinusoidal_halves",
         "max_positions": config.get("max_position_embeddings"),
         "output_bias": True,

@@ -66,6 +66,7 @@ DECODES_OTHERWISE = (
 )
 """A remark on pre-norm models."""
 NORM_EPSILON = 1e-6
+_ACTIVATION = "transformer-ffn-activation"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
 _MODEL: Table = {
     "type": (("transformer",), "another kind of network"),
@@ -336,7 +337,7 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "heads": settings.get("transformer-heads"),
         "norm": _norm_place(settings, name),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(settings, "transformer-ffn-activation", "swish", _ACTIVATIONS, name),
+        "activation": choose(_ACTIVATION, settings.get(_ACTIVATION), "swish", _ACTIVATIONS, name),
         "positions": "tensor2tensor",
         "output_bias": True,
         "decoder_start": "zero",

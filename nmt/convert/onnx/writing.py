@@ -14,7 +14,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.exported_files import (
     check_segmenters,
-    check_settings,
+    check_stored_settings,
     check_vocabulary,
     file_check,
     filled,
@@ -160,7 +160,7 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
 def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
     checks = [
-        check_settings(folder / CONFIG_NAME, model_settings(bundle)),
+        check_stored_settings(folder / CONFIG_NAME, model_settings(bundle)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
     ]
