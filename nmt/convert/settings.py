@@ -21,6 +21,9 @@ Table = Mapping[str, tuple[tuple[Any, ...], str]]
 it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
+_PLAIN = (bool, int, float, str, list, tuple, dict)
+"""The types of values that can be compared. A hostile file may have tensors for settings, which are neither true nor
+false."""
 _LONGEST_LIST = 50
 _LARGEST_FILE = 256 * 2**10
 _MOST_NAMED = 20
@@ -69,7 +72,7 @@ def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None
     """
     for key, (allowed, needs) in table.items():
         value = settings.get(key, allowed[0])
-        if value is not None and value not in allowed:
+        if value is not None and not (isinstance(value, _PLAIN) and value in allowed):
             raise refusal(name, key, value, needs)
 
 
@@ -88,12 +91,19 @@ def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> 
         settings: those of the model; a setting of a part is ``PART.KEY``, and known by its key.
     """
     known = {*table, *_known_settings()[toolkit]}
-    unknown = [key for key, value in settings.items() if value and not known & {key, key.rpartition(".")[2]}]
+    unknown = [
+        key for key, value in settings.items() if not _is_off(value) and not known & {key, key.rpartition(".")[2]}
+    ]
     if unknown:
         yield (
             f"The model has settings that nmt does not know: {listed(unknown, _MOST_NAMED)}. If one of them changes "
             f"what the model computes, translations differ from those of {toolkit}."
         )
+
+
+def _is_off(value: Any) -> bool:
+    """Whether a setting is false, null, 0 or empty."""
+    return value is None or (isinstance(value, _PLAIN) and not value)
 
 
 @functools.cache

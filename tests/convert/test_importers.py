@@ -856,11 +856,17 @@ def test_a_file_of_each_format_is_imported(tmp_path, monkeypatch):
 
 def test_settings_that_nobody_knows_are_named_unless_they_are_off():
     known = {"encoder_layers": 2, "lr": [0.1], "scale_attn": False}
-    unknown = {"twist": 3, "encoder.spin": "left", "off": False, "none": None, "zero": 0, "empty": "", "list": []}
+    off = {"off": False, "none": None, "zero": 0, "empty": "", "list": []}
+    unknown = {"twist": torch.ones(2), "encoder.spin": "left"} | off
     [remark] = unknown_remarks(known | unknown, {"scale_attn": ((False,), "norms")}, "fairseq")
     assert remark.startswith("The model has settings that nmt does not know: twist, encoder.spin. If one of them")
     assert remark.endswith("translations differ from those of fairseq.")
     assert [*unknown_remarks(known, {"scale_attn": ((False,), "norms")}, "fairseq")] == []
+
+
+def test_a_tensor_in_place_of_a_setting_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match=r"layernorm_embedding: tensor.*a norm of the embeddings"):
+        read_fairseq(write(tmp_path, "fairseq", layernorm_embedding=torch.ones(2)))
 
 
 @pytest.mark.parametrize(
