@@ -113,7 +113,9 @@ def segmenting_code(bundle: Bundle) -> str:
 class SegmentingSide(Side):
     """The part of a side that is the same for every exported folder: its SentencePiece models, used as users do."""
 
-    def __init__(self, package: str, models: tuple[Path, Path] | None, pieces: tuple[Sequence[str], Sequence[str]]):
+    def __init__(
+        self, package: str, models: tuple[Path, Path] | None, pieces: tuple[Sequence[str], Sequence[str]]
+    ) -> None:
         """Read the models.
 
         Args:
