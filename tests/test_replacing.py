@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from nmt.checkpoint.averaging import average
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
-from nmt.convert.importing import import_model
+from nmt.convert.converting import import_model
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError

@@ -7,7 +7,7 @@ Every folder is written under a temporary name, flushed to disk and renamed, so 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,14 +108,11 @@ def save_bundle(
     *,
     training: TrainingState | None = None,
     notes: Mapping[str, Any] | None = None,
-    examine: Callable[[Path], object] = lambda folder: None,
 ) -> None:
     """Write a bundle (with training state: a checkpoint) atomically. It may replace one of the same kind.
 
     Args:
         notes: the bundle's origin, written as ``notes.json``.
-        examine: called with the folder once all but the checksums is written, before it gets its name. It may add files
-            of a bundle; an exception that it raises leaves nothing behind.
 
     Raises:
         WriteError: the bundle could not be written, for example because the disk is full. An earlier bundle stays,
@@ -123,19 +120,43 @@ def save_bundle(
         OutputError: something else exists at ``folder``.
     """
     with replacing_folder(folder, kind_of(notes, training)) as temporary:
-        files = BundleFolder(temporary)
-        _save_tensors(_contiguous(weights, torch.float32), files.weights)
-        write_file(files.config, dump_config(config).encode())
-        for path, content in vocab.contents(files.vocab).items():
-            write_file(path, content)
-        if training is not None:
-            _save_tensors(_contiguous(training.tensors), files.training_tensors)
-            _write_json(files.training_state, training.values)
-        if notes is not None:
-            _write_json(files.notes, notes)
-        examine(temporary)
-        checksums = {path.name: sha256_of(path) for path in sorted(temporary.iterdir())}
-        _write_json(files.checksums, checksums)
+        write_bundle(temporary, weights, config, vocab, training=training, notes=notes)
+        write_checksums(temporary)
+
+
+def write_bundle(
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    config: Config,
+    vocab: VocabularyPair,
+    *,
+    training: TrainingState | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the files of a bundle into an empty folder, all but the checksums; arguments as for :func:`save_bundle`.
+
+    Raises:
+        WriteError: a file could not be written.
+    """
+    files = BundleFolder(folder)
+    _save_tensors(_contiguous(weights, torch.float32), files.weights)
+    write_file(files.config, dump_config(config).encode())
+    for path, content in vocab.contents(files.vocab).items():
+        write_file(path, content)
+    if training is not None:
+        _save_tensors(_contiguous(training.tensors), files.training_tensors)
+        _write_json(files.training_state, training.values)
+    if notes is not None:
+        _write_json(files.notes, notes)
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the checksums of all files in the folder of a bundle, which is then complete.
+
+    Raises:
+        WriteError: the file could not be written.
+    """
+    _write_json(BundleFolder(folder).checksums, {path.name: sha256_of(path) for path in sorted(folder.iterdir())})
 
 
 def kind_of(notes: Mapping[str, Any] | None, training: TrainingState | None = None) -> Kind:

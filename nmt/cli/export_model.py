@@ -11,7 +11,6 @@ from nmt.cli.completion import export_formats
 from nmt.cli.defaults import model_to_use
 from nmt.cli.options import option
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
-from nmt.convert.naming import default_folder
 from nmt.option_fields import STREAMS
 
 
@@ -34,7 +33,7 @@ def export_model(
 
     Example: nmt export runs/toy-en-de-tiny --to ctranslate2 --quantization int8
     """
-    from nmt.convert.exporting import export_model
+    from nmt.convert.converting import default_folder, export_model
 
     to = to.lower()
     out = out or default_folder(model, to, quantization)

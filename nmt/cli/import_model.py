@@ -10,7 +10,6 @@ import typer
 from nmt.cli.console import notice
 from nmt.cli.options import option
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
-from nmt.convert.naming import default_bundle
 from nmt.option_fields import STREAMS
 
 
@@ -39,8 +38,8 @@ def import_model(
 
     Example: nmt import opus-mt-en-de.zip --source-lang en --target-lang de
     """
+    from nmt.convert.converting import default_bundle, import_model
     from nmt.convert.foreign import Given
-    from nmt.convert.importing import import_model
 
     out = out or default_bundle(path)
     given = Given(source_spm, target_spm, source_lang, target_lang)

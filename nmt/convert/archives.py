@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from nmt.convert.messages import shown
+from nmt.convert.files import shown
 from nmt.errors import CheckpointError, NmtError
 from nmt.io.writing import WriteError, open_to_write, scratch_folder
 

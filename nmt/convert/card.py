@@ -44,7 +44,7 @@ def model_card(bundle: Bundle, form: Format, quantization: str, certificate: Cer
         "\n".join(f"- {line}" for line in _sources(bundle)) or "Not recorded in the bundle.",
         "## Checks",
         "| check | compared with | result |\n|---|---|---|\n"
-        + "\n".join(f"| {check.name} | {check.oracle} | {_cell(check.detail)} |" for check in certificate.checks),
+        + "\n".join(f"| {check.name} | {check.oracle} | {_line(check.detail)} |" for check in certificate.checks),
         "All figures, versions and checksums are in `parity.json`; the origin of the model is in `lineage.json`.",
     ]
     return f"---\n{_head(bundle)}---\n\n" + "\n\n".join(parts) + "\n"
@@ -97,10 +97,6 @@ def _corpora(bundle: Bundle) -> list[tuple[str, str]]:
     """Name and licence of each data set that the model was trained on, as its lineage says."""
     data = [part for part in bundle_record(bundle.folder).all() if part.kind == "data set"]
     return list(dict.fromkeys((str(part.facts.get("name", "")), str(part.facts.get("licence", ""))) for part in data))
-
-
-def _cell(text: str) -> str:
-    return _line(text)
 
 
 def _line(text: str) -> str:

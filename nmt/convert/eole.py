@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nmt.config import DecodingConfig
+from nmt.convert.files import listed, named_in, read_mapping, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -24,20 +24,18 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
-from nmt.convert.json_files import read_json
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
 from nmt.convert.settings import (
     Table,
     check_equal,
     check_settings,
     choose,
     plain_settings,
+    refusal,
+    unknown_remarks,
     valid_settings,
     version_of,
 )
@@ -45,8 +43,15 @@ from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safeten
 from nmt.errors import CheckpointError, VocabularyError
 
 _CONFIG, _VOCABULARY, _SHARDS = "config.json", "vocab.json", "model.*.safetensors"
-_PARTS, _EMBEDDINGS = ("encoder", "decoder"), "embeddings"
-_DEFAULTS = {"layers": 2, "hidden_size": 512, "heads": 8, "transformer_ff": 2048, "mlp_activation_fn": "relu"}
+_PARTS = ("encoder", "decoder")
+_SECTIONS = (*_PARTS, "embeddings")
+_DEFAULTS: dict[str, Any] = {
+    "layers": 2,
+    "hidden_size": 512,
+    "heads": 8,
+    "transformer_ff": 2048,
+    "mlp_activation_fn": "relu",
+}
 _UNSET_IF_NEGATIVE = ("layers", "hidden_size", "transformer_ff", "word_vec_size")
 _OLD_EPSILON, _NEW_EPSILON = 1e-6, 1e-5
 """Before Eole 0.2, and since."""
@@ -60,6 +65,7 @@ _KINDS_OF_POSITIONS = {
     "SinusoidalConcat": "tensor2tensor",
     "Learned": "learned",
 }
+_KIND_OF_POSITIONS, _USUAL_POSITIONS = "model.embeddings.position_encoding_type", "SinusoidalInterleaved"
 _OTHER_POSITIONS = {"Rotary": "rotary positions", "Relative": "relative positions", "Alibi": "ALiBi"}
 _ARCHITECTURES = {
     "transformer_lm": "a decoder without an encoder",
@@ -120,7 +126,7 @@ _OF_TRAINING = frozenset(
 )
 """Transforms that choose or spoil sentences of training."""
 _SEGMENTING = frozenset(("sentencepiece", "bpe", "onmt_tokenize"))
-_LONGEST_LISTED = 5
+_MOST_NAMED = 5
 _SCALAR = re.compile(r"decoder\.transformer_layers\.\d+\.layer_scalar")
 """A factor that only layers with norms around the feed-forward network apply."""
 _BIASES: dict[str, tuple[str, ...]] = {
@@ -143,14 +149,8 @@ _ENCODER = {
     "feed_forward_norm": "post_attention_layernorm",
 }
 _CROSS = {"cross_attention": "context_attn", "cross_attention_norm": "precontext_layernorm"}
-_NAMES = weights_and_biases(
-    {
-        **layer_modules("encoder", "encoder.transformer_layers.{n}", _ENCODER, _PROJECTIONS),
-        **layer_modules("decoder", "decoder.transformer_layers.{n}", _ENCODER | _CROSS, _PROJECTIONS),
-        "encoder_norm": "encoder.layer_norm",
-        "decoder_norm": "decoder.layer_norm",
-    }
-)
+_LAYERS = ("encoder.transformer_layers.{n}", "decoder.transformer_layers.{n}")
+_NAMES = torch_names(_LAYERS, _ENCODER, _ENCODER | _CROSS, _PROJECTIONS)
 _SOURCE, _TARGET, _OUTPUT = "src_emb.embeddings.weight", "tgt_emb.embeddings.weight", "generator.weight"
 _TABLES, _LEARNED = ("src_emb.pe.pe", "tgt_emb.pe.pe"), ("src_emb.pe.weight", "tgt_emb.pe.weight")
 
@@ -172,178 +172,149 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
     folder = path if path.is_dir() else path.parent
-    values = read_json(folder / _CONFIG)
-    settings = _Settings.of(values, str(folder / _CONFIG))
-    _check_expressible(settings)
-    vocabulary = read_json(folder / _VOCABULARY)
+    config = str(folder / _CONFIG)
+    values, vocabulary = read_mapping(folder / _CONFIG), read_mapping(folder / _VOCABULARY)
+    told, settings = _told(values, config), _settings(values)
+    _check_expressible(settings, config)
     has_specials = isinstance(vocabulary.get("specials"), dict)  # as since Eole 0.0.3
     shards = sorted(folder.glob(_SHARDS))
     tensors, name = read_safetensors(shards), str(shards[0] if len(shards) == 1 else folder)
     scalars = [*filter(_SCALAR.fullmatch, tensors)]
-    epsilon, is_told = _norm_epsilon(settings, has_specials=has_specials, has_scalars=bool(scalars))
-    ours = _model_settings(settings) | {"norm_epsilon": epsilon}
-    is_learned, is_normalized = ours["positions"] == "learned", bool(settings.get(_EMBEDDINGS, "normalize"))
+    epsilon, is_told = _norm_epsilon(settings, told, config, has_specials=has_specials, has_scalars=bool(scalars))
+    ours = _model_settings(settings, config) | {"norm_epsilon": epsilon}
+    is_learned, is_normalized = ours["positions"] == "learned", bool(settings.get("model.embeddings.normalize"))
     if is_normalized and not is_learned:
         needs = "sinusoids that are multiplied by sqrt(hidden_size)"
-        raise settings.refused(f"model.{_EMBEDDINGS}.normalize", True, needs)
+        raise refusal(config, "model.embeddings.normalize", True, needs)
     if not is_learned and not has_specials and not any(table in tensors for table in _TABLES):
         # Eole 0.0.1 has sinusoids only where they are asked for.
-        raise settings.refused(f"model.{_EMBEDDINGS}.position_encoding", False, "no positions")
-    segmenters = find_segmenters(
-        folder, given, given.source_lang or "", given.target_lang or "", named=_named_models(values, folder)
-    )
+        raise refusal(config, "model.embeddings.position_encoding", False, "no positions")
+    segmenters = find_segmenters(folder, given, given.languages(), named=_named_models(values, folder))
     source, target = (
         _vocabulary(vocabulary, side, segmenter, folder / _VOCABULARY)
         for side, segmenter in zip(("src", "tgt"), segmenters, strict=True)
     )
+    start = vocabulary.get("decoder_start_token", _special_pieces(vocabulary)["bos_token"])
     return foreign_model(
         name,
         ours,
         toolkit="Eole",
-        version=settings.version,
-        decoding=_decoding_config(settings),
+        version=version_of(settings.get("model.eole_version")),
+        decoding=_decoding_config(_mapping(values.get("inference")), config),
         tensors=tensors,
-        naming=_naming(settings, tensors, name, is_learned=is_learned),
+        naming=_naming(settings, tensors, name, config, is_learned=is_learned),
         source=source,
         target=target,
-        start=_start(vocabulary, target.pieces, folder / _VOCABULARY),
+        start=start_piece(start, target, str(folder / _VOCABULARY)),
         # Beside learned positions, Eole does not multiply embeddings by sqrt(hidden_size), or multiplies both.
         powers=dict.fromkeys(POSITIONS, 1) if is_normalized else UNSCALED if is_learned else NO_POWERS,
-        files=files_by_name([folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters]),
-        source_lang=given.source_lang or "",
-        target_lang=given.target_lang or "",
-        settings=plain_settings(settings.flat()),
+        files=[folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters],
+        languages=given.languages(),
+        settings=plain_settings(told),
         ignored=scalars,
-        remarks=[*([] if is_told else [_UNTOLD_EPSILON]), *_text_remarks(values)],
+        remarks=[
+            *([] if is_told else [_UNTOLD_EPSILON]),
+            *_text_remarks(values),
+            *unknown_remarks(told, {**_IN_MODEL, **_IN_EMBEDDINGS, **_IN_PARTS}, "Eole"),
+        ],
     )
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """The settings of config.json that tell of the model."""
-
-    model: Mapping[str, Any]
-    training: Mapping[str, Any]
-    inference: Mapping[str, Any]
-    name: str
-    """Of the file, for errors."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any], name: str) -> _Settings:
-        """The settings of a config.json.
-
-        Raises:
-            CheckpointError: it has no model.
-        """
-        if not isinstance(values.get("model"), dict):
-            raise CheckpointError(f"{name}: has no settings of a model: is it a model of Eole?")
-        model, training, inference = (_mapping(values.get(key)) for key in ("model", "training", "inference"))
-        return cls(model, training, inference, name)
-
-    def section(self, section: str) -> Mapping[str, Any]:
-        """``encoder``, ``decoder`` or ``embeddings`` of the model."""
-        return _mapping(self.model.get(section))
-
-    def get(self, section: str, key: str) -> Any:
-        """A setting of ``encoder``, ``decoder`` or ``embeddings``: its own, the model's, or the default."""
-        if key in self.section(section):
-            return self.section(section)[key]
-        value = self.model.get(key)
-        is_unset = value is None or (key in _UNSET_IF_NEGATIVE and isinstance(value, int) and value < 0)
-        return _DEFAULTS.get(key) if is_unset else value
-
-    def common(self, key: str, needs: str) -> Any:
-        """A setting that must be the same in encoder and decoder.
-
-        Raises:
-            CheckpointError: it is not. The message names both.
-        """
-        return self.equal({f"model.{part}.{key}": self.get(part, key) for part in _PARTS}, needs)
-
-    def equal(self, given: Mapping[str, Any], needs: str) -> Any:
-        """The value that several settings share.
-
-        Raises:
-            CheckpointError: they differ. The message names them.
-        """
-        return check_equal(given, tuple(given), needs, self.name)
-
-    def head_size(self, part: str) -> Any:
-        """The size of a head; None if the settings are no numbers."""
-        if (given := self.get(part, "head_dim")) is not None:
-            return given
-        size, heads = self.get(part, "hidden_size"), self.get(part, "heads")
-        return size // heads if type(size) is type(heads) is int and heads > 0 else None
-
-    def has_bias(self, part: str, projection: str) -> bool:
-        """Whether a projection of a layer has a bias."""
-        found = (self.get(part, key) for key in _BIASES[projection])
-        return bool(next((value for value in found if value is not None), False))
-
-    @property
-    def position_kind(self) -> Any:
-        """``position_encoding_type``; None if there are no positions."""
-        key = "position_encoding_type"
-        has_it = key in self.section(_EMBEDDINGS) or key in self.model
-        return self.get(_EMBEDDINGS, key) if has_it else "SinusoidalInterleaved"
-
-    @property
-    def version(self) -> str | None:
-        """The version that wrote the files, which they seldom tell."""
-        return version_of(self.model.get("eole_version"))
-
-    def flat(self) -> dict[str, Any]:
-        """The settings of the model under names such as ``encoder.heads``."""
-        sections = (*_PARTS, _EMBEDDINGS)
-        flat = {key: value for key, value in self.model.items() if key not in sections or not isinstance(value, dict)}
-        return flat | {f"{name}.{key}": value for name in sections for key, value in self.section(name).items()}
-
-    def refused(self, key: str, value: object, needs: str) -> CheckpointError:
-        """The error of a setting that ours cannot express."""
-        return CheckpointError(
-            f"{self.name}: has {key}: {shown(value)}, which nmt does not have. It would need {needs}."
-        )
 
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_expressible(settings: _Settings) -> None:
+def _told(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of the model in config.json, under names such as ``heads`` and ``encoder.heads``.
+
+    Raises:
+        CheckpointError: it has no model.
+    """
+    model = values.get("model")
+    if not isinstance(model, dict):
+        raise CheckpointError(f"{name}: has no settings of a model: is it a model of Eole?")
+    of_model = {key: value for key, value in model.items() if key not in _SECTIONS or not isinstance(value, dict)}
+    sections = {section: _mapping(model.get(section)) for section in _SECTIONS}
+    return of_model | {f"{section}.{key}": value for section in _SECTIONS for key, value in sections[section].items()}
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings, under names such as ``model.heads``, ``model.encoder.heads`` and ``training.quant_type``.
+
+    A section of the model takes over what the model sets and it does not, and what is set nowhere is Eole's default.
+    """
+    model = _mapping(values.get("model"))
+    inherited = {
+        key: _DEFAULTS.get(key) if value is None or (key in _UNSET_IF_NEGATIVE and _is_negative(value)) else value
+        for key, value in model.items()
+    }
+    settings = {f"model.{key}": value for key, value in model.items()}
+    settings |= {f"training.{key}": value for key, value in _mapping(values.get("training")).items()}
+    for section in _SECTIONS:
+        of_section = _DEFAULTS | inherited | _mapping(model.get(section))
+        settings |= {f"model.{section}.{key}": value for key, value in of_section.items()}
+    return settings
+
+
+def _is_negative(value: Any) -> bool:
+    return isinstance(value, int) and value < 0
+
+
+def _of_both(settings: Mapping[str, Any], key: str, needs: str, name: str) -> Any:
+    """A setting that must be the same in encoder and decoder.
+
+    Raises:
+        CheckpointError: it is not. The message names both.
+    """
+    return check_equal(settings, tuple(f"model.{part}.{key}" for part in _PARTS), needs, name)
+
+
+def _head_size(settings: Mapping[str, Any], part: str) -> Any:
+    """The size of a head; None if the settings are no numbers."""
+    if (given := settings.get(f"model.{part}.head_dim")) is not None:
+        return given
+    size, heads = settings[f"model.{part}.hidden_size"], settings[f"model.{part}.heads"]
+    return size // heads if type(size) is type(heads) is int and heads > 0 else None
+
+
+def _has_bias(settings: Mapping[str, Any], part: str, projection: str) -> bool:
+    """Whether a projection of a layer has a bias."""
+    found = (settings.get(f"model.{part}.{key}") for key in _BIASES[projection])
+    return bool(next((value for value in found if value is not None), False))
+
+
+def _check_expressible(settings: Mapping[str, Any], name: str) -> None:
     """Refuse a model that ours cannot express.
 
     Raises:
         CheckpointError: a setting has a value that ours lacks. The message names it.
     """
-    architecture = settings.model.get("architecture", "custom")
+    architecture = settings.get("model.architecture", "custom")
     if architecture not in ("transformer", "custom"):
         needs = _ARCHITECTURES.get(str(architecture), "another architecture")
-        raise settings.refused("model.architecture", architecture, needs)
+        raise refusal(name, "model.architecture", architecture, needs)
     for part, without in (("encoder", "a decoder without an encoder"), ("decoder", "an encoder without a decoder")):
-        if architecture == "custom" and not settings.section(part):
-            raise settings.refused(f"model.{part}", settings.model.get(part), without)
-    kind = settings.position_kind
+        given = settings.get(f"model.{part}")
+        if architecture == "custom" and not _mapping(given):
+            raise refusal(name, f"model.{part}", given, without)
+    kind = settings.get(_KIND_OF_POSITIONS, _USUAL_POSITIONS)
     if not isinstance(kind, str) or kind not in _KINDS_OF_POSITIONS:
         needs = "no positions" if kind is None else _OTHER_POSITIONS.get(str(kind), "other positions")
-        raise settings.refused("model.embeddings.position_encoding_type", kind, needs)
-    sections: list[tuple[str, Mapping[str, Any], Table]] = [
-        ("model", settings.model, _IN_MODEL),
-        (f"model.{_EMBEDDINGS}", settings.section(_EMBEDDINGS), _IN_EMBEDDINGS),
-        ("training", settings.training, _IN_TRAINING),
-    ]
+        raise refusal(name, _KIND_OF_POSITIONS, kind, needs)
+    sections: dict[str, Table] = {"model": _IN_MODEL, "model.embeddings": _IN_EMBEDDINGS, "training": _IN_TRAINING}
     for part in _PARTS:
-        of_heads: Table = {
-            "heads_kv": ((settings.get(part, "heads"),), "heads that share keys and values"),
-            "attn_scaling": ((settings.head_size(part),), "another scale of attention"),
+        sections[f"model.{part}"] = {
+            **_IN_PARTS,
+            "heads_kv": ((settings[f"model.{part}.heads"],), "heads that share keys and values"),
+            "attn_scaling": ((_head_size(settings, part),), "another scale of attention"),
         }
-        in_part: Table = {**_IN_PARTS, **of_heads}
-        sections.append((f"model.{part}", {key: settings.get(part, key) for key in in_part}, in_part))
-    for section, values, table in sections:
-        named = {f"{section}.{key}": value for key, value in values.items()}
-        check_settings(named, {f"{section}.{key}": allowed for key, allowed in table.items()}, settings.name)
+    for section, table in sections.items():
+        check_settings(settings, {f"{section}.{key}": allowed for key, allowed in table.items()}, name)
 
 
-def _norm_epsilon(settings: _Settings, *, has_specials: bool, has_scalars: bool) -> tuple[Any, bool]:
+def _norm_epsilon(
+    settings: Mapping[str, Any], told: Mapping[str, Any], name: str, *, has_specials: bool, has_scalars: bool
+) -> tuple[Any, bool]:
     """The epsilon of norms, and whether the files tell it. Its default changed with Eole 0.2.
 
     Args:
@@ -353,68 +324,68 @@ def _norm_epsilon(settings: _Settings, *, has_specials: bool, has_scalars: bool)
     Raises:
         CheckpointError: encoder and decoder have different ones.
     """
-    if settings.version is not None:
-        is_old, is_told = settings.version.startswith(("0.0.", "0.1.")), True
+    if (version := version_of(settings.get("model.eole_version"))) is not None:
+        is_old, is_told = version.startswith(("0.0.", "0.1.")), True
     else:
         is_old = not has_specials
-        # with_cross_attn is written since Eole 0.5.
-        is_told = is_old or has_scalars or "with_cross_attn" in settings.section("decoder")
-    default = _OLD_EPSILON if is_old else _NEW_EPSILON
-    given = {f"model.{part}.norm_eps": settings.get(part, "norm_eps") for part in _PARTS}
-    told = {key: default if value is None else value for key, value in given.items()}
-    return settings.equal(told, "norms with two epsilons"), is_told or None not in given.values()
+        is_told = is_old or has_scalars or "decoder.with_cross_attn" in told  # which is written since Eole 0.5
+    keys = [f"model.{part}.norm_eps" for part in _PARTS]
+    given = {key: value for key in keys if (value := settings.get(key)) is not None}
+    usual = dict.fromkeys(keys, _OLD_EPSILON if is_old else _NEW_EPSILON)
+    return _of_both(usual | given, "norm_eps", "norms with two epsilons", name), is_told or len(given) == len(keys)
 
 
-def _model_settings(settings: _Settings) -> dict[str, Any]:
+def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The settings of our model, but for the epsilon of norms.
 
     Raises:
         CheckpointError: encoder and decoder differ. The message names the setting.
     """
-    sizes = {f"model.{part}.hidden_size": settings.get(part, "hidden_size") for part in _PARTS}
-    for key in ("src_word_vec_size", "tgt_word_vec_size"):
-        sizes[f"model.{_EMBEDDINGS}.{key}"] = settings.get(_EMBEDDINGS, key)
-    d_model = settings.equal(sizes, "vectors of different sizes")
-    heads = settings.common("heads", "different numbers of heads")
-    head_sizes = {f"head size of {part}": settings.head_size(part) for part in _PARTS}
-    head_size = settings.equal(head_sizes, "heads of different sizes")
+    sizes = (
+        "encoder.hidden_size",
+        "decoder.hidden_size",
+        "embeddings.src_word_vec_size",
+        "embeddings.tgt_word_vec_size",
+    )
+    d_model = check_equal(settings, tuple(f"model.{size}" for size in sizes), "vectors of different sizes", name)
+    heads = _of_both(settings, "heads", "different numbers of heads", name)
+    head_sizes = {f"head size of {part}": _head_size(settings, part) for part in _PARTS}
+    head_size = check_equal(head_sizes, tuple(head_sizes), "heads of different sizes", name)
     is_usual = type(heads) is type(head_size) is int and heads * head_size == d_model
-    activation = {"mlp_activation_fn": settings.common("mlp_activation_fn", "two activations")}
+    activation = _of_both(settings, "mlp_activation_fn", "two activations", name)
     return {
-        "encoder_layers": settings.get("encoder", "layers"),
-        "decoder_layers": settings.get("decoder", "layers"),
+        "encoder_layers": settings["model.encoder.layers"],
+        "decoder_layers": settings["model.decoder.layers"],
         "d_model": d_model,
-        "d_ff": settings.common("transformer_ff", "feed-forward networks of different sizes"),
+        "d_ff": _of_both(settings, "transformer_ff", "feed-forward networks of different sizes", name),
         "heads": heads,
         "d_k": None if is_usual else head_size,
         "d_v": None if is_usual else head_size,
         "norm": "pre",
-        "activation": choose(activation, "mlp_activation_fn", "relu", _ACTIVATIONS, settings.name),
-        "positions": _KINDS_OF_POSITIONS[settings.position_kind],
-        "attention_bias": any(settings.has_bias(part, projection) for part in _PARTS for projection in _PROJECTIONS),
+        "activation": choose("mlp_activation_fn", activation, "relu", _ACTIVATIONS, name),
+        "positions": _KINDS_OF_POSITIONS[settings.get(_KIND_OF_POSITIONS, _USUAL_POSITIONS)],
+        "attention_bias": any(_has_bias(settings, part, projection) for part in _PARTS for projection in _PROJECTIONS),
         "output_bias": True,
         "source_eos": False,
     }
 
 
-def _decoding_config(settings: _Settings) -> DecodingConfig:
+def _decoding_config(options: Mapping[str, Any], name: str) -> DecodingConfig:
     """The options of the search. Eole divides scores by length^alpha, or by the paper's penalty.
 
     Raises:
         CheckpointError: an option is impossible in ours. The message names it.
     """
-    given = settings.inference
-    penalty = given.get("length_penalty", "avg")
+    penalty = options.get("length_penalty", "avg")
     if penalty not in ("avg", "wu", "none"):
         raise CheckpointError(
-            f"{settings.name}: has inference.length_penalty: {shown(penalty)}; nmt has avg, wu and none. Correct it "
-            "there."
+            f"{name}: has inference.length_penalty: {shown(penalty)}; nmt has avg, wu and none. Correct it there."
         )
     return valid_settings(
         DecodingConfig,
-        f"{settings.name}, inference",
-        beam=given.get("beam_size", BEAM_OF_5.beam),
-        length_penalty=0 if penalty == "none" else given.get("alpha", 1),
+        f"{name}, inference",
+        beam=options.get("beam_size", BEAM_OF_5.beam),
+        length_penalty=0 if penalty == "none" else options.get("alpha", 1),
         normalization="paper" if penalty == "wu" else "length",
     )
 
@@ -445,22 +416,13 @@ def _special_pieces(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: value if isinstance(value := named.get(key), str) else usual for key, usual in _SPECIAL.items()}
 
 
-def _start(values: Mapping[str, Any], pieces: tuple[str, ...], path: Path) -> str:
-    """The piece that the decoder reads first."""
-    start = values.get("decoder_start_token", _special_pieces(values)["bos_token"])
-    if not isinstance(start, str) or start not in pieces:
-        raise CheckpointError(f"{path}: the decoder starts with '{shown(start)}', which is not a target piece.")
-    return start
-
-
 def _text_remarks(config: Mapping[str, Any]) -> Iterator[str]:
     """What users must know of the text that the model reads and writes."""
     used = list(dict.fromkeys(_used_transforms(config)))
     others = [name for name in used if name not in _OF_TRAINING | _SEGMENTING]
     if others:
-        more = f" and {len(others) - _LONGEST_LISTED} more" if len(others) > _LONGEST_LISTED else ""
-        listed = ", ".join(others[:_LONGEST_LISTED]) + more
-        yield f"Eole changes text by transforms that nmt does not apply: {listed}. Apply them to sources and outputs."
+        names = listed(others, _MOST_NAMED)
+        yield f"Eole changes text by transforms that nmt does not apply: {names}. Apply them to sources and outputs."
     if "onmt_tokenize" in used:
         yield "Text was segmented by pyonmttok: compare a few lines of yours that it segments."
 
@@ -481,53 +443,51 @@ def _named_models(config: Mapping[str, Any], folder: Path) -> tuple[Path | None,
     mode = _mapping(onmt.get("src_onmttok_kwargs")).get("mode", "none")
     segments_alone = onmt.get("src_subword_type") == "sentencepiece" and mode == "none"
     for options in (_mapping(transforms.get("sentencepiece")), onmt if segments_alone else {}):
-        source, target = (_in_folder(options.get(f"{side}_subword_model"), folder) for side in ("src", "tgt"))
+        source, target = (named_in(folder, options.get(f"{side}_subword_model")) for side in ("src", "tgt"))
         if source is not None:
             return source, target or source
     return None, None
 
 
-def _in_folder(named: Any, folder: Path) -> Path | None:
-    if not isinstance(named, str) or "\0" in named:
-        return None
-    path = folder / Path(named).name
-    return path if path.is_file() else None
-
-
-def _naming(settings: _Settings, tensors: Mapping[str, Array], name: str, *, is_learned: bool) -> Naming:
+def _naming(
+    settings: Mapping[str, Any], tensors: Mapping[str, Array], name: str, config: str, *, is_learned: bool
+) -> Naming:
     """The names of the tensors: of matrices that are one, one name; and no bias that the settings leave out.
+
+    Args:
+        name, config: of the file of tensors and that of settings, for errors.
 
     Raises:
         CheckpointError: two matrices differ that must be the same, or positions begin before the first.
     """
-    target = _shared(settings, tensors, name, "share_embeddings", _TARGET, _SOURCE)
-    output = _shared(settings, tensors, name, "share_decoder_embeddings", _OUTPUT, target)
+
+    def shared(setting: str, matrix: str, other: str) -> str:
+        """A matrix, or the other one that stands for it: Eole stores a shared one once."""
+        if settings.get(f"model.{setting}") is not True:
+            return matrix
+        if matrix in tensors and not (other in tensors and np.array_equal(tensors[matrix], tensors[other])):
+            raise CheckpointError(
+                f"{name}: {other} and {matrix} differ, but model.{setting} of {config} says that they are one matrix. "
+                "Correct it there."
+            )
+        return other
+
+    target = shared("share_embeddings", _TARGET, _SOURCE)
+    output = shared("share_decoder_embeddings", _OUTPUT, target)
     names = {ours: theirs for ours, theirs in _NAMES.items() if _is_stored(theirs, settings, tensors)}
-    bias = None if settings.model.get("generator_bias") is False else "generator.bias"
+    bias = None if settings.get("model.generator_bias") is False else "generator.bias"
     names |= matrices(_SOURCE, target, output, bias=bias, positions=_LEARNED if is_learned else _TABLES)
-    shift = settings.get(_EMBEDDINGS, "position_shift") or 0
+    shift = settings.get("model.embeddings.position_shift") or 0
     if is_learned and (type(shift) is not int or shift < 0):
-        raise settings.refused(f"model.{_EMBEDDINGS}.position_shift", shift, "positions before the first")
+        raise refusal(config, "model.embeddings.position_shift", shift, "positions before the first")
     return Naming(names, first_position=shift if is_learned else 0)
 
 
-def _is_stored(theirs: str, settings: _Settings, tensors: Mapping[str, Array]) -> bool:
+def _is_stored(theirs: str, settings: Mapping[str, Any], tensors: Mapping[str, Array]) -> bool:
     """Whether the settings say that a tensor of a module is there: all are but some biases."""
     module, _, end = theirs.rpartition(".")
     projection = module.rpartition(".")[2]
     if end != "bias" or projection not in _BIASES:
         return True
-    has_bias = settings.has_bias(theirs.partition(".")[0], projection)
+    has_bias = _has_bias(settings, theirs.partition(".")[0], projection)
     return has_bias and (projection != _UNSURE or theirs.format(n=0) in tensors)
-
-
-def _shared(settings: _Settings, tensors: Mapping[str, Array], name: str, setting: str, matrix: str, other: str) -> str:
-    """A matrix, or the other one that stands for it: Eole stores a shared one once."""
-    if settings.model.get(setting) is not True:
-        return matrix
-    if matrix in tensors and not (other in tensors and np.array_equal(tensors[matrix], tensors[other])):
-        raise CheckpointError(
-            f"{name}: {other} and {matrix} differ, but model.{setting} of {settings.name} says that they are one "
-            "matrix. Correct it there."
-        )
-    return other

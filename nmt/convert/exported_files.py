@@ -1,18 +1,31 @@
-"""Files of exported folders: written, read again, and compared with the bundle."""
+"""The files of exported folders: written, read again, and compared with the bundle.
+
+The SentencePiece models are as SentencePiece writes them, so that users need nothing of ours. Text becomes pieces by
+SentencePiece alone, and pieces become ids by the list of pieces: a piece that is not in the list is unknown. That is
+also how pieces come about that only the translation model has, or only its SentencePiece model.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
+from string import Template
 from typing import Any
 
-from nmt.config.documents import parse_json
+from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check, exact_check
+from nmt.convert.certificate.side import Language, Pieces, Segmenter, Side
+from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json
+from nmt.data.shards import SIDES
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 
-EXPORT_AGAIN = "Export the model again."
+SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+_UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
 
 def write_json(path: Path, values: object) -> None:
@@ -24,46 +37,19 @@ def write_json(path: Path, values: object) -> None:
     write_file(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_bytes(path: Path, advice: str = EXPORT_AGAIN) -> bytes:
-    """The bytes of a file.
-
-    Args:
-        advice: what to do about a damaged file, as a sentence.
+def write_segmenters(vocab: VocabularyPair, folder: Path) -> None:
+    """Write the SentencePiece models of both sides.
 
     Raises:
-        CheckpointError: it cannot be read.
+        WriteError: a file could not be written.
     """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {advice}") from None
+    write_file(folder / SOURCE_MODEL, vocab.source.model_bytes)
+    write_file(folder / TARGET_MODEL, vocab.target.model_bytes)
 
 
-def read_json(path: Path, advice: str = EXPORT_AGAIN) -> Any:
-    """The values of a JSON file.
-
-    Args:
-        advice: what to do about a damaged file, as a sentence.
-
-    Raises:
-        CheckpointError: it cannot be read.
-    """
-    try:
-        return parse_json(read_bytes(path, advice))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: is damaged: {error} {advice}") from None
-
-
-def settings_check(path: Path, wanted: Mapping[str, Any]) -> Check:
-    """Compare a JSON file of settings with those of the bundle; further settings of the file do not count.
-
-    Raises:
-        CheckpointError: the file cannot be read.
-    """
-    found = read_json(path)
-    values: dict[str, Any] = found if isinstance(found, dict) else {}
-    differing = [f"{name}: {values.get(name)}" for name in wanted if values.get(name) != wanted[name]]
-    return file_check("settings", differing, f"{len(wanted)} settings of {path.name} are the bundle's")
+def pieces_of(vocab: Vocabulary) -> list[str]:
+    """All pieces of one side, by id."""
+    return vocab.pieces(range(vocab.size))
 
 
 def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
@@ -74,3 +60,92 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
         detail: the result if nothing differs.
     """
     return exact_check(name, differing, detail, "the bundle's files")
+
+
+def check_stored_settings(path: Path, wanted: Mapping[str, Any]) -> Check:
+    """Compare a JSON file of settings with those of the bundle; further settings of the file do not count.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
+    found = read_json(path, EXPORT_AGAIN)
+    values: dict[str, Any] = found if isinstance(found, dict) else {}
+    differing = [f"{name}: {values.get(name)}" for name in wanted if values.get(name) != wanted[name]]
+    return file_check("settings", differing, f"{len(wanted)} settings of {path.name} are the bundle's")
+
+
+def check_vocabulary(found: tuple[Sequence[str], Sequence[str]], bundle: Bundle) -> Check:
+    """Compare the source and target pieces of an exported folder with those of its bundle."""
+    differing, total = [], 0
+    for side, pieces in zip(SIDES, found, strict=True):
+        wanted = pieces_of(bundle.vocab.of(side))
+        total += len(wanted)
+        if len(pieces) != len(wanted):
+            differing.append(f"{len(pieces):,} {side} pieces")
+        differing += [f"{side} piece {a!r}" for a, b in zip(pieces, wanted, strict=False) if a != b]
+    return file_check("vocabulary", differing, f"{total:,} pieces have the bundle's ids")
+
+
+def check_segmenters(folder: Path, bundle: Bundle) -> Check:
+    """Compare the SentencePiece models of an exported folder with those of its bundle."""
+    vocab = bundle.vocab
+    wanted = {SOURCE_MODEL: vocab.source.model_bytes, TARGET_MODEL: vocab.target.model_bytes}
+    differing = [name for name, model in wanted.items() if read_bytes(folder / name, EXPORT_AGAIN) != model]
+    return file_check("segmenters", differing, "both SentencePiece models are the bundle's")
+
+
+def filled(template: Path, **values: object) -> str:
+    """The program of a model card: the text of a file, with values for its ``$names``."""
+    return Template(template.read_text("utf-8")).substitute(values)
+
+
+def segmenting_code(bundle: Bundle) -> str:
+    """The last lines of ``def segment(line):`` in the program of a model card, where ``source`` is SentencePiece's."""
+    tags = bundle.vocab.source.language_tags
+    if not tags:
+        return "    return source.encode(line, out_type=str)"
+    return (
+        f'    tag, _, text = line.partition(" ")  # {tags[0]} and the like\n'
+        "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
+    )
+
+
+class SegmentingSide(Side):
+    """The part of a side that is the same for every exported folder: its SentencePiece models, used as users do."""
+
+    def __init__(
+        self, package: str, models: tuple[Path, Path] | None, pieces: tuple[Sequence[str], Sequence[str]]
+    ) -> None:
+        """Read the models.
+
+        Args:
+            package: the one that computes.
+            models: the SentencePiece models of source and target; None if the side reads and writes pieces only.
+            pieces: the source and target pieces that the model knows.
+
+        Raises:
+            CheckpointError: a model is missing or damaged.
+        """
+        self.software = {name: metadata.version(name) for name in (package, *(["sentencepiece"] if models else []))}
+        self._known = dict(zip(SIDES, map(frozenset, pieces), strict=True))
+        self._segmenters = {
+            side: _segmenter(model, self._known[side]) for side, model in zip(SIDES, models or (), strict=False)
+        }
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
+        """As :meth:`Side.segment`."""
+        if not self._segmenters:
+            return None
+        known, segmenter = self._known[language], self._segmenters[language]
+        return [[piece if piece in known else _UNK for piece in segmenter.pieces(line)] for line in lines]
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
+        """As :meth:`Side.text`."""
+        return [self._segmenters["target"].text(row) for row in pieces] if self._segmenters else None
+
+
+def _segmenter(path: Path, pieces: Iterable[str]) -> Segmenter:
+    try:
+        return Segmenter(read_bytes(path, EXPORT_AGAIN), pieces)
+    except RuntimeError:
+        raise CheckpointError(f"{path}: is not a SentencePiece model. {EXPORT_AGAIN}") from None

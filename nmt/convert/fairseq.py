@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.convert.files import read_text, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -16,22 +17,19 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import (
     MAX_POSITIONS,
     Table,
     check_equal,
     check_settings,
     choose,
-    language_code,
     only_file,
     plain_settings,
+    unknown_remarks,
 )
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
@@ -86,12 +84,7 @@ _ENCODER = {
     "feed_forward_norm": "final_layer_norm",
 }
 _CROSS = {"cross_attention": "encoder_attn", "cross_attention_norm": "encoder_attn_layer_norm"}
-MODULES = {
-    **layer_modules("encoder", "encoder.layers.{n}", _ENCODER, _PROJECTIONS),
-    **layer_modules("decoder", "decoder.layers.{n}", _ENCODER | _CROSS, _PROJECTIONS),
-    "encoder_norm": "encoder.layer_norm",
-    "decoder_norm": "decoder.layer_norm",
-}
+NAMES = torch_names(("encoder.layers.{n}", "decoder.layers.{n}"), _ENCODER, _ENCODER | _CROSS, _PROJECTIONS)
 _OUTPUTS = ("decoder.output_projection.weight", "decoder.embed_out", "decoder.embed_tokens.weight")
 _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 
@@ -118,12 +111,9 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     settings = read_settings(file)
     ours = _model_settings(settings, name)
     tensors = _current_names(read_tensors(file, file.value.get("model"), _BUFFERS))
-    languages = [
-        given.source_lang or language_code(settings.get("source_lang")),
-        given.target_lang or language_code(settings.get("target_lang")),
-    ]
+    languages = given.languages(settings.get("source_lang"), settings.get("target_lang"))
     dictionaries = [_dictionary(weights.parent, language) for language in languages]
-    segmenters = find_segmenters(weights.parent, given, *languages)
+    segmenters = find_segmenters(weights.parent, given, languages)
     source, target = (
         segmented_vocabulary(read_dictionary(dictionary), segmenter, str(dictionary), unk=UNK, eos=EOS, pad=PAD)
         for dictionary, segmenter in zip(dictionaries, segmenters, strict=True)
@@ -140,10 +130,10 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=EOS,
         powers=UNSCALED if settings.get("no_scale_embedding") else NO_POWERS,
-        files=files_by_name([weights, *dictionaries, *segmenters]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        files=[weights, *dictionaries, *segmenters],
+        languages=languages,
         settings=plain_settings(settings),
+        remarks=unknown_remarks(settings, _SETTINGS, "fairseq"),
     )
 
 
@@ -209,7 +199,7 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "heads": of_both("attention_heads", "different numbers of heads"),
         "norm": "pre" if of_both("normalize_before", "norms in two places") else "post",
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(settings, "activation_fn", "relu", _ACTIVATIONS, name),
+        "activation": choose("activation_fn", settings.get("activation_fn"), "relu", _ACTIVATIONS, name),
         "output_bias": True,  # bos, which is a copy of eos, must never be predicted
         **(
             {"positions": "learned"}
@@ -270,7 +260,7 @@ def _current_names(tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _naming(tensors: Mapping[str, Array], *, is_learned: bool) -> Naming:
-    names = weights_and_biases(MODULES) | matrices(
+    names = NAMES | matrices(
         "encoder.embed_tokens.weight",
         "decoder.embed_tokens.weight",
         next(name for name in _OUTPUTS if name in tensors or name == _OUTPUTS[-1]),

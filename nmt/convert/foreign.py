@@ -26,6 +26,7 @@ PROJECTIONS = ("query", "key", "value")
 BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, normalization="length")
 """The search that fairseq, OpenNMT-py 3 and Sockeye make by default."""
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.")
+_LANGUAGE = re.compile(r"[\w.-]{1,40}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,16 @@ class Given:
     target_spm: Path | None = None
     source_lang: str | None = None
     target_lang: str | None = None
+
+    def languages(self, source: object = None, target: object = None) -> tuple[str, str]:
+        """The codes of both languages: the user's, or else those of the files; no text where there is none.
+
+        Args:
+            source, target: what the files' settings say. A code becomes part of the names of files, so it names no
+                folder.
+        """
+        found = [value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else "" for value in (source, target)]
+        return self.source_lang or found[0], self.target_lang or found[1]
 
 
 NOTHING_GIVEN = Given()
@@ -91,23 +102,25 @@ def matrices(
     return names | ({} if bias is None else {OUTPUT_BIAS: bias}) | dict(zip(POSITIONS, positions, strict=False))
 
 
-def layer_modules(part: str, prefix: str, modules: Mapping[str, str], projections: Sequence[str]) -> dict[str, str]:
-    """Our modules of the layers of a part -> theirs, with ``{n}`` for the number of the layer.
+def torch_names(
+    prefixes: tuple[str, str], encoder: Mapping[str, str], decoder: Mapping[str, str], projections: Sequence[str]
+) -> dict[str, str]:
+    """The entries of :attr:`Naming.tensors` for all layers, and for final norms of the name ``layer_norm``.
 
     Args:
-        part: ``encoder`` or ``decoder``.
-        prefix: of their names in a layer.
-        modules: those of a layer; an attention stands for its four projections.
+        prefixes: of the names in a layer of encoder and decoder, with ``{n}`` for the number of the layer.
+        encoder, decoder: our modules of a layer -> theirs; an attention stands for its four projections.
         projections: their names of the projections of queries, keys, values and outputs.
     """
-    names = {}
-    for ours, theirs in modules.items():
-        if ours.endswith("attention"):
-            for projection, name in zip((*PROJECTIONS, "output"), projections, strict=True):
-                names[f"{part}.{{n}}.{ours}.{projection}"] = f"{prefix}.{theirs}.{name}"
-        else:
-            names[f"{part}.{{n}}.{ours}"] = f"{prefix}.{theirs}"
-    return names
+    modules = {"encoder_norm": "encoder.layer_norm", "decoder_norm": "decoder.layer_norm"}
+    for part, prefix, of_layer in zip(("encoder", "decoder"), prefixes, (encoder, decoder), strict=True):
+        for ours, theirs in of_layer.items():
+            if ours.endswith("attention"):
+                for projection, name in zip((*PROJECTIONS, "output"), projections, strict=True):
+                    modules[f"{part}.{{n}}.{ours}.{projection}"] = f"{prefix}.{theirs}.{name}"
+            else:
+                modules[f"{part}.{{n}}.{ours}"] = f"{prefix}.{theirs}"
+    return weights_and_biases(modules)
 
 
 @dataclass(frozen=True)

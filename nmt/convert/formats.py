@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,15 @@ from nmt.convert.huggingface.software import huggingface_side
 from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
 from nmt.convert.marian import reading as marian_reading
 from nmt.convert.marian import writing as marian_writing
-from nmt.convert.marian.software import marian_side
+from nmt.convert.marian.software import MarianSide
 from nmt.convert.onnx import software as onnx_software
 from nmt.convert.onnx import writing as onnx_writing
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
-from nmt.convert.own_bundles import OWN
 from nmt.convert.sockeye import is_sockeye, read_sockeye
 from nmt.errors import CheckpointError, ConfigError
+
+OWN = "nmt"
+"""The name of our own format."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class Format:
     """The types of stored weights. The first is the default, without loss."""
     write: Callable[[Bundle, Path, str], None] | None = None
     """Writes a bundle's model into a folder; it raises NmtError where the format cannot express the model."""
-    sides: Callable[[Path, Bundle], list[Side]] = lambda folder, bundle: []
-    """Opens an exported folder as one or more sides, with the toolkit itself where it is installed."""
+    sides: Callable[[Path, Bundle], Iterator[Side]] = lambda folder, bundle: iter(())
+    """Opens an exported folder as one or more sides. The last one is the toolkit itself; it raises ImportError where
+    that cannot be used."""
     check_files: Callable[[Path, Bundle, str], list[Check]] = lambda folder, bundle, quantization: []
     """Checks what the exported files hold, by reading them again."""
     usage: Callable[[Bundle, str], str] = lambda bundle, name: ""
@@ -74,7 +77,7 @@ FORMATS = (
         files="a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
         recognises=marian_reading.is_marian,
         read=marian_reading.read_marian,
-        side=marian_side,
+        side=MarianSide,
         holds=marian_writing.HOLDS,
         quantizations=("float32",),
         write=marian_writing.write_marian,

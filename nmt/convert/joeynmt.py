@@ -8,29 +8,27 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmt.config import DecodingConfig
+from nmt.convert.files import named_in, read_text, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     ForeignModel,
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.settings import (
     Table,
     check_equal,
     check_settings,
     choose,
-    language_code,
     only_file,
     plain_settings,
     read_yaml_settings,
+    unknown_remarks,
     version_of,
 )
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
@@ -73,14 +71,7 @@ _DECODER = {
     **_FEED_FORWARD,
 }
 _NAMING = Naming(
-    weights_and_biases(
-        {
-            **layer_modules("encoder", "encoder.layers.{n}", _ENCODER, _PROJECTIONS),
-            **layer_modules("decoder", "decoder.layers.{n}", _DECODER, _PROJECTIONS),
-            "encoder_norm": "encoder.layer_norm",
-            "decoder_norm": "decoder.layer_norm",
-        }
-    )
+    torch_names(("encoder.layers.{n}", "decoder.layers.{n}"), _ENCODER, _DECODER, _PROJECTIONS)
     | matrices(
         "src_embed.lut.weight",
         "trg_embed.lut.weight",
@@ -116,10 +107,9 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     tensors = read_tensors(file, file.value.get("model_state") if isinstance(file.value, Mapping) else None)
     ours = _model_settings(parts, config, has_final_norms=all(norm in tensors for norm in _FINAL_NORMS))
     sides = [_side(data, side) for side in ("src", "trg")]
-    named = [language_code(side.get("lang")) for side in sides]
-    languages = [given.source_lang or named[0], given.target_lang or named[1]]
+    languages = given.languages(*(side.get("lang") for side in sides))
     named_models = _named_model(folder, sides[0]), _named_model(folder, sides[1])
-    segmenters = find_segmenters(folder, given, *languages, named=named_models)
+    segmenters = find_segmenters(folder, given, languages, named=named_models)
     for side, segmenter in zip(sides, segmenters, strict=True):
         check_settings(side, _LEVEL if segmenter is None else _TEXT, config)
     special = _special(data, config)
@@ -140,10 +130,10 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=special["bos_token"],
         powers=NO_POWERS if parts["encoder"].get("embeddings.scale") else UNSCALED,
-        files=files_by_name([weights, folder / _CONFIG, *vocabularies, *segmenters]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        files=[weights, folder / _CONFIG, *vocabularies, *segmenters],
+        languages=languages,
         settings={part: plain_settings(values) for part, values in parts.items()},
+        remarks=unknown_remarks(_flat_parts(_part(settings, "model"), parts), _SETTINGS, "JoeyNMT"),
     )
 
 
@@ -157,6 +147,12 @@ def _flat(settings: Any, part: str) -> dict[str, Any]:
     flat = dict(settings) if isinstance(settings, dict) else {}
     within = flat.pop(part, None)
     return flat | {f"{part}.{key}": value for key, value in (within if isinstance(within, dict) else {}).items()}
+
+
+def _flat_parts(model: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """All settings of the model, with those of encoder and decoder as ``PART.KEY``."""
+    within = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
+    return {key: value for key, value in model.items() if key not in _PARTS} | within
 
 
 def _model_settings(parts: Mapping[str, Mapping[str, Any]], name: str, *, has_final_norms: bool) -> dict[str, Any]:
@@ -192,7 +188,7 @@ def _model_settings(parts: Mapping[str, Mapping[str, Any]], name: str, *, has_fi
         "heads": of_both("num_heads", "different numbers of heads"),
         "norm": _norm(parts, has_final_norms, name),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose({"activation": activation}, "activation", "relu", _ACTIVATIONS, name),
+        "activation": choose("activation", activation, "relu", _ACTIVATIONS, name),
         "positions": "sinusoidal",
     }
 
@@ -229,12 +225,9 @@ def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
     """The SentencePiece model that settings name, in this folder: JoeyNMT copies it there."""
-    named = side.get("tokenizer_cfg.model_file")
     kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
-    if side.get("level") != "bpe" or kind != "sentencepiece" or not isinstance(named, str):
-        return None
-    path = folder / Path(named).name
-    return path if path.is_file() else None
+    is_used = side.get("level") == "bpe" and kind == "sentencepiece"
+    return named_in(folder, side.get("tokenizer_cfg.model_file")) if is_used else None
 
 
 def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:

@@ -14,20 +14,18 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
-    layer_modules,
     matrices,
-    weights_and_biases,
+    torch_names,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
+from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
 PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
 _NORM_EPSILON = 1e-6
+_ACTIVATION, _POSITIONS = "pos_ffn_activation_fn", "position_encoding_type"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 _KINDS_OF_POSITIONS = {"SinusoidalInterleaved": "sinusoidal", "SinusoidalConcat": "tensor2tensor"}
 _UNNORMALISED = BEAM_OF_5.model_copy(update={"length_penalty": 0.0})
@@ -67,14 +65,8 @@ _DECODER = {
     "cross_attention_norm": "layer_norm_2",
     **_FEED_FORWARD,
 }
-_NAMES = weights_and_biases(
-    {
-        **layer_modules("encoder", "encoder.transformer.{n}", _ENCODER, _PROJECTIONS),
-        **layer_modules("decoder", "decoder.transformer_layers.{n}", _DECODER, _PROJECTIONS),
-        "encoder_norm": "encoder.layer_norm",
-        "decoder_norm": "decoder.layer_norm",
-    }
-) | matrices(
+_LAYERS = ("encoder.transformer.{n}", "decoder.transformer_layers.{n}")
+_NAMES = torch_names(_LAYERS, _ENCODER, _DECODER, _PROJECTIONS) | matrices(
     "encoder.embeddings.make_embedding.emb_luts.0.weight",
     "decoder.embeddings.make_embedding.emb_luts.0.weight",
     "generator.weight",
@@ -103,8 +95,7 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     file = read_torch_file(weights)
     settings = _settings(file)
     tensors = _tensors(file)
-    languages = (given.source_lang or "", given.target_lang or "")
-    segmenters = find_segmenters(weights.parent, given, *languages)
+    segmenters = find_segmenters(weights.parent, given, given.languages())
     vocabularies = file.value.get("vocab")
     source, target = (
         segmented_vocabulary(
@@ -129,11 +120,11 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(tensors),
         source=source,
         target=target,
-        start=_start(vocabularies, target.pieces, name),
-        files=files_by_name([weights, *segmenters]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        start=start_piece(vocabularies.get("decoder_start_token", BOS), target, name),
+        files=[weights, *segmenters],
+        languages=given.languages(),
         settings=plain_settings(settings),
+        remarks=unknown_remarks(settings, _SETTINGS, "OpenNMT-py"),
     )
 
 
@@ -172,8 +163,8 @@ def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], na
         "heads": settings.get("heads"),
         "norm": "pre",
         "norm_epsilon": settings.get("norm_eps") or _NORM_EPSILON,
-        "activation": choose(settings, "pos_ffn_activation_fn", "relu", _ACTIVATIONS, name),
-        "positions": choose(settings, "position_encoding_type", "SinusoidalInterleaved", _KINDS_OF_POSITIONS, name),
+        "activation": choose(_ACTIVATION, settings.get(_ACTIVATION), "relu", _ACTIVATIONS, name),
+        "positions": choose(_POSITIONS, settings.get(_POSITIONS), "SinusoidalInterleaved", _KINDS_OF_POSITIONS, name),
         "attention_bias": any(key.endswith("_attn.linear_query.bias") for key in tensors),
         "output_bias": True,
         "source_eos": False,
@@ -207,14 +198,6 @@ def _within(field: Bag) -> Any:
         field = fields[0][-1]
     vocabulary = field.attributes.get("vocab")
     return vocabulary.attributes.get("itos") if isinstance(vocabulary, Bag) else None
-
-
-def _start(vocabularies: Mapping[str, Any], pieces: tuple[str, ...], name: str) -> str:
-    """The piece that the decoder reads first."""
-    start = vocabularies.get("decoder_start_token", BOS)
-    if not isinstance(start, str) or start not in pieces:
-        raise CheckpointError(f"{name}: its decoder starts with '{shown(start)}', which is not a target piece.")
-    return start
 
 
 def _tensors(file: TorchFile) -> dict[str, Array]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
+from nmt.convert.files import shown
 from nmt.convert.foreign import ForeignVocabulary, Given
-from nmt.convert.messages import shown
-from nmt.errors import VocabularyError
+from nmt.errors import CheckpointError, VocabularyError
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
 _SPACE = "▁"
@@ -21,8 +21,7 @@ _LARGEST_MODEL = 64 * 2**20
 def find_segmenters(
     folder: Path,
     given: Given,
-    source_lang: str,
-    target_lang: str,
+    languages: tuple[str, str],
     *,
     named: tuple[Path | None, Path | None] = (None, None),
 ) -> tuple[Path | None, Path | None]:
@@ -32,8 +31,8 @@ def find_segmenters(
         named: the models of source and target that the settings name.
     """
     return (
-        given.source_spm or named[0] or _beside(folder, ("source", "src", source_lang)),
-        given.target_spm or named[1] or _beside(folder, ("target", "trg", "tgt", target_lang)),
+        given.source_spm or named[0] or _beside(folder, ("source", "src", languages[0])),
+        given.target_spm or named[1] or _beside(folder, ("target", "trg", "tgt", languages[1])),
     )
 
 
@@ -80,6 +79,21 @@ def segmented_vocabulary(
     return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else read_segmenter(segmenter), pad)
 
 
+def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:
+    """The piece that the decoder reads first.
+
+    Args:
+        named: the piece that the files name.
+        name: of the file, for errors.
+
+    Raises:
+        CheckpointError: it is not a piece of the target.
+    """
+    if not isinstance(named, str) or named not in target.pieces:
+        raise CheckpointError(f"{name}: the decoder starts with '{shown(named)}', which is not a target piece.")
+    return named
+
+
 def pieces_by_id(ids: object, name: str) -> list[str]:
     """The pieces of a vocabulary that gives each its id.
 
@@ -106,20 +120,6 @@ def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -
         if side.segmenter is None and any(piece.endswith(_SUBWORD_NMT) for piece in side.pieces):
             yield "Pieces that end with @@ are subword-nmt's: apply its codes to sources, and delete '@@ ' in outputs."
             return
-
-
-def read_text(path: Path) -> str:
-    """The text of a vocabulary's file.
-
-    Raises:
-        VocabularyError: the file cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise VocabularyError(f"{path}: is not UTF-8 text.") from None
 
 
 def _is_text(piece: str) -> bool:

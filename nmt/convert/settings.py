@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
-from nmt.convert.messages import shown
+from nmt.convert.files import listed, read_text, shown
 from nmt.errors import CheckpointError
 
 _Section = TypeVar("_Section", ModelConfig, DecodingConfig)
@@ -21,9 +21,12 @@ Table = Mapping[str, tuple[tuple[Any, ...], str]]
 it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
+_PLAIN = (bool, int, float, str, list, tuple, dict)
+"""The types of values that can be compared. A hostile file may have tensors for settings, which are neither true nor
+false."""
 _LONGEST_LIST = 50
-_LANGUAGE_CODE = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _LARGEST_FILE = 256 * 2**10
+_MOST_NAMED = 20
 
 
 def read_yaml_settings(path: Path, prepare: Callable[[str], str] = str) -> dict[str, Any]:
@@ -35,14 +38,9 @@ def read_yaml_settings(path: Path, prepare: Callable[[str], str] = str) -> dict[
     Raises:
         CheckpointError: the file cannot be read, or holds no settings.
     """
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
-        return parse_yaml_settings(prepare(path.read_text(encoding="utf-8")), str(path))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise CheckpointError(f"{path}: is not UTF-8 text.") from None
+    if path.is_file() and path.stat().st_size > _LARGEST_FILE:
+        raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
+    return parse_yaml_settings(prepare(read_text(path)), str(path))
 
 
 def parse_yaml_settings(text: str, name: str) -> dict[str, Any]:
@@ -74,9 +72,45 @@ def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None
     """
     for key, (allowed, needs) in table.items():
         value = settings.get(key, allowed[0])
-        if value is not None and value not in allowed:
-            needed = f" It would need {needs}." if needs else ""
-            raise CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+        if value is not None and not (isinstance(value, _PLAIN) and value in allowed):
+            raise refusal(name, key, value, needs)
+
+
+def refusal(name: str, key: str, value: object, needs: str = "") -> CheckpointError:
+    """The error of a setting that ours cannot express; arguments as for :func:`check_settings`."""
+    needed = f" It would need {needs}." if needs else ""
+    return CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+
+
+def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> Iterator[str]:
+    """A remark that names the settings that are on, and neither in the table nor in ``known_settings.yaml``.
+
+    One of them may change what the model computes without a tensor of its own, which no check of tensors finds.
+
+    Args:
+        settings: those of the model; a setting of a part is ``PART.KEY``, and known by its key.
+    """
+    known = {*table, *_known_settings()[toolkit]}
+    unknown = [
+        key for key, value in settings.items() if not _is_off(value) and not known & {key, key.rpartition(".")[2]}
+    ]
+    if unknown:
+        yield (
+            f"The model has settings that nmt does not know: {listed(unknown, _MOST_NAMED)}. If one of them changes "
+            f"what the model computes, translations differ from those of {toolkit}."
+        )
+
+
+def _is_off(value: Any) -> bool:
+    """Whether a setting is false, null, 0 or empty."""
+    return value is None or (isinstance(value, _PLAIN) and not value)
+
+
+@functools.cache
+def _known_settings() -> dict[str, list[str]]:
+    """Toolkit -> names of settings."""
+    known: dict[str, list[str]] = parse_yaml(Path(__file__).with_name("known_settings.yaml").read_text("utf-8"))
+    return known
 
 
 def unused_remarks(
@@ -111,13 +145,18 @@ def check_equal(settings: Mapping[str, Any], keys: tuple[str, ...], needs: str, 
     return values[0] if values else None
 
 
-def choose(settings: Mapping[str, Any], key: str, default: str, known: Mapping[str, Any], name: str) -> Any:
+def choose(key: str, value: Any, default: str, known: Mapping[str, Any], name: str) -> Any:
     """What a toolkit's value of a setting is called here.
+
+    Args:
+        default: the value where the setting is unset.
+        known: the toolkit's value -> ours.
+        name: of the file, for errors.
 
     Raises:
         CheckpointError: we have nothing like it. The message names the setting.
     """
-    value = settings.get(key) or default
+    value = value or default
     if not isinstance(value, str) or value not in known:
         raise CheckpointError(f"{name}: has {key}: {shown(value)}; nmt has {', '.join(known)}.")
     return known[value]
@@ -164,14 +203,6 @@ def _is_plain_value(value: Any) -> bool:
     if isinstance(value, str):
         return value.isprintable() and len(value) <= 1_000
     return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
-
-
-def language_code(value: Any) -> str:
-    """The code of a language in a file's settings; no text where it is none.
-
-    It becomes part of the names of files, so it names no folder.
-    """
-    return value if isinstance(value, str) and _LANGUAGE_CODE.fullmatch(value) else ""
 
 
 def version_of(value: Any) -> str | None:

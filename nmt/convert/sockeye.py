@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nmt.config.documents import parse_json
+from nmt.convert.files import read_json, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -19,12 +19,10 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
     matrices,
     weights_and_biases,
 )
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, pieces_by_id, read_text, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, pieces_by_id, segmented_vocabulary
 from nmt.convert.settings import (
     Table,
     check_equal,
@@ -33,6 +31,7 @@ from nmt.convert.settings import (
     only_file,
     plain_settings,
     read_yaml_settings,
+    unknown_remarks,
 )
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
@@ -97,7 +96,7 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     file = read_torch_file(weights)
     stored = read_tensors(file, file.value)
     stored = {key: array for key, array in stored.items() if "traced" not in key and not key.startswith(_LENGTH_RATIO)}
-    segmenters = find_segmenters(folder, given, given.source_lang or "", given.target_lang or "")
+    segmenters = find_segmenters(folder, given, given.languages())
     vocabularies = [folder / file_name for file_name in _VOCABULARIES]
     source, target = (
         _read_vocabulary(vocabulary, segmenter) for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
@@ -114,10 +113,10 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=source,
         target=target,
         start=BOS,
-        files=files_by_name([weights, folder / _CONFIG, *present, *vocabularies, *segmenters]),
-        source_lang=given.source_lang or "",
-        target_lang=given.target_lang or "",
+        files=[weights, folder / _CONFIG, *present, *vocabularies, *segmenters],
+        languages=given.languages(),
         settings=plain_settings(settings),
+        remarks=unknown_remarks(settings, _SETTINGS, "Sockeye"),
     )
 
 
@@ -163,8 +162,8 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     def of_both(key: str, needs: str) -> Any:
         return check_equal(settings, tuple(f"{part}.{key}" for part in _PARTS), needs, name)
 
-    activation = {"act_type": of_both("act_type", "two kinds of activation")}
-    positions = {"positional_embedding_type": of_both("positional_embedding_type", "positions of two kinds")}
+    activation = of_both("act_type", "two kinds of activation")
+    positions = of_both("positional_embedding_type", "positions of two kinds")
     return {
         "encoder_layers": settings.get("config_encoder.num_layers"),
         "decoder_layers": settings.get("config_decoder.num_layers"),
@@ -173,8 +172,8 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "heads": of_both("attention_heads", "different numbers of heads"),
         "norm": _norm(settings, name),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(activation, "act_type", "relu", _ACTIVATIONS, name),
-        "positions": choose(positions, "positional_embedding_type", "fixed", _KINDS_OF_POSITIONS, name),
+        "activation": choose("act_type", activation, "relu", _ACTIVATIONS, name),
+        "positions": choose("positional_embedding_type", positions, "fixed", _KINDS_OF_POSITIONS, name),
         "attention_bias": False,
         "output_bias": True,
     }
@@ -202,10 +201,7 @@ def _norm(settings: Mapping[str, Any], name: str) -> Literal["pre", "post"]:
 
 
 def _read_vocabulary(path: Path, segmenter: Path | None) -> ForeignVocabulary:
-    try:
-        pieces = pieces_by_id(parse_json(read_text(path).encode()), str(path))
-    except ValueError as error:
-        raise VocabularyError(f"{path}: {shown(error)}") from None
+    pieces = pieces_by_id(read_json(path), str(path))
     if tuple(pieces[: len(SPECIAL)]) != SPECIAL:
         raise VocabularyError(f"{path}: does not begin with {', '.join(SPECIAL)}: is it a vocabulary of Sockeye?")
     return segmented_vocabulary(pieces, segmenter, str(path), unk=UNK, eos=EOS, pad=PAD)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
+from nmt.convert.files import listed, shown
 from nmt.convert.foreign import (
     OUTPUT,
     POSITIONS,
@@ -19,8 +20,8 @@ from nmt.convert.foreign import (
     ForeignModel,
     ForeignVocabulary,
     Naming,
+    files_by_name,
 )
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import segmentation_remarks
 from nmt.convert.settings import MAX_POSITIONS, model_settings
 from nmt.convert.torch_files import TorchFile
@@ -37,7 +38,6 @@ UNSCALED = {SOURCE_EMBEDDING: -1, TARGET_EMBEDDING: -1}
 """The powers of sqrt(d_model) for a toolkit that does not multiply embeddings by it."""
 _SAME_POSITIONS = 1.5e-4
 """The largest difference of a table of fp32 from ours of float64; that of a table of 16 bits is larger."""
-_SHOWN = 3
 
 
 def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -> dict[str, Array]:
@@ -107,6 +107,8 @@ def foreign_model(
     source: ForeignVocabulary,
     target: ForeignVocabulary,
     powers: Mapping[str, int] = NO_POWERS,
+    languages: tuple[str, str],
+    files: Iterable[Path | None],
     ignored: Iterable[str] = (),
     remarks: Iterable[str] = (),
     **others: Any,
@@ -121,6 +123,8 @@ def foreign_model(
         ours: the settings of our :class:`ModelConfig`, but for the tying of embeddings. ``positions`` is the kind that
             is computed where no positions are stored.
         powers: our parameter -> the power of sqrt(d_model) that their numbers must be multiplied by to be ours.
+        languages: the codes of both languages, no text where they are unknown.
+        files: those that were read; None is left out.
         ignored: names of tensors that have no effect on the model.
         remarks, others: as the attributes of :class:`ForeignModel`.
 
@@ -140,6 +144,9 @@ def foreign_model(
         naming=naming,
         source=source,
         target=target,
+        source_lang=languages[0],
+        target_lang=languages[1],
+        files=files_by_name(files),
         factors={scaled: config.d_model ** (power / 2) for scaled, power in powers.items()},
         remarks=(*remarks, *segmentation_remarks(source, target)),
         **others,
@@ -214,12 +221,12 @@ def _check_tensors(model: ForeignModel, name: str, ignored: Iterable[str]) -> No
     expected = [*_expected(model)]
     names = dict.fromkeys(tensor for tensor, _ in expected)
     if missing := [tensor for tensor in names if tensor not in model.tensors]:
-        raise CheckpointError(f"{name}: lacks {_listed(missing)}: the file is not whole, or its settings are wrong.")
+        raise CheckpointError(f"{name}: lacks {listed(missing)}: the file is not whole, or its settings are wrong.")
     # A matrix may be stored for each of its uses, and positions although they are computed.
     stored_again = {model.naming.theirs(ours) for ours in (SOURCE_EMBEDDING, OUTPUT, *POSITIONS)}
     if left_over := sorted(model.tensors.keys() - names.keys() - stored_again - {*ignored}):
         raise CheckpointError(
-            f"{name}: holds {_listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
+            f"{name}: holds {listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
             "that nmt does not have; please report it with the settings of the model."
         )
     for tensor, size in expected:
@@ -244,11 +251,6 @@ def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
                 size = (len(side.pieces), *size[1:])
             is_matrix = len(size) == 2 and not ours.startswith("embedding.")
             yield theirs, () if ours in POSITIONS else size[::-1] if is_matrix and model.naming.is_transposed else size
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(shown, names[:_SHOWN])) + more
 
 
 def _size(shape: tuple[int, ...]) -> str:

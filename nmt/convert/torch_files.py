@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 import torch
 from torch.serialization import safe_globals
 
-from nmt.convert.messages import shown
+from nmt.convert.files import shown
 from nmt.errors import CheckpointError
 
 _OLDEST_TORCH = "2.10"

@@ -187,9 +187,9 @@ CASES = [
     Case(
         "nmt import runs/r --source-lang en --target-lang de --source-spm a.spm --target-spm b.spm --out models/r",
         "nmt import runs/r --out models/r",
-        tuple(f"convert/importing.py: --{side}-{what}" for side in ("source", "target") for what in ("lang", "spm")),
+        tuple(f"convert/converting.py: --{side}-{what}" for side in ("source", "target") for what in ("lang", "spm")),
     ),
-    Case("nmt import runs/r --out runs/r", "nmt import runs/r --out models/r", ("convert/importing.py: --out",)),
+    Case("nmt import runs/r --out runs/r", "nmt import runs/r --out models/r", ("convert/converting.py: --out",)),
     # Changed settings
     Case(
         f"{TO_RUN} --set model.d_model=32",

@@ -337,7 +337,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "export m --to ctranslate2 --out o --quantization int8 --check-text t",
         {**MODEL, **CERTIFICATES},
-        "nmt.convert.exporting.export_model",
+        "nmt.convert.converting.export_model",
         {
             "models_to_use.named": [Path("m")],
             "lines_to_check.path": Path("t"),
@@ -352,7 +352,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "import p --out o --format marian --source-spm s.spm --target-spm t.spm --source-lang en --target-lang de "
         "--check-text t",
         CERTIFICATES,
-        "nmt.convert.importing.import_model",
+        "nmt.convert.converting.import_model",
         {
             "lines_to_check.path": Path("t"),
             "import_model.path": Path("p"),

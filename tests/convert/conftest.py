@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from torch.nn import functional as F
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, ModelConfig
-from nmt.convert import exporting, importing
+from nmt.convert import converting
 from nmt.convert.certificate import examining
-from nmt.convert.certificate.checks import COMPARISONS
+from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
 from nmt.convert.certificate.record import Certificate, Check, certificate_from
@@ -39,13 +40,12 @@ def examined_here(request, monkeypatch):
     The files that test the other process start it.
     """
     if request.path.stem not in ("test_examining", "test_certificate"):
-        for module in (importing, exporting):
-            monkeypatch.setattr(module, "examine", _examine_here)
+        monkeypatch.setattr(converting, "examine", _examine_here)
 
 
-def _examine_here(job: examining.ImportJob | examining.ExportJob) -> Certificate:
+def _examine_here(job: examining.Job) -> Certificate:
     """As :func:`nmt.convert.certificate.examining.examine`; the certificate is JSON on its way here too."""
-    return certificate_from(json.loads(examining._run(job).as_json()))
+    return certificate_from(json.loads(examining.certify(job).as_json()))
 
 
 @pytest.fixture(scope="session")
@@ -127,8 +127,8 @@ def weights_of(bundle: Bundle) -> dict[str, torch.Tensor]:
     return {name: weight.clone() for name, weight in bundle.weights.items()}
 
 
-def probes_of(bundle: Bundle) -> Probes:
-    return make_probes(bundle.vocab, bundle.config.model.max_positions - 1, LINES)
+def probes_of(bundle: Bundle, given: tuple[str, ...] = ()) -> Probes:
+    return replace(make_probes(bundle.vocab, bundle.config.model.max_positions - 1, LINES), given=given)
 
 
 def export(target: Format, bundle: Bundle, folder: Path, quantization: str | None = None) -> list[Check]:
@@ -138,7 +138,7 @@ def export(target: Format, bundle: Bundle, folder: Path, quantization: str | Non
     checks = target.check_files(folder, bundle, quantization or target.quantizations[0])
     ours, probes = OurSide(bundle.folder), probes_of(bundle)
     [side] = target.sides(folder, bundle)
-    return checks + [check for compare in COMPARISONS if (check := compare(ours, side, probes)) is not None]
+    return checks + compared(ours, side, probes)
 
 
 def read_certificate(folder: Path) -> Certificate:

@@ -9,10 +9,9 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.convert.certificate.examining import ImportJob, certify_import
-from nmt.convert.foreign import NOTHING_GIVEN
+from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.converting import import_model
 from nmt.convert.formats import READABLE, find_format
-from nmt.convert.importing import import_model
 from nmt.data.data_folder import vocabulary_files
 from tests.convert.conftest import read_certificate
 from tests.convert.peers import WRITERS
@@ -119,6 +118,6 @@ def test_a_bundle_that_differs_is_not_certified(imported, tmp_path, kind):
     if kind == "no output bias" and "embedding.output_bias" not in load_file(copy.weights):
         pytest.skip("the model has none")
     change(copy)
-    certificate = certify_import(ImportJob(tmp_path / "bundle", origin, name, NOTHING_GIVEN))
+    certificate = certify(Job("import", origin, tmp_path / "bundle", name))
     assert {check.name for check in certificate.failed} >= failing
     assert all(check.detail for check in certificate.failed)

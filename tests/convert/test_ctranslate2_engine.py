@@ -315,7 +315,7 @@ def test_a_damaged_conversion_is_made_again(bundle):
 
 
 def test_a_folder_of_the_user_is_used_as_it_is_or_refused(bundle, tmp_path):
-    from nmt.convert.exporting import export_model
+    from nmt.convert.converting import export_model
 
     folder = tmp_path / "exported"
     export_model(bundle, folder, to="ctranslate2", quantization="int8")
@@ -333,7 +333,7 @@ def test_a_folder_of_the_user_is_used_as_it_is_or_refused(bundle, tmp_path):
 
 
 def test_the_stored_weights_of_an_exported_folder_choose_the_precision(bundle, tmp_path):
-    from nmt.convert.exporting import export_model
+    from nmt.convert.converting import export_model
 
     export_model(bundle, tmp_path / "int8", to="ctranslate2", quantization="int8")
     assert NamedModels.of([tmp_path / "int8"], "ctranslate2").load("cpu", "auto", 1).precision == "int8"

@@ -8,9 +8,9 @@ import pytest
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.argos.package import package_name, write_argos
+from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
 from nmt.convert.ctranslate2.writing import write_ctranslate2
-from nmt.convert.importing import import_model
 from nmt.errors import CheckpointError
 from tests.convert.test_argos import with_languages
 
@@ -87,6 +87,14 @@ def test_settings_that_say_no_eos_are_followed(exported):
     model = read_ctranslate2(folder)
     assert model.config.source_eos is False
     assert any("read without eos" in remark for remark in model.remarks)
+
+
+def test_settings_that_nobody_knows_are_a_remark(exported):
+    _, folder = exported()
+    assert not any("does not know" in remark for remark in read_ctranslate2(folder).remarks)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"twist": 3}))
+    assert any("does not know: twist." in remark for remark in read_ctranslate2(folder).remarks)
 
 
 def cut(content):

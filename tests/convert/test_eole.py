@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from nmt.convert.converting import import_model
 from nmt.convert.eole import read_eole
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
-from nmt.convert.importing import import_model
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, NmtError

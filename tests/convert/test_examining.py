@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from nmt.convert.certificate import examining
-from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
+from nmt.convert.certificate.examining import Job, examine
+from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS
 from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.certificate.side import Side
-from nmt.convert.exporting import export_model
-from nmt.convert.foreign import NOTHING_GIVEN, Given
+from nmt.convert.converting import export_model, import_model
+from nmt.convert.foreign import Given
 from nmt.convert.formats import FORMATS, find_format
 from nmt.convert.huggingface.reading import read_huggingface
-from nmt.convert.importing import import_model
 from nmt.convert.installed import check_installed, not_usable
 from nmt.errors import NmtError
 from tests.convert.marian_mt import STORED
 from tests.convert.unexamined import examine_nothing
 
-IMPORT = ImportJob(Path("/tmp/x/bundle"), Path("opus.zip"), "marian", NOTHING_GIVEN)
-EXPORT = ExportJob(Path("runs/mine"), Path("/tmp/x/folder"), "onnx", "float32")
+IMPORT = Job("import", Path("opus.zip"), Path("/tmp/x/bundle"), "marian")
+EXPORT = Job("export", Path("runs/mine"), Path("/tmp/x/folder"), "onnx", quantization="float32")
 
 
 def run_instead(monkeypatch, program):
@@ -74,7 +74,7 @@ def test_what_a_library_prints_is_not_taken_for_the_answer():
         "    print('of a library', flush=True)\n"
         "    os.write(1, b'of compiled code')\n"
         "    raise NmtError('the answer')\n"
-        "examining._run = run\n"
+        "examining.certify = run\n"
         "examining.answer()\n"
     )
     found = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(IMPORT), capture_output=True, check=True)
@@ -135,16 +135,15 @@ def test_what_a_conversion_is_given_reaches_its_examination(monkeypatch, tmp_pat
         jobs.append(job)
         return Certificate("import", "x", None, {}, {}, {})
 
-    for module in ("importing", "exporting"):
-        monkeypatch.setattr(f"nmt.convert.{module}.examine", note)
+    monkeypatch.setattr("nmt.convert.converting.examine", note)
     given, lines = Given(source_lang="fr", target_lang="nl"), ["the boat", "a bell"]
     import_model(STORED, tmp_path / "first", given=given, lines=lines)
     import_model(tmp_path / "first", tmp_path / "copy", lines=lines)
     export_model(tmp_path / "copy", tmp_path / "out", to="huggingface", quantization="bfloat16", lines=lines)
     imported, copied, exported = jobs
-    assert (imported.origin, imported.format, imported.given) == (STORED, "huggingface", given)
-    assert (copied.origin, copied.format) == (tmp_path / "first", "nmt")
-    assert (exported.bundle, exported.to, exported.quantization) == (tmp_path / "copy", "huggingface", "bfloat16")
+    assert (imported.path, imported.format, imported.given) == (STORED, "huggingface", given)
+    assert (copied.path, copied.format) == (tmp_path / "first", "nmt")
+    assert (exported.path, exported.format, exported.quantization) == (tmp_path / "copy", "huggingface", "bfloat16")
     assert [job.lines for job in (imported, copied, exported)] == [tuple(lines)] * 3
 
 
@@ -154,20 +153,25 @@ def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_pat
     bundle = tmp_path / "bundle"
     import_model(STORED, bundle)
     compared = []
-    monkeypatch.setattr(examining, "_compared", lambda ours, sides, probes: compared.append(probes.lines[0]) or [])
-    monkeypatch.setattr(examining, "quantized_checks", lambda ours, side, probes, lines: compared.append(*lines) or [])
+
+    def note(ours, side, probes, comparisons):
+        compared.append((probes.lines[0], comparisons is QUANTIZED_COMPARISONS))
+        return []
+
+    monkeypatch.setattr(examining, "compared", note)
     monkeypatch.setattr(examining, "cached_steps", lambda ours, probes: Check("cached steps", True, ""))
     jobs = [
-        ImportJob(bundle, STORED, "huggingface", NOTHING_GIVEN, ("of an import",)),
-        ImportJob(bundle, bundle, "nmt", NOTHING_GIVEN, ("of a copy",)),
+        Job("import", STORED, bundle, "huggingface", lines=("of an import",)),
+        Job("import", bundle, bundle, "nmt", lines=("of a copy",)),
     ]
     for quantization in ("float32", "bfloat16"):
         folder = tmp_path / quantization
         export_model(bundle, folder, to="huggingface", quantization=quantization)
-        jobs.append(ExportJob(bundle, folder, "huggingface", quantization, (quantization,)))
+        job = Job("export", bundle, folder, "huggingface", quantization=quantization, lines=(quantization,))
+        jobs.append(job)
     for job in jobs:
-        examining._run(job)
-    assert compared == ["of an import", "of a copy", "float32", "bfloat16"]
+        examining.certify(job)
+    assert compared == [("of an import", False), ("of a copy", False), ("float32", False), ("bfloat16", True)]
 
 
 def test_software_that_compared_nothing_is_not_listed():

@@ -10,13 +10,13 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config
-from nmt.convert.certificate.examining import ImportJob, certify_import
+from nmt.convert.certificate.examining import Job, certify
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.converting import import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.huggingface.reading import read_huggingface
-from nmt.convert.importing import import_model
 from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -152,7 +152,7 @@ def test_a_mistake_of_the_importer_fails_the_certificate(mistake, imported, tmp_
     bundle = load_bundle(imported)
     weights, config, vocab = mistake(bundle.weights, bundle.config, bundle.vocab)
     save_bundle(tmp_path / "wrong", weights, config, vocab)
-    certificate = certify_import(ImportJob(tmp_path / "wrong", STORED, "huggingface", Given()))
+    certificate = certify(Job("import", STORED, tmp_path / "wrong", "huggingface"))
     assert {check.name for check in certificate.failed} >= WRONG[mistake]
 
 
@@ -162,7 +162,7 @@ def test_a_failed_certificate_leaves_no_bundle(tmp_path, monkeypatch):
     def wrong(model):
         return flipped(right(model), None, None)[0]
 
-    monkeypatch.setattr("nmt.convert.importing.our_weights", wrong)
+    monkeypatch.setattr("nmt.convert.converting.our_weights", wrong)
     with pytest.raises(NmtError, match="The check of encoder states failed"):
         import_model(STORED, tmp_path / "bundle")
     assert [path.name for path in tmp_path.iterdir()] == ["bundle.parity.json"]
@@ -211,6 +211,12 @@ def test_options_of_the_search_that_a_bundle_does_not_keep_are_remarks(folder):
         f"generation_config.json has {option}, {rest}"
         for option in ("repetition_penalty: 1.2", "no_repeat_ngram_size: 3")
     )
+
+
+def test_settings_that_nobody_knows_are_a_remark(folder):
+    change(folder / "config.json", twist=3, spin=None)
+    [remark] = read_huggingface(folder).remarks
+    assert "does not know: twist." in remark
 
 
 def test_a_folder_of_the_trainer_is_one_of_hugging_face(folder):

@@ -9,13 +9,11 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
-from nmt.convert.certificate.examining import ExportJob, ImportJob, certify_export, certify_import
+from nmt.convert.certificate.examining import Job, certify
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.exporting import export_model
-from nmt.convert.foreign import NOTHING_GIVEN
+from nmt.convert.converting import export_model, import_model
 from nmt.convert.formats import find_target
 from nmt.convert.huggingface.reading import read_huggingface
-from nmt.convert.importing import import_model
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
@@ -65,15 +63,19 @@ def imported(origin, folder):
     return folder
 
 
+def exported(bundle, folder, lines=()):
+    return Job("export", bundle, folder, "huggingface", quantization="float32", lines=lines)
+
+
 @pytest.mark.parametrize("name", THEIR_MODELS)
 def test_a_model_of_random_weights_is_the_same_in_both_directions(name, tmp_path):
     write_model(tmp_path / "theirs", **THEIR_MODELS[name])
     bundle = imported(tmp_path / "theirs", tmp_path / "bundle")
-    job = ImportJob(bundle, tmp_path / "theirs", "huggingface", NOTHING_GIVEN, tuple(SOURCE_LINES))
-    assert software_checks(certify_import(job)).keys() == ALL
+    job = Job("import", tmp_path / "theirs", bundle, "huggingface", lines=tuple(SOURCE_LINES))
+    assert software_checks(certify(job)).keys() == ALL
     (tmp_path / "back").mkdir()
     HUGGINGFACE.write(load_bundle(bundle), tmp_path / "back", "float32")
-    certificate = certify_export(ExportJob(bundle, tmp_path / "back", "huggingface", "float32", tuple(SOURCE_LINES)))
+    certificate = certify(exported(bundle, tmp_path / "back", tuple(SOURCE_LINES)))
     assert software_checks(certificate).keys() == ALL
 
 
@@ -82,7 +84,7 @@ def test_a_model_of_ours_is_the_same_there(name, make_bundle, tmp_path):
     bundle = make_bundle(**OUR_MODELS[name])
     (tmp_path / "out").mkdir()
     HUGGINGFACE.write(bundle, tmp_path / "out", "float32")
-    checks = software_checks(certify_export(ExportJob(bundle.folder, tmp_path / "out", "huggingface", "float32")))
+    checks = software_checks(certify(exported(bundle.folder, tmp_path / "out")))
     assert checks.keys() == ALL
 
 

@@ -16,15 +16,15 @@ from sentencepiece import SentencePieceProcessor
 import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.converting import import_model
 from nmt.convert.eole import read_eole
 from nmt.convert.fairseq import _max_positions, read_dictionary, read_fairseq
 from nmt.convert.foreign import NOTHING_GIVEN, OUTPUT, Given, files_by_name
 from nmt.convert.formats import find_format
-from nmt.convert.importing import import_model
 from nmt.convert.joeynmt import _restricted, decoding_config, read_joeynmt
 from nmt.convert.opennmt_py import read_opennmt_py
 from nmt.convert.segmenters import find_segmenters
-from nmt.convert.settings import language_code, version_of
+from nmt.convert.settings import unknown_remarks, version_of
 from nmt.convert.sockeye import read_sockeye
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -254,7 +254,7 @@ def test_each_side_has_the_sentencepiece_model_that_is_given_or_its_own_or_the_j
 ):
     for name in names:
         (tmp_path / name).touch()
-    found = find_segmenters(tmp_path, given, "en", "de")
+    found = find_segmenters(tmp_path, given, ("en", "de"))
     assert tuple(path and path.name for path in found) == expected
 
 
@@ -817,7 +817,7 @@ def test_the_language_of_a_downloaded_model_names_no_folder(tmp_path, lang):
         (folder / "secret.spm").write_bytes(train_vocabulary(["the boat"], size=12).vocab.model_bytes)
     model = read_joeynmt(origin)
     assert (model.source_lang, model.source.segmenter) == ("", None)
-    assert language_code("pt_BR") == "pt_BR"
+    assert Given().languages("pt_BR", 7) == ("pt_BR", "")
 
 
 @pytest.mark.parametrize(
@@ -852,3 +852,37 @@ def test_a_file_of_each_format_is_imported(tmp_path, monkeypatch):
         origin = WRITERS[name](tmp_path / name)
         import_model(next(origin.glob(ending)), tmp_path / "bundles" / name)
         assert load_bundle(tmp_path / "bundles" / name).config.data.name == name
+
+
+def test_settings_that_nobody_knows_are_named_unless_they_are_off():
+    known = {"encoder_layers": 2, "lr": [0.1], "scale_attn": False}
+    off = {"off": False, "none": None, "zero": 0, "empty": "", "list": []}
+    unknown = {"twist": torch.ones(2), "encoder.spin": "left"} | off
+    [remark] = unknown_remarks(known | unknown, {"scale_attn": ((False,), "norms")}, "fairseq")
+    assert remark.startswith("The model has settings that nmt does not know: twist, encoder.spin. If one of them")
+    assert remark.endswith("translations differ from those of fairseq.")
+    assert [*unknown_remarks(known, {"scale_attn": ((False,), "norms")}, "fairseq")] == []
+
+
+def test_a_tensor_in_place_of_a_setting_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match=r"layernorm_embedding: tensor.*a norm of the embeddings"):
+        read_fairseq(write(tmp_path, "fairseq", layernorm_embedding=torch.ones(2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "named"),
+    [
+        ("fairseq", {"twist": 3}, "twist"),
+        ("opennmt-py", {"twist": 3}, "twist"),
+        ("joeynmt", {"encoder": {"twist": 3}}, "encoder.twist"),
+        ("sockeye", {"settings": "twist: 3\n"}, "twist"),
+        ("eole", {"encoder": {"twist": 3}}, "encoder.twist"),
+    ],
+)
+def test_a_setting_that_is_not_known_is_a_remark(tmp_path, name, options, named):
+    def remarks(origin):
+        return [remark for remark in READERS[name](origin).remarks if "does not know" in remark]
+
+    assert remarks(write(tmp_path, name)) == []
+    [remark] = remarks(WRITERS[name](tmp_path / "newer", **options))
+    assert f"does not know: {named}." in remark

@@ -23,10 +23,9 @@ from nmt.config import DecodingConfig
 from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.exporting import export_model
+from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import NOTHING_GIVEN, Given
 from nmt.convert.formats import find_target
-from nmt.convert.importing import import_model
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.convert.naming import default_bundle, default_folder
+from nmt.convert.converting import default_bundle, default_folder
 
 FILES = (
     "opus-2020.02/model.npz",

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
-from nmt.convert.certificate.examining import ImportJob, certify_copy
-from nmt.convert.foreign import NOTHING_GIVEN, Given
-from nmt.convert.importing import import_model
-from nmt.convert.own_bundles import OWN
+from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.converting import import_model
+from nmt.convert.foreign import Given
+from nmt.convert.formats import OWN
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError, OutputError
@@ -110,5 +110,5 @@ def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
         *pieces, last, before = vocab.source.pieces(range(vocab.source.size))
         vocab = VocabularyPair.shared(ImportedVocabulary(vocab.source.model_bytes, [*pieces, before, last]))
     save_bundle(tmp_path / "copy", weights, config, vocab)
-    certificate = certify_copy(ImportJob(tmp_path / "copy", OLD[-1], OWN, NOTHING_GIVEN))
+    certificate = certify(Job("import", OLD[-1], tmp_path / "copy", OWN))
     assert check in {failed.name for failed in certificate.failed}

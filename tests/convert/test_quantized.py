@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
+from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.quantized import (
-    quantized_checks,
+    QUANTIZED_COMPARISONS,
     quantized_outputs,
     quantized_remarks,
     quantized_scores,
@@ -47,7 +48,7 @@ def ours(make_bundle) -> OurSide:
 
 
 def test_equal_models_pass_with_a_bleu_of_100(ours):
-    checks = list(quantized_checks(ours, Changed(ours), probes_of(ours.bundle), TEXT))
+    checks = compared(ours, Changed(ours), probes_of(ours.bundle, TEXT), QUANTIZED_COMPARISONS)
     assert [check.name for check in checks] == ["segmentation", "text", "quantized scores", "quantized outputs"]
     assert all(check.passed for check in checks)
     assert checks[-1].detail.startswith("0 of 6 lines change (0.0%)")
@@ -56,7 +57,7 @@ def test_equal_models_pass_with_a_bleu_of_100(ours):
 
 @pytest.mark.parametrize(("changed", "passes"), [(1, True), (3, True), (4, False), (6, False)])
 def test_more_than_half_of_the_lines_must_not_change(changed, passes, ours):
-    check = quantized_outputs(ours, Changed(ours, lines=changed), probes_of(ours.bundle), TEXT)
+    check = quantized_outputs(ours, Changed(ours, lines=changed), probes_of(ours.bundle, TEXT))
     assert check.passed is passes
     assert check.figure == changed / 6
     assert check.detail.startswith(f"{changed} of 6 lines change")
@@ -73,14 +74,14 @@ def test_outputs_are_compared_as_far_as_a_side_searches(ours):
                 for [best] in super().search(sources, beam, max_length)
             ]
 
-    check = quantized_outputs(ours, Cut(ours), probes_of(ours.bundle), TEXT)
+    check = quantized_outputs(ours, Cut(ours), probes_of(ours.bundle, TEXT))
     assert check.figure == 0
     assert "reference 100.0" in check.detail
 
 
 @pytest.mark.parametrize(("changed", "warns"), [(1, False), (2, True)])
 def test_a_warning_says_that_outputs_change(changed, warns, ours):
-    checks = list(quantized_checks(ours, Changed(ours, lines=changed), probes_of(ours.bundle), TEXT))
+    checks = compared(ours, Changed(ours, lines=changed), probes_of(ours.bundle, TEXT), QUANTIZED_COMPARISONS)
     assert any(f"{changed} of 6 lines change" in remark for remark in quantized_remarks(checks)) is warns
 
 
@@ -97,6 +98,6 @@ def test_scores_must_be_close_on_average(by, passes, ours):
 
 
 def test_blank_and_too_long_lines_are_left_out(ours):
-    check = quantized_outputs(ours, Changed(ours), probes_of(ours.bundle), ("", "ba " * 100, "lu me"))
+    check = quantized_outputs(ours, Changed(ours), probes_of(ours.bundle, ("", "ba " * 100, "lu me")))
     assert check.detail.startswith("0 of 1 lines")
-    assert quantized_outputs(ours, Changed(ours), probes_of(ours.bundle), ("",)) is None
+    assert quantized_outputs(ours, Changed(ours), probes_of(ours.bundle, ("",))) is None

@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 from nmt.bench import training_speed, translating_speed
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
+from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.writing import HOLDS, write_ctranslate2
-from nmt.convert.importing import import_model
 from nmt.io.files import replacing_folder
 from nmt.io.ownership import Kind
 from nmt.io.writing import WriteError

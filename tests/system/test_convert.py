@@ -142,13 +142,12 @@ def test_mistakes_are_one_clear_error(folder, monkeypatch, arguments, message):
 
 
 def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypatch):
-    from nmt.convert import exporting, importing
+    from nmt.convert import converting
 
     failed = Certificate(
         "import", "Marian", None, {}, {}, {}, (Check("forced scores", False, "differ by 3", "x", 3.0, 1e-4),)
     )
-    monkeypatch.setattr(importing, "examine", lambda job: failed)
-    monkeypatch.setattr(exporting, "examine", lambda job: failed)
+    monkeypatch.setattr(converting, "examine", lambda job: failed)
     for arguments in (("import", MARIAN), ("export", folder / "models" / "opus", "--to", "marian")):
         found = invoke(*arguments, "--out", tmp_path / "out")
         assert found.exit_code == 2
@@ -165,13 +164,13 @@ def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypat
 
 
 def test_a_quantization_that_loses_too_much_is_not_a_bug(folder, tmp_path, monkeypatch):
-    from nmt.convert import exporting
+    from nmt.convert import converting
 
     failed = Certificate("export", "x", None, {}, {}, {}, (Check("quantized scores", False, "differ by 3", "x"),))
-    target = exporting.find_target("marian")
-    monkeypatch.setattr(exporting, "examine", lambda job: failed)
+    target = converting.find_target("marian")
+    monkeypatch.setattr(converting, "examine", lambda job: failed)
     monkeypatch.setattr(
-        exporting, "find_target", lambda name: dataclasses.replace(target, quantizations=("float32", "int8"))
+        converting, "find_target", lambda name: dataclasses.replace(target, quantizations=("float32", "int8"))
     )
     arguments = ("export", folder / "models" / "opus", "--to", "marian", "--out", tmp_path / "out")
     found = invoke(*arguments, "--quantization", "int8")

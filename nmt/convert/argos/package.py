@@ -10,7 +10,6 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import nmt
@@ -20,8 +19,8 @@ from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
 from nmt.convert.ctranslate2.writing import model_settings, vocabularies, write_model
-from nmt.convert.exported_files import file_check, read_json, settings_check
-from nmt.convert.exported_segmenters import Segmenters, check_vocabulary
+from nmt.convert.exported_files import check_stored_settings, check_vocabulary, file_check
+from nmt.convert.files import EXPORT_AGAIN, read_json
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.errors import CheckpointError, NmtError
 from nmt.io.writing import open_to_write, scratch_folder, write_file
@@ -132,24 +131,21 @@ def _unpacked(folder: Path, bundle: Bundle) -> Iterator[Path]:
         yield scratch / name
 
 
-def argos_sides(folder: Path, bundle: Bundle) -> list[Side]:
-    """CTranslate2 with the model and the vocabulary of the package, if it is installed."""
-    if find_spec("ctranslate2") is None:
-        return []
+def argos_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
+    """As :attr:`Format.sides`: CTranslate2 with the model and the vocabulary of the package."""
     with _unpacked(folder, bundle) as package:
-        model, segmenter = package / _MODEL, package / _SEGMENTER
-        segmenters = Segmenters({"source": segmenter, "target": segmenter}, *vocabularies(model))
-        return [CTranslate2Side(model, segmenters, bundle.config.model.max_positions)]
+        segmenter = package / _SEGMENTER
+        yield CTranslate2Side(package / _MODEL, (segmenter, segmenter), bundle.config.model.max_positions)
 
 
 def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare metadata, settings, vocabularies and the SentencePiece model with those of the bundle."""
     with _unpacked(folder, bundle) as package:
-        metadata = read_json(package / _METADATA)
+        metadata = read_json(package / _METADATA, EXPORT_AGAIN)
         same_segmenter = (package / _SEGMENTER).read_bytes() == bundle.vocab.source.model_bytes
         return [
             file_check("metadata", [] if metadata == _metadata(bundle) else [_METADATA], "languages are the bundle's"),
-            settings_check(package / _MODEL / "config.json", model_settings(bundle.config.model)),
+            check_stored_settings(package / _MODEL / "config.json", model_settings(bundle.config.model)),
             check_vocabulary(vocabularies(package / _MODEL), bundle),
             file_check("segmenters", [] if same_segmenter else [_SEGMENTER], "the SentencePiece model is the bundle's"),
         ]

@@ -110,7 +110,7 @@ def beam_scores(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
             return None
         found = [(source, one) for source, one in _pairs(sources, hypotheses) if one.is_complete]
         scored = list(ours.score([source for source, _ in found], [one.pieces for _, one in found]))
-    worst = _worst_per_piece(found, scored)
+    worst = worst_per_piece([one for _, one in found], scored)
     detail = f"the scores of {len(found)} hypotheses (beam {BEAM}) differ by at most {worst:.2g} per piece"
     return Check("beam scores", worst <= LOG_PROBABILITY_LIMIT, detail, theirs.name, worst, LOG_PROBABILITY_LIMIT)
 
@@ -120,7 +120,7 @@ def cached_steps(ours: OurSide, probes: Probes) -> Check:
     sources = _searched(ours, probes)
     found = _pairs(sources, ours.search(sources, BEAM, _max_output(ours)))
     scored = ours.score([source for source, _ in found], [one.pieces for _, one in found])
-    worst = _worst_per_piece(found, scored)
+    worst = worst_per_piece([one for _, one in found], scored)
     detail = f"{len(found)} hypotheses have the same scores with and without cached steps (at most {worst:.2g} apart)"
     return Check("cached steps", worst <= LOG_PROBABILITY_LIMIT, detail, ours.name, worst, LOG_PROBABILITY_LIMIT)
 
@@ -134,6 +134,14 @@ COMPARISONS: tuple[Comparison, ...] = (
     beam_scores,
 )
 """All comparisons of two sides, in order."""
+
+
+def compared(
+    ours: OurSide, theirs: Side, probes: Probes, comparisons: Iterable[Comparison] = COMPARISONS
+) -> list[Check]:
+    """The checks of those comparisons that the other side can take part in."""
+    found = (compare(ours, theirs, probes) for compare in comparisons)
+    return [check for check in found if check is not None]
 
 
 def _searched(ours: OurSide, probes: Probes) -> list[Pieces]:
@@ -170,11 +178,10 @@ def _pairs(sources: Sequence[Pieces], hypotheses: Sequence[Sequence[Hypothesis]]
     return [(source, one) for source, found in zip(sources, hypotheses, strict=True) for one in found]
 
 
-def _worst_per_piece(found: Sequence[tuple[Pieces, Hypothesis]], scored: Sequence[Floats]) -> float:
+def worst_per_piece(found: Sequence[Hypothesis], scored: Sequence[Floats]) -> float:
     """The largest difference between the score of a hypothesis and its forced score, per piece."""
-    return largest(
-        abs(float(score.sum()) - one.log_probability) / len(score)
-        for (_, one), score in zip(found, scored, strict=True)
+    return _largest(
+        abs(float(score.sum()) - one.log_probability) / len(score) for one, score in zip(found, scored, strict=True)
     )
 
 
@@ -186,12 +193,12 @@ def _is_tie(ours: OurSide, source: Pieces, a: Pieces, b: Pieces) -> bool:
 
 
 def _largest_difference(found: Sequence[Floats], expected: Sequence[Floats]) -> float:
-    return largest(
+    return _largest(
         float(np.abs(a - b).max()) if a.shape == b.shape else float("inf") for a, b in zip(found, expected, strict=True)
     )
 
 
-def largest(differences: Iterable[float]) -> float:
+def _largest(differences: Iterable[float]) -> float:
     """The largest difference; infinite if any is not a number, which ``max`` may pass over."""
     all_of_them = list(differences)
     return float("inf") if any(map(math.isnan, all_of_them)) else max(all_of_them, default=0.0)

@@ -7,65 +7,52 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.kinds import read_json
-from nmt.convert.certificate.checks import COMPARISONS, cached_steps
+from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.certificate.probes import Probes, make_probes
-from nmt.convert.certificate.quantized import quantized_checks, quantized_remarks
+from nmt.convert.certificate.probes import make_probes
+from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS, quantized_remarks
 from nmt.convert.certificate.record import Certificate, Check, certificate_from, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.foreign import ForeignModel, Given
-from nmt.convert.formats import Format, find_format, find_target
+from nmt.convert.foreign import NOTHING_GIVEN, Array, ForeignModel, Given
+from nmt.convert.formats import OWN, Format, find_format, find_target
 from nmt.convert.installed import not_usable
-from nmt.convert.own_bundles import OWN
-from nmt.errors import CheckpointError, NmtError
-from nmt.io.files import replacing
+from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
 
-REPORT = "please report this as an error of nmt"
-
 
 @dataclass(frozen=True)
-class ImportJob:
-    """Compare a bundle with the model that it was imported from."""
+class Job:
+    """A conversion to examine."""
 
-    bundle: Path
-    origin: Path
+    direction: Literal["import", "export"]
+    path: Path
+    """What was converted."""
+    made: Path
+    """The folder that was written."""
     format: str
-    given: Given
+    """The name of the other toolkit's format."""
+    given: Given = NOTHING_GIVEN
+    quantization: str = ""
+    """The type of the stored weights of an export."""
     lines: tuple[str, ...] = ()
-    """Further lines to compare on."""
+    """Further lines of source text to compare on."""
 
     @property
-    def converted(self) -> Path:
-        """What the user converts."""
-        return self.origin
+    def bundle(self) -> Path:
+        """The bundle that was made or exported."""
+        return self.made if self.direction == "import" else self.path
 
 
-@dataclass(frozen=True)
-class ExportJob:
-    """Compare an exported folder with its bundle."""
-
-    bundle: Path
-    folder: Path
-    to: str
-    quantization: str
-    lines: tuple[str, ...] = ()
-    """Further lines to compare on."""
-
-    @property
-    def converted(self) -> Path:
-        """What the user converts."""
-        return self.bundle
-
-
-def examine(job: ImportJob | ExportJob) -> Certificate:
+def examine(job: Job) -> Certificate:
     """The certificate of a conversion, made by another process.
 
     Raises:
@@ -76,7 +63,7 @@ def examine(job: ImportJob | ExportJob) -> Certificate:
     messages = process.stderr.decode(errors="replace").strip()
     if os.environ.get("NMT_DEBUG"):
         sys.stderr.write(f"{messages}\n")
-    what = f"{job.converted}: the process that compares the models"
+    what = f"{job.path}: the process that compares the models"
     if process.returncode < 0:
         raise NmtError(f"{what} was ended by signal {-process.returncode}; is there enough memory?")
     try:
@@ -89,162 +76,114 @@ def examine(job: ImportJob | ExportJob) -> Certificate:
     return certificate_from(found)
 
 
-def failed(path: Path, out: Path, certificate: Certificate, *, advice: str = REPORT) -> CheckpointError:
-    """Write a failed certificate beside the place of the model, and say so.
-
-    Args:
-        path: what was converted.
-        out: where the model would have been.
-        advice: what to do, as the end of a sentence.
-    """
-    report = _free(out.with_name(f"{out.name}.parity.json"))
-    with replacing(report) as stream:
-        stream.write(certificate.as_json())
-    first = certificate.failed[0]
-    return CheckpointError(
-        f"{path}: the {certificate.direction}ed model differs from it, so none was written. The check of {first.name} "
-        f"failed: {first.detail}. All checks are in {report}: {advice}."
-    )
+def answer() -> None:
+    """Read a pickled job from standard input, and write its certificate to standard output, in a process of its own."""
+    answer_to = os.dup(1)
+    os.dup2(2, 1)  # what libraries print must not get among the answer
+    try:
+        content = certify(pickle.loads(sys.stdin.buffer.read())).as_json()
+    except NmtError as error:
+        content = json.dumps({"error": str(error)}).encode()
+    with os.fdopen(answer_to, "wb") as stream:
+        stream.write(content)
 
 
-def _free(report: Path) -> Path:
-    """The path, unless a file that is no certificate lies there: then one with a number."""
-    for number in range(1, 1_000):
-        path = report if number == 1 else report.with_name(f"{report.stem}-{number}.json")
-        values = read_json(path)
-        if not path.exists() or (isinstance(values, dict) and "parity" in values):
-            return path
-    return report
-
-
-def certify_import(job: ImportJob) -> Certificate:
-    """Compare a bundle with the model that it was imported from.
+def certify(job: Job) -> Certificate:
+    """Compare a bundle with the model that it was imported from, or that it was exported to.
 
     Raises:
         NmtError: a file cannot be read.
     """
-    form = find_format(job.origin, job.format)
-    assert form.read is not None
-    model = form.read(job.origin, job.given)
     ours = OurSide(job.bundle)
-    probes = _probes(ours, job.lines)
-    toolkit, remark = _toolkit_itself(form, job.origin, model)
-    sides = [ReferenceSide(model), *toolkit]
-    checks = (cached_steps(ours, probes), *_compared(ours, sides, probes))
+    theirs = _exported(job, ours.bundle) if job.direction == "export" else _imported(job)
+    probes = make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, job.lines)
+    comparisons = QUANTIZED_COMPARISONS if theirs.is_quantized else COMPARISONS
+    found = [check for side in theirs.sides for check in compared(ours, side, probes, comparisons)]
+    checks = (*theirs.file_checks, cached_steps(ours, probes), *found)
+    software = _took_part(ours, theirs.sides, checks)
+    unused = [not_usable(theirs.package)] if theirs.package and theirs.package not in software else []
     return Certificate(
-        direction="import",
-        toolkit=model.toolkit,
-        version=model.version,
-        software=_took_part(ours, sides, checks),
-        files={name: sha256_of(path) for name, path in model.files.items()},
-        tensors=tensor_record(model.tensors),
-        checks=checks,
-        remarks=(*model.remarks, *remark),
-        bundle=_bundle_files(job.bundle),
-    )
-
-
-def certify_copy(job: ImportJob) -> Certificate:
-    """Compare a bundle with another one of ours that it was imported from.
-
-    Raises:
-        NmtError: a file cannot be read.
-    """
-    ours, theirs = OurSide(job.bundle), OurSide(job.origin)
-    probes = _probes(ours, job.lines)
-    return Certificate(
-        direction="import",
-        toolkit=OWN,
-        version=None,
-        software=ours.software,
-        files=_bundle_files(job.origin),
-        tensors=tensor_record({name: tensor.float().numpy() for name, tensor in theirs.bundle.weights.items()}),
-        checks=(cached_steps(ours, probes), *_compared(ours, [theirs], probes)),
-        bundle=_bundle_files(job.bundle),
-    )
-
-
-def certify_export(job: ExportJob) -> Certificate:
-    """Compare an exported folder with its bundle.
-
-    Raises:
-        NmtError: a file cannot be read.
-    """
-    form, ours = find_target(job.to), OurSide(job.bundle)
-    probes = _probes(ours, job.lines)
-    sides = form.sides(job.folder, ours.bundle)
-    is_exact = job.quantization == form.quantizations[0]
-    compared = [*(_compared(ours, sides, probes) if is_exact else _compared_quantized(ours, sides, probes, job.lines))]
-    checks = (
-        *form.check_files(job.folder, ours.bundle, job.quantization),
-        cached_steps(ours, probes),
-        *compared,
-    )
-    software = _took_part(ours, sides, checks)
-    unused = [] if form.package in software else [not_usable(form.package)]
-    return Certificate(
-        direction="export",
+        direction=job.direction,
         quantization=job.quantization,
-        toolkit=form.toolkit,
-        version=None,
+        toolkit=theirs.toolkit,
+        version=theirs.version,
         software=software,
-        files={path.name: sha256_of(path) for path in sorted(job.folder.iterdir())},
-        tensors=tensor_record({name: tensor.numpy() for name, tensor in ours.bundle.weights.items()}),
+        files={name: sha256_of(path) for name, path in theirs.files.items()},
+        tensors=tensor_record(theirs.tensors),
         checks=checks,
-        remarks=(*unused, *quantized_remarks(compared)),
-        bundle=_bundle_files(job.bundle),
+        remarks=(*theirs.remarks, *unused, *quantized_remarks(found)),
+        bundle={path.name: sha256_of(path) for path in BundleFolder(job.bundle).model},
     )
 
 
-def _bundle_files(folder: Path) -> dict[str, str]:
-    return {path.name: sha256_of(path) for path in BundleFolder(folder).model}
+@dataclass(frozen=True)
+class _Theirs:
+    """The model that a bundle is compared with."""
+
+    toolkit: str
+    sides: Sequence[Side]
+    files: Mapping[str, Path]
+    tensors: Mapping[str, Array]
+    version: str | None = None
+    is_quantized: bool = False
+    file_checks: Sequence[Check] = ()
+    package: str = ""
+    """The package that should compute. If none of the sides has it, a remark says so."""
+    remarks: Sequence[str] = ()
 
 
-def _probes(ours: OurSide, lines: Sequence[str]) -> Probes:
-    return make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, lines)
+def _imported(job: Job) -> _Theirs:
+    """The model that a bundle was imported from: another toolkit's, or a bundle of ours."""
+    if job.format == OWN:
+        side = OurSide(job.path)
+        files = {path.name: path for path in BundleFolder(job.path).model}
+        return _Theirs(OWN, [side], files, _arrays(side.bundle))
+    form = find_format(job.path, job.format)
+    assert form.read is not None
+    model = form.read(job.path, job.given)
+    toolkit, remark = _toolkit_itself(form, job.path, model)
+    return _Theirs(
+        model.toolkit,
+        [ReferenceSide(model), *toolkit],
+        model.files,
+        model.tensors,
+        version=model.version,
+        remarks=(*model.remarks, *remark),
+    )
 
 
-def _compared(ours: OurSide, sides: Sequence[Side], probes: Probes) -> Iterator[Check]:
-    for theirs in sides:
-        for compare in COMPARISONS:
-            if (check := compare(ours, theirs, probes)) is not None:
-                yield check
+def _exported(job: Job, bundle: Bundle) -> _Theirs:
+    """The folder that a bundle was exported to."""
+    form, sides = find_target(job.format), list[Side]()
+    with suppress(ImportError):  # a remark says so
+        for side in form.sides(job.made, bundle):
+            sides.append(side)
+    return _Theirs(
+        form.toolkit,
+        sides,
+        {path.name: path for path in sorted(job.made.iterdir())},
+        _arrays(bundle),
+        is_quantized=job.quantization != form.quantizations[0],
+        file_checks=form.check_files(job.made, bundle, job.quantization),
+        package=form.package,
+    )
 
 
-def _compared_quantized(ours: OurSide, sides: Sequence[Side], probes: Probes, lines: Sequence[str]) -> Iterator[Check]:
-    for theirs in sides:
-        yield from quantized_checks(ours, theirs, probes, lines)
+def _arrays(bundle: Bundle) -> dict[str, Array]:
+    return {name: tensor.float().numpy() for name, tensor in bundle.weights.items()}
+
+
+def _toolkit_itself(form: Format, path: Path, model: ForeignModel) -> tuple[list[Side], list[str]]:
+    """The toolkit itself as a side, where it can be used; else a remark that says why not."""
+    if form.side is None:
+        return [], ["The model was not compared with the toolkit itself."]
+    try:
+        return [form.side(path, model)], []
+    except ImportError as error:
+        return [], [not_usable(form.package, error)]
 
 
 def _took_part(ours: OurSide, sides: Sequence[Side], checks: Sequence[Check]) -> dict[str, str]:
     """Package -> version of our side and of those sides that a check compared with."""
     compared = [side for side in sides if any(check.oracle == side.name for check in checks)]
     return {package: version for side in (ours, *compared) for package, version in side.software.items()}
-
-
-def _toolkit_itself(form: Format, origin: Path, model: ForeignModel) -> tuple[list[Side], list[str]]:
-    """The toolkit itself as a side, where it can be used; else a remark that says why not."""
-    if form.side is None:
-        return [], ["The model was not compared with the toolkit itself."]
-    try:
-        return [form.side(origin, model)], []
-    except ImportError as error:
-        return [], [not_usable(form.package, error)]
-
-
-def _run(job: ImportJob | ExportJob) -> Certificate:
-    if isinstance(job, ExportJob):
-        return certify_export(job)
-    return certify_copy(job) if job.format == OWN else certify_import(job)
-
-
-def answer() -> None:
-    """Read a pickled job from standard input, and write its certificate to standard output, in a process of its own."""
-    answer_to = os.dup(1)
-    os.dup2(2, 1)  # what libraries print must not get among the answer
-    try:
-        content = _run(pickle.loads(sys.stdin.buffer.read())).as_json()
-    except NmtError as error:
-        content = json.dumps({"error": str(error)}).encode()
-    with os.fdopen(answer_to, "wb") as stream:
-        stream.write(content)

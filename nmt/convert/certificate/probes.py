@@ -41,22 +41,25 @@ class Probes:
     sources: tuple[tuple[str, ...], ...]
     targets: tuple[tuple[str, ...], ...]
     """Random pieces: pairs of sources and targets of lengths from 1 to the maximum."""
+    given: tuple[str, ...] = ()
+    """Source text of the user, the first of the lines."""
 
 
-def make_probes(vocab: VocabularyPair, longest: int, more_lines: Sequence[str] = ()) -> Probes:
+def make_probes(vocab: VocabularyPair, longest: int, given: Sequence[str] = ()) -> Probes:
     """The probes for a model; the same model always gets the same.
 
     Args:
         longest: maximum pieces of a sentence, without eos.
-        more_lines: further lines of text.
+        given: source text of the user.
     """
     draw = random.Random(0)
     lengths = [length for length in _LENGTHS if length < longest] + [longest]
     tags = [f"{tag} {LINES[0]}" for tag in vocab.source.language_tags[:3]]
     return Probes(
-        (*more_lines, *tags, *LINES),  # the first ones are searched by every side
+        (*given, *tags, *LINES),  # the first ones are searched by every side
         tuple(_random_pieces(vocab.source, length, draw) for length in lengths),
         tuple(_random_pieces(vocab.target, length, draw) for length in lengths),
+        tuple(given),
     )
 
 

@@ -6,11 +6,11 @@ most of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from nmt.convert.certificate.checks import as_far_as, decoded_text, segmentation
+from nmt.convert.certificate.checks import Comparison, as_far_as, decoded_text, segmentation
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes
 from nmt.convert.certificate.record import Check
@@ -27,17 +27,6 @@ OUTPUTS = "quantized outputs"
 _MAX_EXTRA = 50
 
 
-def quantized_checks(ours: OurSide, theirs: Side, probes: Probes, lines: Sequence[str] = ()) -> Iterator[Check]:
-    """All checks of a quantized model; arguments as for :func:`quantized_outputs`."""
-    checks = (
-        segmentation(ours, theirs, probes),
-        decoded_text(ours, theirs, probes),
-        quantized_scores(ours, theirs, probes),
-        quantized_outputs(ours, theirs, probes, lines),
-    )
-    return (check for check in checks if check is not None)
-
-
 def quantized_scores(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
     """Compare the log-probability of every piece of given targets."""
     expected = theirs.score(probes.sources, probes.targets)
@@ -50,15 +39,14 @@ def quantized_scores(ours: OurSide, theirs: Side, probes: Probes) -> Check | Non
     return Check("quantized scores", mean <= MEAN_DIFFERENCE_LIMIT, detail, theirs.name, mean, MEAN_DIFFERENCE_LIMIT)
 
 
-def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes, lines: Sequence[str] = ()) -> Check | None:
+def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
     """Report the share of lines whose greedy translation changes, and the BLEU of theirs with ours as the reference.
 
-    Args:
-        lines: source text. Without any, the lines of the probes are translated and the share has no limit: they are
-            like no text that the model was trained on.
+    Without text of the user, the share has no limit: the lines of the probes are like no text that the model was
+    trained on.
     """
     longest = ours.bundle.config.model.max_positions - 1
-    segmented = ours.segment(lines or probes.lines, "source")
+    segmented = ours.segment(probes.given or probes.lines, "source")
     sources = [pieces for pieces in segmented if 0 < len(pieces) <= longest][: theirs.max_searches]
     if not sources:
         return None
@@ -76,8 +64,12 @@ def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes, lines: Sequen
         f"{changed:,} of {len(sources):,} lines change ({share:.1%}); BLEU of the quantized model with ours as the "
         f"reference {bleu:.1f}, over pieces"
     )
-    limit = CHANGED_LIMIT if lines else 1.0
+    limit = CHANGED_LIMIT if probes.given else 1.0
     return Check(OUTPUTS, share <= limit, detail, theirs.name, share, limit)
+
+
+QUANTIZED_COMPARISONS: tuple[Comparison, ...] = (segmentation, decoded_text, quantized_scores, quantized_outputs)
+"""All comparisons of a quantized model, in order."""
 
 
 def quantized_remarks(checks: Sequence[Check]) -> list[str]:

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sentencepiece import SentencePieceProcessor
 
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
+from nmt.convert.certificate.side import SPACE, Floats, Hypothesis, Language, Pieces, Segmenter, Side
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary
 from nmt.convert.reference import Reference
 from nmt.convert.vocabulary import piece_names
 
-_TAG = re.compile(r">>[\w-]+<<")
-_SPACE = "▁"
 _OTHER_SPACE = re.compile(r"[^\S ]")
 """White space that a piece may hold where spaces alone separate pieces."""
 _MAX_OUTPUT = 20
@@ -48,9 +45,8 @@ class ReferenceSide(Side):
             {ours: theirs for theirs, ours in names.items()} for names in (self._source_names, self._target_names)
         )
         self._segmenters = {
-            vocabulary.segmenter: SentencePieceProcessor(model_proto=vocabulary.segmenter)
+            vocabulary: None if vocabulary.segmenter is None else Segmenter(vocabulary.segmenter, vocabulary.pieces)
             for vocabulary in (model.source, model.target)
-            if vocabulary.segmenter is not None
         }
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
@@ -61,23 +57,19 @@ class ReferenceSide(Side):
         return [[names.get(piece, unknown) for piece in self._pieces(line, vocabulary)] for line in lines]
 
     def _pieces(self, line: str, vocabulary: ForeignVocabulary) -> list[str]:
-        if vocabulary.segmenter is None:
-            is_at_spaces = _OTHER_SPACE.search("".join(vocabulary.pieces)) is not None
-            return [word for word in line.split(" " if is_at_spaces else None) if word]
-        tag = _TAG.match(line) if any(map(_TAG.fullmatch, vocabulary.pieces)) else None
-        first, rest = ([], line) if tag is None else ([tag[0]], line[tag.end() :])
-        pieces: list[str] = self._segmenters[vocabulary.segmenter].encode(rest, out_type=str)
-        return [*first, *pieces]
+        if (segmenter := self._segmenters[vocabulary]) is not None:
+            return segmenter.pieces(line)
+        is_at_spaces = _OTHER_SPACE.search("".join(vocabulary.pieces)) is not None
+        return [word for word in line.split(" " if is_at_spaces else None) if word]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:
         """As :meth:`Side.text`."""
-        if self._model.target.segmenter is None:
-            return [
-                "".join(f" {_UNKNOWN} " if piece == "<unk>" else piece.replace(_SPACE, " ") for piece in row)
-                for row in pieces
-            ]
-        processor = self._segmenters[self._model.target.segmenter]
-        return [processor.decode_pieces(list(row)).replace(_SPACE, " ").removeprefix(" ") for row in pieces]
+        if (segmenter := self._segmenters[self._model.target]) is not None:
+            return [segmenter.text(row) for row in pieces]
+        return [
+            "".join(f" {_UNKNOWN} " if piece == "<unk>" else piece.replace(SPACE, " ") for piece in row)
+            for row in pieces
+        ]
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.states`."""

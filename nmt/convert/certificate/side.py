@@ -5,13 +5,19 @@ Sides speak of pieces, not of ids, so that a wrong order of the vocabulary shows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sentencepiece import SentencePieceProcessor
 
+SPACE = "▁"
+"""How SentencePiece spells a space."""
+_TAG = re.compile(r">>[\w-]+<<")
+"""A language tag, such as ``>>deu<<``."""
 Language = Literal["source", "target"]
 Pieces = Sequence[str]
 Floats = NDArray[np.float64]
@@ -26,6 +32,30 @@ class Hypothesis:
     """The sum over its pieces and eos; of a hypothesis that was cut off, over its pieces."""
     is_complete: bool = True
     """Whether it ends with eos; False if it was cut off."""
+
+
+class Segmenter:
+    """A SentencePiece model and the pieces of a vocabulary, used as users of another toolkit use them."""
+
+    def __init__(self, model: bytes, pieces: Iterable[str]) -> None:
+        """Open a model.
+
+        Raises:
+            RuntimeError: the bytes are not a SentencePiece model.
+        """
+        self._processor = SentencePieceProcessor(model_proto=model)
+        self._has_tags = any(map(_TAG.fullmatch, pieces))
+
+    def pieces(self, line: str) -> list[str]:
+        """The pieces of a line. A tag at its beginning is one of them, if the vocabulary has tags."""
+        tag = _TAG.match(line) if self._has_tags else None
+        first, rest = ([], line) if tag is None else ([tag[0]], line[tag.end() :])
+        return [*first, *self._processor.encode(rest, out_type=str)]
+
+    def text(self, pieces: Pieces) -> str:
+        """The text of pieces, some of which the SentencePiece model may lack."""
+        text: str = self._processor.decode(list(pieces))
+        return text.replace(SPACE, " ")
 
 
 class Side:

@@ -94,7 +94,7 @@ def _convert(model: Path, folder: Path, checksums: dict[str, str], report: Calla
         if _is_current(folder, checksums):  # another process was faster
             return
         report(f"converting the model for CTranslate2, once, into {folder}")
-        from nmt.convert.exporting import export_model
+        from nmt.convert.converting import export_model
 
         export_model(model, folder, to=CTranslate2Engine.name)
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nmt.config import DataConfig, DecodingConfig, read_config
-from nmt.convert.exported_segmenters import read_pieces_list
+from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     OUTPUT,
@@ -25,19 +25,15 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
 )
-from nmt.convert.json_files import read_json
-from nmt.convert.messages import shown
-from nmt.convert.segmenters import find_segmenters, read_text, segmented_vocabulary
-from nmt.convert.settings import check_equal, check_settings, language_code, plain_settings
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.settings import Table, check_equal, check_settings, plain_settings, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
 
 MODEL_NAME = "model.bin"
 _CONFIG, _METADATA, _BPE = "config.json", "metadata.json", "bpe.model"
 _OWN_CONFIG = "config.yaml"
-_ADVICE = "Convert or copy the model again."
 _VERSIONS = (4, 5, 6)
 """The versions of the file that are read."""
 _SPECIFICATION = "TransformerSpec"
@@ -54,6 +50,7 @@ _ATTENTIONS = {
 }
 _NORM = {"weight": "layer_norm/gamma", "bias": "layer_norm/beta"}
 _SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+_CONFIG_SETTINGS: Table = {"add_source_bos": ((False,), "bos before each source")}
 _FLAGS_OF_VERSION_5 = ("with_source_bos", "with_source_eos", "with_target_bos")
 _PADS = ("<pad>", "<blank>")
 _ATTRIBUTES = frozenset(
@@ -121,7 +118,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """
     folder = model_folder(path)
     weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
-    metadata = _settings(metadata_file)
+    metadata = optional_mapping(metadata_file)
     if path.joinpath(_BPE).is_file() or metadata.get("target_prefix"):
         raise CheckpointError(
             f"{path}: is a package that segments text by Moses and subword-nmt, or begins each output with a given "
@@ -131,16 +128,13 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     attributes = {
         name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
     }
-    settings = _settings_of_version_5(values, attributes) | _settings(config_file)
-    check_settings(settings, {"add_source_bos": ((False,), "bos before each source")}, str(config_file))
+    settings = _settings_of_version_5(values, attributes) | optional_mapping(config_file)
+    check_settings(settings, _CONFIG_SETTINGS, str(config_file))
     tensors = _tensors(values, str(weights))
     ours = _model_settings(attributes, tensors, settings, str(weights))
     is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
-    languages = [
-        given.source_lang or language_code(metadata.get("from_code")),
-        given.target_lang or language_code(metadata.get("to_code")),
-    ]
-    segmenters = find_segmenters(path, given, *languages)
+    languages = given.languages(metadata.get("from_code"), metadata.get("to_code"))
+    segmenters = find_segmenters(path, given, languages)
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
     source, target = (
@@ -163,7 +157,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
             f"{config_file}: has decoder_start_token: {shown(start)}, which is no piece of the target: outputs would "
             "have to begin with a given piece, which nmt does not do."
         )
-    remarks = _own_remarks(folder)
+    remarks = [*_own_remarks(folder), *unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
     if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
     if not ours["source_eos"] and not metadata:
@@ -180,17 +174,11 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=start,
         powers=NO_POWERS if is_scaled else UNSCALED,
-        files=files_by_name([weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))]),
-        source_lang=languages[0],
-        target_lang=languages[1],
+        files=[weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))],
+        languages=languages,
         settings=plain_settings(settings | attributes),
         remarks=remarks,
     )
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    """The settings of a JSON file; none if there is no file."""
-    return read_json(path) if path.is_file() else {}
 
 
 def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
@@ -224,7 +212,7 @@ def _vocabulary_file(folder: Path, side: str) -> Path:
     names = [f"{side}_vocabulary.json", "shared_vocabulary.json", f"{side}_vocabulary.txt", "shared_vocabulary.txt"]
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
-        raise CheckpointError(f"{folder}: has none of {', '.join(names)}. {_ADVICE}")
+        raise CheckpointError(f"{folder}: has none of {', '.join(names)}. {COPY_AGAIN}")
     return found
 
 
@@ -235,7 +223,7 @@ def _naming(tensors: Mapping[str, Array]) -> Naming:
 
 def _pieces(path: Path) -> list[str]:
     if path.suffix == ".json":
-        return read_pieces_list(path, _ADVICE)
+        return read_pieces(path)
     return read_text(path).removesuffix("\n").split("\n")
 
 
@@ -291,7 +279,7 @@ def _model_settings(
     layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
     embedding, inner = tensors.get(_NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
     if embedding is None:
-        raise CheckpointError(f"{name}: lacks {_NAMES[TARGET_EMBEDDING]}. {_ADVICE}")
+        raise CheckpointError(f"{name}: lacks {_NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
     is_pre = of_both("pre_norm", "norms before layers in one part only")
     # Without a table, CTranslate2 computes positions that count from 1.
     has_table = any(_NAMES[side] in tensors for side in POSITIONS)
@@ -340,7 +328,7 @@ def read_variables(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ValueError, struct.error) as error:
-        raise CheckpointError(f"{path}: is not a model of CTranslate2, or is damaged ({error}). {_ADVICE}") from None
+        raise CheckpointError(f"{path}: is not a model of CTranslate2, or is damaged ({error}). {COPY_AGAIN}") from None
 
 
 def _read(stream: BinaryIO, size: int) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
 from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.ctranslate2.reading import model_folder
 from nmt.convert.ctranslate2.writing import vocabularies
-from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
+from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, SegmentingSide
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.vocabulary import piece_names
 from nmt.errors import CheckpointError
@@ -29,13 +28,13 @@ class CTranslate2Side(SegmentingSide):
     """CTranslate2 on the CPU, in the type of the stored weights where the processor has it."""
 
     def __init__(
-        self, folder: Path, segmenters: Segmenters | None, max_positions: int, compute_type: str = "default"
+        self, folder: Path, models: tuple[Path, Path] | None, max_positions: int, compute_type: str = "default"
     ) -> None:
         """Open a model.
 
         Args:
             folder: the folder with ``model.bin``.
-            segmenters: None if the side reads and writes pieces only.
+            models: the SentencePiece models of source and target; None if the side reads and writes pieces only.
             max_positions: that of the model. CTranslate2 fails where an output needs more.
 
         Raises:
@@ -49,7 +48,7 @@ class CTranslate2Side(SegmentingSide):
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). {_AGAIN}") from None
         self._max_positions = max_positions
-        super().__init__("ctranslate2", segmenters)
+        super().__init__("ctranslate2", models, vocabularies(folder) if models else ((), ()))
         self.name = f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
 
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
@@ -118,9 +117,6 @@ class ImportedSide(CTranslate2Side):
         return [[self._source_pieces[piece] for piece in source] for source in sources]
 
 
-def ctranslate2_sides(folder: Path, bundle: Bundle) -> list[Side]:
-    """CTranslate2, if it is installed."""
-    if find_spec("ctranslate2") is None:
-        return []
-    segmenters = Segmenters(segmenter_files(folder), *vocabularies(folder))
-    return [CTranslate2Side(folder, segmenters, bundle.config.model.max_positions)]
+def ctranslate2_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
+    """As :attr:`Format.sides`."""
+    yield CTranslate2Side(folder, (folder / SOURCE_MODEL, folder / TARGET_MODEL), bundle.config.model.max_positions)

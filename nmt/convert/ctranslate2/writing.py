@@ -12,20 +12,20 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
-from nmt.convert.ctranslate2.engine import NEVER_EMITTED
-from nmt.convert.exported_files import file_check, read_bytes, settings_check
-from nmt.convert.exported_segmenters import (
-    SOURCE_MODEL,
-    TARGET_MODEL,
+from nmt.convert.exported_files import (
     check_segmenters,
+    check_stored_settings,
     check_vocabulary,
-    has_plain_ids,
+    file_check,
+    filled,
     pieces_of,
-    read_pieces_list,
+    segmenting_code,
     write_segmenters,
 )
 from nmt.convert.expressible import ATTENTION, check_expressible
+from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_pieces
 from nmt.data.data_folder import vocabulary_files
+from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import write_file, writing
@@ -39,31 +39,6 @@ _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU", "quick_gelu": 
 _BUNDLE = BundleFolder(Path())  # only the names are used
 _PIPELINE = tuple(path.name for path in (_BUNDLE.config, *vocabulary_files(_BUNDLE.vocab)))
 HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *_PIPELINE)
-_USAGE = """\
-import itertools
-import sys
-
-import ctranslate2
-from sentencepiece import SentencePieceProcessor
-
-folder = {name!r}
-source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
-translator = ctranslate2.Translator(folder)
-search = dict(beam_size={beam}, length_penalty={penalty}, min_decoding_length=0)
-search |= dict(max_input_length={limit}, max_decoding_length={limit})
-
-
-def segment(line):
-{pieces}
-
-
-while lines := list(itertools.islice(sys.stdin, 256)):
-    batch = [segment(line.rstrip("\\n")) for line in lines]
-    for result in translator.translate_batch(
-        batch, **search, max_batch_size=32, disable_unk=True, suppress_sequences={never}
-    ):
-        print({text})
-"""
 
 
 def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -203,16 +178,15 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
         CheckpointError: a vocabulary is missing or damaged.
     """
     shared = folder / "shared_vocabulary.json"
-    if shared.exists():
-        pieces = read_pieces_list(shared)
-        return pieces, pieces
-    return read_pieces_list(folder / "source_vocabulary.json"), read_pieces_list(folder / "target_vocabulary.json")
+    files = [shared, shared] if shared.exists() else [folder / f"{side}_vocabulary.json" for side in SIDES]
+    source, target = (read_pieces(file, EXPORT_AGAIN) for file in files)
+    return source, target
 
 
 def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare settings, vocabularies and SentencePiece models with those of the bundle."""
     return [
-        settings_check(folder / "config.json", model_settings(bundle.config.model)),
+        check_stored_settings(folder / "config.json", model_settings(bundle.config.model)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
         _check_own_files(folder, bundle),
@@ -222,33 +196,19 @@ def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> 
 def _check_own_files(folder: Path, bundle: Bundle) -> Check:
     """Compare the settings and the vocabulary that our own pipeline reads with those of the bundle."""
     paths = BundleFolder(bundle.folder).pipeline
-    differing = [path.name for path in paths if read_bytes(folder / path.name) != read_bytes(path)]
+    differing = [path.name for path in paths if read_bytes(folder / path.name, EXPORT_AGAIN) != read_bytes(path)]
     return file_check("pipeline", differing, "the files of nmt's own pipeline are the bundle's")
 
 
 def ctranslate2_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input."""
-    decoding = bundle.config.decoding
-    decoded = "target.decode(result.hypotheses[0])"
-    return _USAGE.format(
-        name=name,
-        source=SOURCE_MODEL,
-        target=TARGET_MODEL,
-        pieces=_segmenting(bundle),
-        beam=decoding.beam,
-        penalty=decoding.length_penalty,
+    return filled(
+        Path(__file__).with_name("card_program.txt"),
+        folder=repr(name),
+        segment=segmenting_code(bundle),
+        beam=bundle.config.decoding.beam,
+        penalty=bundle.config.decoding.length_penalty,
         limit=bundle.config.model.max_positions,
-        never=NEVER_EMITTED,
-        text=decoded if has_plain_ids(bundle.vocab.target) else f'{decoded}.replace("▁", " ").strip()',
-    )
-
-
-def _segmenting(bundle: Bundle) -> str:
-    if not bundle.vocab.source.language_tags:
-        return "    return source.encode(line, out_type=str)"
-    return (
-        f'    tag, _, text = line.partition(" ")  # {bundle.vocab.source.language_tags[0]} and the like\n'
-        "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
     )
 
 

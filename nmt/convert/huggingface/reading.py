@@ -10,7 +10,8 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.config.documents import parse_json
-from nmt.convert.fairseq import MODULES
+from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
+from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     OUTPUT_BIAS,
@@ -20,19 +21,15 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
     Given,
     Naming,
-    files_by_name,
     matrices,
-    weights_and_biases,
 )
-from nmt.convert.json_files import read_json
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabulary
 from nmt.convert.settings import (
     Table,
     check_equal,
     check_settings,
     choose,
-    language_code,
+    unknown_remarks,
     unused_remarks,
     valid_settings,
     version_of,
@@ -48,6 +45,7 @@ SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
 WEIGHTS, _INDEX, _PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 NORM_EPSILON = 1e-5
 """MarianMT's layer norms have no setting for it."""
+_ACTIVATION = "activation_function"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
 _YES_OR_NO = (True, False)
 # Older versions computed with more values than these.
@@ -83,7 +81,7 @@ _MATRICES = (
     "lm_head.weight",
 )
 """The matrices of pieces. A file holds those that are one under one name, or under several."""
-NAMES = weights_and_biases({ours: f"model.{theirs}" for ours, theirs in MODULES.items()}) | matrices(
+NAMES = {ours: f"model.{theirs}" for ours, theirs in FAIRSEQ_NAMES.items()} | matrices(
     *_MATRICES[1:],
     bias="final_logits_bias",
     positions=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
@@ -104,16 +102,16 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     Raises:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
-    config, name = read_json(path / CONFIG), str(path / CONFIG)
+    config, name = read_mapping(path / CONFIG), str(path / CONFIG)
     ours = _model_settings(config, name)
-    tokenizer = _optional(path / TOKENIZER)
+    tokenizer = optional_mapping(path / TOKENIZER)
     special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
     vocabularies = [path / VOCAB, path / TARGET_VOCAB] if tokenizer.get("separate_vocabs") is True else [path / VOCAB]
     segmenters = [given.source_spm or path / SEGMENTERS["source"], given.target_spm or path / SEGMENTERS["target"]]
     source = _vocabulary(vocabularies[0], segmenters[0], special)
     target = _vocabulary(vocabularies[-1], segmenters[1], special)
     _check_sizes(config, name, {vocabularies[0]: source, vocabularies[-1]: target})
-    generation = _optional(path / GENERATION)
+    generation = optional_mapping(path / GENERATION)
     start = _start_id(generation, config, target, path)
     files = _weight_files(path)
     tensors = _read_tensors(files)
@@ -132,18 +130,15 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=target,
         start=target.pieces[start],
         powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
-        files=files_by_name(file for file in found if file.is_file()),
-        source_lang=given.source_lang or language_code(tokenizer.get("source_lang")),
-        target_lang=given.target_lang or language_code(tokenizer.get("target_lang")),
+        files=[file for file in found if file.is_file()],
+        languages=given.languages(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
         settings=dict(config) | {"generation": dict(generation)},
         ignored=_MATRICES,
-        remarks=unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
+        remarks=[
+            *unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
+            *unknown_remarks(config, _MODEL, TOOLKIT),
+        ],
     )
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    """The mapping of a JSON file; empty if there is none."""
-    return read_json(path) if path.is_file() else {}
 
 
 def _model_settings(config: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -169,7 +164,7 @@ def _model_settings(config: Mapping[str, Any], name: str) -> dict[str, Any]:
         "d_ff": of_both("ffn_dim", "feed-forward networks of different sizes"),
         "heads": of_both("attention_heads", "different numbers of heads"),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(config, "activation_function", "gelu", _ACTIVATIONS, name),
+        "activation": choose(_ACTIVATION, config.get(_ACTIVATION), "gelu", _ACTIVATIONS, name),
         "positions": "sinusoidal_halves",
         "max_positions": config.get("max_position_embeddings"),
         "output_bias": True,
@@ -207,7 +202,7 @@ def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:
 
 
 def _vocabulary(path: Path, segmenter: Path, special: Mapping[str, str]) -> ForeignVocabulary:
-    pieces = pieces_by_id(read_json(path), str(path))
+    pieces = pieces_by_id(read_mapping(path), str(path))
     unk, eos, pad = special.values()
     return segmented_vocabulary(pieces, segmenter, str(path), unk=unk, eos=eos, pad=pad)
 

@@ -5,8 +5,7 @@ The ids of pieces are ours. So pad, unk, bos and eos are 0 to 3, and the decoder
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,11 +19,9 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import write_json
-from nmt.convert.exported_segmenters import check_vocabulary, pieces_of, write_segmenters
+from nmt.convert.exported_files import check_vocabulary, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
-from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.reading import (
     CONFIG,
     GENERATION,
@@ -47,6 +44,14 @@ from nmt.model.positions import fixed_positions
 
 HOLDS = (WEIGHTS, CONFIG, GENERATION, TOKENIZER, VOCAB, TARGET_VOCAB, *SEGMENTERS.values())
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+# MarianMT's positions are all sines, then all cosines; the paper's are side by side. A post-norm model computes the
+# same with the features of its residual stream in any order, as long as all that reads or writes it follows.
+_READERS = ("query_key_value.weight", "feed_forward.inner.weight", "embedding.weight", "embedding.source_weight",
+            "embedding.output_weight", "positions.weight")  # fmt: skip
+"""The ends of names of matrices whose columns are features."""
+_WRITERS = ("attention.output.weight", "attention.output.bias", "feed_forward.output.weight",
+            "feed_forward.output.bias", "norm.weight", "norm.bias")  # fmt: skip
+"""The ends of names of matrices whose rows are features."""
 _PAD, _UNK, _BOS, _EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
 
 
@@ -122,6 +127,26 @@ def all_tensors(bundle: Bundle) -> dict[str, Tensor]:
 def feature_order(model: ModelConfig) -> Tensor:
     """Which of our features stands at each place of MarianMT's, whose positions are all sines, then all cosines."""
     return sines_first(model.d_model) if model.positions == "sinusoidal" else torch.arange(model.d_model)
+
+
+def sines_first(d_model: int) -> Tensor:
+    """Which of the paper's features stands at each place: those of sines, then those of cosines; (D)."""
+    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
+
+
+def with_features(weights: Mapping[str, Tensor], order_D: Tensor) -> dict[str, Tensor]:
+    """The weights, by our names, with the features of the residual stream in another order.
+
+    Args:
+        order_D: the present feature of each place.
+    """
+    return {name: _reordered(name, weight, order_D) for name, weight in weights.items()}
+
+
+def _reordered(name: str, weight: Tensor, order_D: Tensor) -> Tensor:
+    if name.endswith(_READERS):
+        return weight[:, order_D]
+    return weight[order_D] if name.endswith(_WRITERS) else weight
 
 
 def tying(bundle: Bundle) -> Literal["all", "decoder", "none"]:
@@ -205,14 +230,12 @@ def _tokenizer(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def huggingface_sides(folder: Path, bundle: Bundle) -> list[Side]:
+def huggingface_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
     source, target = pieces_of(bundle.vocab.source), pieces_of(bundle.vocab.target)
     features_D = feature_order(bundle.config.model).argsort()
-    sides: list[Side] = [ReferenceSide(read_huggingface(folder), features_D=features_D.numpy())]
-    with suppress(ImportError):
-        sides.append(HuggingFaceSide(folder, source, target, features_D=features_D))
-    return sides
+    yield ReferenceSide(read_huggingface(folder), features_D=features_D.numpy())
+    yield HuggingFaceSide(folder, source, target, features_D=features_D)
 
 
 def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:

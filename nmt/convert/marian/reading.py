@@ -14,6 +14,7 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.archives import check_file_name
+from nmt.convert.files import shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     PROJECTIONS,
@@ -21,11 +22,9 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
-    files_by_name,
     matrices,
 )
 from nmt.convert.marian.vocabulary import read_vocabulary
-from nmt.convert.messages import shown
 from nmt.convert.segmenters import read_segmenter
 from nmt.convert.settings import (
     Table,
@@ -34,6 +33,7 @@ from nmt.convert.settings import (
     parse_yaml_settings,
     plain_settings,
     read_yaml_settings,
+    unknown_remarks,
     unused_remarks,
     valid_settings,
     version_of,
@@ -66,6 +66,7 @@ DECODES_OTHERWISE = (
 )
 """A remark on pre-norm models."""
 NORM_EPSILON = 1e-6
+_ACTIVATION = "transformer-ffn-activation"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
 _MODEL: Table = {
     "type": (("transformer",), "another kind of network"),
@@ -148,15 +149,15 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=source,
         target=target,
         start=None,
-        files=files_by_name(found),
+        files=found,
         punctuation=any(b"normalize-punctuation" in script.read_bytes() for script in files.scripts),
-        source_lang=given.source_lang or "",
-        target_lang=given.target_lang or "",
+        languages=given.languages(),
         settings=plain_settings(settings),
         ignored=[_SETTINGS],
         remarks=[
             *((DECODES_OTHERWISE,) if ours["norm"] == "pre" else ()),
             *unused_remarks(files.decoder, _SEARCH, DECODER_NAME, "Marian"),
+            *unknown_remarks(settings, _MODEL, "Marian"),
         ],
     )
 
@@ -336,7 +337,7 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "heads": settings.get("transformer-heads"),
         "norm": _norm_place(settings, name),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(settings, "transformer-ffn-activation", "swish", _ACTIVATIONS, name),
+        "activation": choose(_ACTIVATION, settings.get(_ACTIVATION), "swish", _ACTIVATIONS, name),
         "positions": "tensor2tensor",
         "output_bias": True,
         "decoder_start": "zero",

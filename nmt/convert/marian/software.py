@@ -22,6 +22,9 @@ class MarianSide(Side):
     """Marian, given pieces: its vocabulary reads and writes them, separated by spaces.
 
     pymarian scores no given targets; its n-best lists tell what it gives its own.
+
+    Raises:
+        ImportError: pymarian is not installed, or cannot be used for this model.
     """
 
     def __init__(self, path: Path, model: ForeignModel) -> None:
@@ -99,12 +102,3 @@ def _linked(files: MarianFiles) -> tuple[tempfile.TemporaryDirectory[str], str, 
         (folder / name).symlink_to(file.resolve())
     weights, *vocabularies = (str(folder / name) for name in names)
     return scratch, weights, vocabularies
-
-
-def marian_side(path: Path, model: ForeignModel) -> MarianSide:
-    """Marian itself.
-
-    Raises:
-        ImportError: pymarian is not installed.
-    """
-    return MarianSide(path, model)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from nmt.convert.files import read_bytes
 from nmt.convert.foreign import ForeignVocabulary
 from nmt.convert.segmenters import model_pieces, read_segmenter
 from nmt.errors import VocabularyError
@@ -29,18 +30,17 @@ def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
             segments by itself.
 
     Raises:
-        VocabularyError: the file cannot be read or is not a vocabulary.
+        CheckpointError: the file cannot be read.
+        VocabularyError: it is not a vocabulary.
     """
     try:
         if path.suffix == ".spm":
             segmenter = read_segmenter(path)
             pieces = model_pieces(segmenter)
         elif path.suffix in (".yml", ".yaml"):
-            pieces = read_yaml_pieces(path.read_bytes().decode(), str(path))
+            pieces = read_yaml_pieces(read_bytes(path).decode(), str(path))
         else:
-            pieces = path.read_bytes().decode().removesuffix("\n").split("\n")
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
+            pieces = read_bytes(path).decode().removesuffix("\n").split("\n")
     except ValueError:
         raise VocabularyError(f"{path}: is not a vocabulary of Marian (.yml, .spm, or one piece per line).") from None
     missing = [piece for piece in (EOS, UNK) if piece not in pieces]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,12 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_segmenters import write_segmenters
+from nmt.convert.exported_files import write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
 from nmt.convert.marian.reading import DECODES_OTHERWISE, marian_naming, read_marian
-from nmt.convert.marian.software import marian_side
+from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.vocabulary import their_piece
 from nmt.convert.weights import SILENT, their_tensors
@@ -88,66 +87,21 @@ def _tensors(bundle: Bundle, source: Sequence[int], target: Sequence[int]) -> di
 
 def _settings(model: ModelConfig, source_pieces: int, target_pieces: int) -> dict[str, Any]:
     """Marian's settings, all that version 1.12 writes into a Transformer."""
+    constant: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("settings.yml").read_text("utf-8"))
     is_pre = model.norm == "pre"
-    return {
-        "type": "transformer",
+    return constant | {
         "dim-emb": model.d_model,
         "dim-vocabs": [source_pieces, target_pieces],
         "enc-depth": model.encoder_layers,
         "dec-depth": model.decoder_layers,
         "transformer-heads": model.heads,
         "transformer-dim-ffn": model.d_ff,
-        "transformer-decoder-dim-ffn": 0,
-        "transformer-ffn-depth": 2,
-        "transformer-decoder-ffn-depth": 0,
         "transformer-ffn-activation": model.activation,
         "transformer-preprocess": "n" if is_pre else "",
         "transformer-postprocess": "da" if is_pre else "dan",
-        "transformer-postprocess-emb": "d",
         "transformer-postprocess-top": "n" if is_pre else "",
-        "transformer-decoder-autoreg": "self-attention",
-        "transformer-attention-mask": "default",
-        "transformer-train-position-embeddings": False,
-        "transformer-disable-position-embeddings": False,
-        "transformer-guided-alignment-layer": "last",
-        "transformer-no-affine": False,
-        "transformer-no-bias": False,
-        "transformer-no-projection": False,
-        "transformer-pool": False,
-        "transformer-rnn-projection": False,
-        "transformer-tied-layers": [],
-        "transformer-alibi-shift": False,
-        "transformer-alibi-trainable": False,
-        "transformer-aan-activation": "swish",
-        "transformer-aan-depth": 2,
-        "transformer-aan-nogate": False,
-        "transformer-dim-aan": 2048,
         "tied-embeddings": model.tied_embeddings == "decoder",
         "tied-embeddings-all": model.tied_embeddings == "all",
-        "tied-embeddings-src": False,
-        "output-omit-bias": False,
-        "bert-train-type-embeddings": True,
-        "bert-type-vocab-size": 2,
-        "dec-cell": "gru",
-        "dec-cell-base-depth": 2,
-        "dec-cell-high-depth": 1,
-        "dim-rnn": 1024,
-        "enc-cell": "gru",
-        "enc-cell-depth": 1,
-        "enc-type": "bidirectional",
-        "factors-combine": "sum",
-        "factors-dim-emb": 0,
-        "input-types": [],
-        "layer-normalization": False,
-        "lemma-dependency": "",
-        "lemma-dim-emb": 0,
-        "right-left": False,
-        "separator-symbol": "[eos]",
-        "skip": False,
-        "ulr": False,
-        "ulr-dim-emb": 0,
-        "ulr-trainable-transformation": False,
-        "version": "v1.12.0",
     }
 
 
@@ -167,13 +121,11 @@ def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def marian_sides(folder: Path, bundle: Bundle) -> list[Side]:
+def marian_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
     model = read_marian(folder)
-    sides: list[Side] = [ReferenceSide(model)]
-    with suppress(ImportError):
-        sides.append(marian_side(folder, model))
-    return sides
+    yield ReferenceSide(model)
+    yield MarianSide(folder, model)
 
 
 def check_marian(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.checks import LOG_PROBABILITY_LIMIT, largest
+from nmt.convert.certificate.checks import LOG_PROBABILITY_LIMIT, worst_per_piece
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
-from nmt.convert.exported_segmenters import Segmenters, SegmentingSide, segmenter_files
+from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, SegmentingSide
+from nmt.convert.files import EXPORT_AGAIN
 from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME, check_onnx_files, vocabularies
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
@@ -41,14 +43,14 @@ class OnnxRuntimeSide(SegmentingSide):
                 return onnxruntime.InferenceSession(folder / name, providers=["CPUExecutionProvider"])
             except Exception as error:  # of a compiled library, with classes of its own
                 raise CheckpointError(
-                    f"{folder / name}: ONNX Runtime cannot open it ({error}). Export the model again."
+                    f"{folder / name}: ONNX Runtime cannot open it ({error}). {EXPORT_AGAIN}"
                 ) from None
 
         self._encoder, self._decoder, self._with_past = map(
             session, (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
         )
         source, self._pieces = vocabularies(folder)
-        super().__init__("onnxruntime", Segmenters(segmenter_files(folder), source, self._pieces))
+        super().__init__("onnxruntime", (folder / SOURCE_MODEL, folder / TARGET_MODEL), (source, self._pieces))
         self.name = f"ONNX Runtime {metadata.version('onnxruntime')}"
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(self._pieces)}
@@ -111,33 +113,26 @@ def _log_probabilities(logits: Any) -> Floats:
     return found
 
 
-def onnx_sides(folder: Path, bundle: Bundle) -> list[Side]:
-    """ONNX Runtime, if it is installed."""
-    try:
-        return [OnnxRuntimeSide(folder, bundle.config.model.max_positions)]
-    except ImportError:
-        return []
+def onnx_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
+    """As :attr:`Format.sides`."""
+    yield OnnxRuntimeSide(folder, bundle.config.model.max_positions)
 
 
 def check_onnx(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """As :attr:`Format.check_files`."""
     checks = check_onnx_files(folder, bundle, quantization)
     # Activations of 8 bits are rounded by the largest of a whole target, so steps and whole targets differ.
-    return [*checks, *_steps(folder, bundle)] if quantization == "float32" else checks
+    if quantization == "float32":
+        with suppress(ImportError):  # a remark says so
+            checks.append(_steps(OnnxRuntimeSide(folder, bundle.config.model.max_positions), bundle))
+    return checks
 
 
-def _steps(folder: Path, bundle: Bundle) -> list[Check]:
+def _steps(side: OnnxRuntimeSide, bundle: Bundle) -> Check:
     """Compare the graph that reads one piece at a time with the graph that reads whole targets."""
     sources = make_probes(bundle.vocab, _LONGEST_SOURCE).sources
-    checks = []
-    for side in onnx_sides(folder, bundle):
-        outputs = [best for [best] in side.search(sources, 1, _LONGEST_OUTPUT) or []]
-        scores = side.score(sources, [output.pieces for output in outputs]) or []
-        worst = largest(
-            abs(float(score.sum()) - output.log_probability) / len(score)
-            for score, output in zip(scores, outputs, strict=True)
-        )
-        detail = f"{len(outputs)} outputs have the same scores with and without a past (at most {worst:.2g} apart)"
-        passed = worst <= LOG_PROBABILITY_LIMIT
-        checks.append(Check("steps with a past", passed, detail, side.name, worst, LOG_PROBABILITY_LIMIT))
-    return checks
+    outputs = [best for [best] in side.search(sources, 1, _LONGEST_OUTPUT) or []]
+    worst = worst_per_piece(outputs, side.score(sources, [output.pieces for output in outputs]))
+    detail = f"{len(outputs)} outputs have the same scores with and without a past (at most {worst:.2g} apart)"
+    passed = worst <= LOG_PROBABILITY_LIMIT
+    return Check("steps with a past", passed, detail, side.name, worst, LOG_PROBABILITY_LIMIT)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,24 +12,24 @@ from numpy.typing import NDArray
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
-from nmt.convert.exported_files import file_check, read_bytes, settings_check, write_json
-from nmt.convert.exported_segmenters import (
-    SOURCE_MODEL,
-    TARGET_MODEL,
+from nmt.convert.exported_files import (
     check_segmenters,
+    check_stored_settings,
     check_vocabulary,
-    has_plain_ids,
+    file_check,
+    filled,
     pieces_of,
-    read_pieces_list,
-    spm_pieces,
+    segmenting_code,
+    write_json,
     write_segmenters,
 )
 from nmt.convert.expressible import SOURCE_END, check_expressible
+from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_pieces
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.io.writing import scratch_folder, writing
-from nmt.machine.packages import require_package
+from nmt.machine.packages import require_package, silence
 from nmt.model.transformer import Transformer
 
 QUANTIZATIONS = ("float32", "float16", "int8")
@@ -45,52 +42,6 @@ CONFIG_NAME = "config.json"
 SOURCE_PIECES_NAME, TARGET_PIECES_NAME = "source_vocabulary.json", "target_vocabulary.json"
 HOLDS = (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME, CONFIG_NAME, "*_vocabulary.json", "*.spm")
 _PREFIX = "model."
-_USAGE = """\
-{imports}import sys
-
-import numpy as np
-import onnxruntime
-from sentencepiece import SentencePieceProcessor
-
-PAD, UNK, BOS, EOS = {special}
-folder = {name!r}
-source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
-encoder, decoder, decoder_with_past = (
-    onnxruntime.InferenceSession(f"{{folder}}/{{file}}") for file in ("{encoder}", "{decoder}", "{with_past}")
-)
-{vocabularies}
-
-def run(session, **inputs):
-    return dict(zip([output.name for output in session.get_outputs()], session.run(None, inputs)))
-
-
-def translate(ids):
-    ids = np.array([[*ids[: {limit} - 1], EOS]])
-    mask, past, written = np.ones_like(ids), {{}}, []
-    states = run(encoder, input_ids=ids, attention_mask=mask)["last_hidden_state"]
-    found = run(decoder, input_ids=np.array([[BOS]]), encoder_hidden_states=states, encoder_attention_mask=mask)
-    while len(written) < min(ids.size - 1 + {extra}, {limit} - 1):
-        past |= {{name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}}
-        logits = found["logits"][0, -1]
-        logits[[PAD, UNK, BOS]] = -np.inf
-        best = int(logits.argmax())
-        if best == EOS:
-            break
-        written.append(best)
-        found = run(decoder_with_past, input_ids=np.array([[best]]), encoder_attention_mask=mask, **past)
-    return written
-
-
-for line in sys.stdin:
-    line = line.rstrip("\\n")
-{ids}
-    print({text} if ids else "")
-"""
-_VOCABULARIES = """\
-source_ids = {{piece: index for index, piece in enumerate(json.load(open(f"{{folder}}/{source_pieces}", "rb")))}}
-target_pieces = json.load(open(f"{{folder}}/{target_pieces}", "rb"))
-"""
-_TEXT_FROM_LIST = 'target.decode([target_pieces[index] for index in translate(ids)]).replace("▁", " ").strip()'
 
 
 def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -115,14 +66,8 @@ def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> N
             _convert(scratch / name, folder / name, quantization)
     write_segmenters(bundle.vocab, folder)
     write_json(folder / CONFIG_NAME, model_settings(bundle))
-    if writes_lists(bundle):
-        write_json(folder / SOURCE_PIECES_NAME, pieces_of(bundle.vocab.source))
-        write_json(folder / TARGET_PIECES_NAME, pieces_of(bundle.vocab.target))
-
-
-def writes_lists(bundle: Bundle) -> bool:
-    """Whether lists of pieces say which piece has which id; otherwise the SentencePiece models do."""
-    return not (has_plain_ids(bundle.vocab.source) and has_plain_ids(bundle.vocab.target))
+    write_json(folder / SOURCE_PIECES_NAME, pieces_of(bundle.vocab.source))
+    write_json(folder / TARGET_PIECES_NAME, pieces_of(bundle.vocab.target))
 
 
 def graphs_of(model: Transformer) -> dict[str, Graph]:
@@ -172,7 +117,7 @@ def _export(graph: Graph, path: Path) -> None:
     ]
     if isinstance(graph, DecoderWithPastGraph):
         shapes = [*shapes[:2], tuple(shapes[2:])]  # as its forward takes them
-    with _quiet(), writing(path):
+    with silence(), writing(path):
         torch.onnx.export(
             graph.eval(),
             tuple(sample_inputs(graph)),
@@ -193,7 +138,7 @@ def _convert(whole: Path, path: Path, quantization: str) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    with _quiet(), writing(path):
+    with silence(), writing(path):
         if quantization == "float16":
             onnx.save(convert_float_to_float16(onnx.load(whole), keep_io_types=True), path)
         else:
@@ -202,38 +147,20 @@ def _convert(whole: Path, path: Path, quantization: str) -> None:
             quantize_dynamic(whole, path, per_channel=True, reduce_range=True, **kinds)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what exporters report about their own code."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
 def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
-    """The source and the target pieces of a model, by the graphs' ids: a list, or the SentencePiece model's pieces.
+    """The source and the target pieces of a model, by the graphs' ids.
 
     Raises:
         CheckpointError: a file is missing or damaged.
     """
-    files = ((SOURCE_PIECES_NAME, SOURCE_MODEL), (TARGET_PIECES_NAME, TARGET_MODEL))
-    source, target = (_pieces(folder / listed, folder / model) for listed, model in files)
+    source, target = (read_pieces(folder / name, EXPORT_AGAIN) for name in (SOURCE_PIECES_NAME, TARGET_PIECES_NAME))
     return source, target
-
-
-def _pieces(listed: Path, model: Path) -> list[str]:
-    return read_pieces_list(listed) if listed.exists() else spm_pieces(model)
 
 
 def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
     checks = [
-        settings_check(folder / CONFIG_NAME, model_settings(bundle)),
+        check_stored_settings(folder / CONFIG_NAME, model_settings(bundle)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
     ]
@@ -266,55 +193,29 @@ def _stored(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     from google.protobuf.message import DecodeError
 
     try:
-        for tensor in onnx.load_model_from_string(read_bytes(path)).graph.initializer:
+        for tensor in onnx.load_model_from_string(read_bytes(path, EXPORT_AGAIN)).graph.initializer:
             yield tensor.name.removeprefix(_PREFIX), onnx.numpy_helper.to_array(tensor)
     except (DecodeError, ValueError) as error:
-        raise CheckpointError(f"{path}: is damaged ({error}). Export the model again.") from None
+        raise CheckpointError(f"{path}: is damaged ({error}). {EXPORT_AGAIN}") from None
 
 
 def onnx_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input by a greedy search."""
-    lists = writes_lists(bundle)
-    vocabularies = _VOCABULARIES.format(source_pieces=SOURCE_PIECES_NAME, target_pieces=TARGET_PIECES_NAME)
-    return _USAGE.format(
-        imports="import json\n" if lists else "",
-        name=name,
-        special=f"{Vocabulary.PAD}, {Vocabulary.UNK}, {Vocabulary.BOS}, {Vocabulary.EOS}",
-        source=SOURCE_MODEL,
-        target=TARGET_MODEL,
-        encoder=ENCODER_NAME,
-        decoder=DECODER_NAME,
-        with_past=DECODER_WITH_PAST_NAME,
-        vocabularies=vocabularies if lists else "",
+    return filled(
+        Path(__file__).with_name("card_program.txt"),
+        folder=repr(name),
+        segment=segmenting_code(bundle),
         limit=bundle.config.model.max_positions,
         extra=bundle.config.decoding.max_extra_length,
-        ids=_ids_from_list(bundle) if lists else "    ids = source.encode(line)",
-        text=_TEXT_FROM_LIST if lists else "target.decode(translate(ids))",
-    )
-
-
-def _ids_from_list(bundle: Bundle) -> str:
-    """Lines that segment text into pieces; those that the list lacks are unknown."""
-    tags = bundle.vocab.source.language_tags
-    if not tags:
-        return "    ids = [source_ids.get(piece, UNK) for piece in source.encode(line, out_type=str)]"
-    return (
-        f'    tag, _, text = line.partition(" ")  # {tags[0]} and the like\n'
-        "    pieces = [tag, *source.encode(text, out_type=str)] if line.strip() else []\n"
-        "    ids = [source_ids.get(piece, UNK) for piece in pieces]"
     )
 
 
 def onnx_remarks(bundle: Bundle) -> Mapping[str, str]:
     """As :attr:`Format.remarks`."""
-    found = {
+    return {
         "search": "The graphs compute logits. The program above searches greedily and never emits pad, unk and bos; "
         "a beam search is left to the user.",
         "max_positions": f"A source or an output has at most {bundle.config.model.max_positions} pieces with eos.",
+        "vocabulary": f"{SOURCE_PIECES_NAME} and {TARGET_PIECES_NAME} list the pieces by the ids of the graphs, which "
+        "may not be those of the SentencePiece models. A piece that they lack is unknown.",
     }
-    if writes_lists(bundle):
-        found["vocabulary"] = (
-            f"The ids of the graphs are not those of the SentencePiece models. {SOURCE_PIECES_NAME} and "
-            f"{TARGET_PIECES_NAME} list the pieces by id; a piece that they lack is unknown."
-        )
-    return found

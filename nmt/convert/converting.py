@@ -1,0 +1,281 @@
+"""Import and export of models: each is written, compared with what it was made from, and only then given its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from torch import Tensor
+
+import nmt
+from nmt.checkpoint.bundle import kind_of, load_bundle, write_bundle, write_checksums
+from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME, BundleFolder, is_bundle
+from nmt.checkpoint.kinds import BUNDLE, read_json
+from nmt.checkpoint.lineage import EXPORTED, IMPORTED, RECORD, bundle_record
+from nmt.checkpoint.run_folder import bundle_to_use, is_run
+from nmt.config import Config, DataConfig
+from nmt.config.mistakes import first_mistake
+from nmt.convert.archives import SUFFIXES, unpacked
+from nmt.convert.card import CARD_NAME, model_card
+from nmt.convert.certificate.examining import Job, examine
+from nmt.convert.certificate.record import Certificate
+from nmt.convert.exported_files import write_json
+from nmt.convert.foreign import NOTHING_GIVEN, ForeignModel, Given
+from nmt.convert.formats import OWN, Format, find_format, find_target
+from nmt.convert.huggingface.reading import is_huggingface
+from nmt.convert.vocabulary import our_vocabulary
+from nmt.convert.weights import our_weights
+from nmt.data.vocab_pair import VocabularyPair
+from nmt.errors import CheckpointError, ConfigError, OutputError
+from nmt.io.files import replacing, replacing_folder
+from nmt.io.hashing import sha256_of
+from nmt.io.ownership import Kind, check_replaceable
+from nmt.io.writing import write_file
+from nmt.record import Record, option_words, text_record
+
+MODELS = Path("models")
+_OF_RUN = ("average", "best", "last")
+_REPORT, _ANOTHER = "please report this as an error of nmt", "choose another --quantization"
+
+
+def default_bundle(model: Path) -> Path:
+    """``models/NAME`` for a model that is imported."""
+    return MODELS / model_name(model)
+
+
+def default_folder(model: Path, to: str, quantization: str | None) -> Path:
+    """``models/NAME-FORMAT`` for a run or bundle that is exported."""
+    return MODELS / "-".join(filter(None, (model_name(model), to, quantization)))
+
+
+def model_name(model: Path) -> str:
+    """The name of a run, a bundle or another toolkit's model: that of its folder, or of its archive without the
+    suffix."""
+    if model.is_file():
+        if model.suffix in SUFFIXES:
+            return model.stem
+        model = model.absolute().parent
+    path = model.resolve() if model.name not in _OF_RUN else model.absolute()
+    parent = path.parent
+    if path.name in _OF_RUN or parent.name == "checkpoints":
+        run = parent.parent if parent.name == "checkpoints" else parent
+        return f"{run.name}-{path.name}"
+    return path.name
+
+
+def import_model(
+    path: Path,
+    out: Path,
+    *,
+    format: str | None = None,
+    given: Given = NOTHING_GIVEN,
+    lines: Sequence[str] = (),
+) -> Certificate:
+    """Import a model of another toolkit, or a bundle of ours, as a bundle with its certificate.
+
+    Args:
+        path: the other toolkit's file or folder, or a .zip archive of it.
+        out: the bundle to write; an earlier bundle is replaced.
+        format: its name, if the files do not tell.
+        lines: further lines of source text to compare both models on.
+
+    Returns:
+        The certificate, which is also ``parity.json`` in the bundle.
+
+    Raises:
+        CheckpointError: the model cannot be read or expressed, or a check failed. A failed certificate is written
+            beside ``out``, and no bundle.
+        ConfigError: ``given`` says something of a bundle of ours.
+        OutputError: ``out`` holds something else, or is the model itself.
+    """
+    with unpacked(path) as folder:
+        is_own = format == OWN or (format is None and _is_own(folder))
+        form = None if is_own else find_format(folder, format)  # a path without a model is told before --out
+        _check_apart(path, out)
+        if form is not None:
+            check_replaceable(out, BUNDLE)
+            return _import(path, Job("import", folder, out, form.name, given, lines=tuple(lines)), form)
+        if given != NOTHING_GIVEN:
+            raise ConfigError(
+                "--source-lang, --target-lang, --source-spm and --target-spm apply to models of other toolkits; "
+                f"{path} is a bundle of nmt. Leave them out."
+            )
+        bundle = _behind_link(bundle_to_use(folder))
+        _check_apart(bundle, out)
+        return _copy(Job("import", bundle, out, OWN, lines=tuple(lines)))
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a path is a folder of a run or a bundle of ours, which name their weights as transformers does."""
+    return folder.is_dir() and (is_run(folder) or (is_bundle(folder) and not is_huggingface(folder)))
+
+
+def _behind_link(folder: Path) -> Path:
+    """The folder that a link names now. Training moves a run's ``last`` and ``best`` to other checkpoints."""
+    return folder.resolve() if folder.is_symlink() else folder
+
+
+def _check_apart(path: Path, out: Path) -> None:
+    if out.resolve() == path.resolve():
+        raise OutputError(f"{out}: is the model to import, which stays as it is. Name another folder with --out.")
+
+
+def _copy(job: Job) -> Certificate:
+    """Write one of our bundles anew; its notes stay."""
+    notes = read_json(BundleFolder(job.path).notes)
+    notes = notes if isinstance(notes, dict) else {}
+    check_replaceable(job.made, kind_of(notes))
+    bundle = load_bundle(job.path)
+    return _save_compared(job, bundle.weights, bundle.config, bundle.vocab, notes)
+
+
+def _import(path: Path, job: Job, form: Format) -> Certificate:
+    assert form.read is not None
+    try:
+        model = form.read(job.path, job.given)
+    except ValidationError as error:
+        raise CheckpointError(f"{path}: a setting cannot be used: {first_mistake(error)}") from None
+    vocab = our_vocabulary(model)
+    notes = {RECORD: _import_record(model, path, job).stored()}
+    return _save_compared(job, our_weights(model), _config(model, path, vocab), vocab, notes)
+
+
+def _save_compared(
+    job: Job, weights: Mapping[str, Tensor], config: Config, vocab: VocabularyPair, notes: Mapping[str, Any]
+) -> Certificate:
+    """Write a bundle, with its certificate."""
+    with replacing_folder(job.made, kind_of(notes)) as folder:
+        write_bundle(folder, weights, config, vocab, notes=notes)
+        certificate = _compared(job, folder, _REPORT)
+        write_checksums(folder)
+    return certificate
+
+
+def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
+    data = DataConfig(
+        name=model_name(path),
+        source_lang=model.source_lang,
+        target_lang=model.target_lang,
+        vocab_fingerprint=vocab.fingerprint,
+        vocab_size=vocab.source.size,
+        target_vocab_size=vocab.target_size,
+        punctuation=model.punctuation,
+    )
+    return Config(model=model.config, decoding=model.decoding, data=data)
+
+
+def _import_record(model: ForeignModel, path: Path, job: Job) -> Record:
+    """The record of the bundle."""
+    files = tuple(
+        text_record("file", name, sha256_of(file), bytes=file.stat().st_size) for name, file in model.files.items()
+    )
+    facts = {"toolkit": model.toolkit, "version": model.version or "unknown", "nmt": nmt.__version__}
+    options = option_words({"format": job.format, **asdict(job.given), "out": job.made})
+    return Record(
+        kind=IMPORTED,
+        path=str(job.made),
+        command=("import", str(path), *options),
+        facts=facts,
+        settings=dict(model.settings),
+        made_from=(Record(kind="foreign model", path=str(path), made_from=files),),
+    )
+
+
+def export_model(
+    bundle_folder: Path,
+    out: Path,
+    *,
+    to: str,
+    quantization: str | None = None,
+    lines: Sequence[str] = (),
+) -> Certificate:
+    """Export a bundle to the format of another toolkit, with its certificate.
+
+    Args:
+        out: the folder to write; an earlier export to the same format is replaced.
+        to: the name of the format.
+        quantization: the type of the stored weights; by default that of the format that loses nothing.
+        lines: further lines of source text to compare both models on.
+
+    Returns:
+        The certificate, which is also ``parity.json`` in the folder.
+
+    Raises:
+        CheckpointError: the bundle is damaged, or a check failed. A failed certificate is written beside ``out``, and
+            no model.
+        NmtError: the format cannot express the model, or its software is missing.
+        OutputError: ``out`` holds something else.
+    """
+    form = find_target(to)
+    assert form.write is not None
+    exact = form.quantizations[0]
+    quantization = quantization or exact
+    if quantization not in form.quantizations:
+        raise ConfigError(f"--quantization {quantization}: {form.toolkit} has {', '.join(form.quantizations)} here.")
+    kind = exported_kind(form)
+    check_replaceable(out, kind)
+    job = Job("export", _behind_link(bundle_folder), out, form.name, quantization=quantization, lines=tuple(lines))
+    bundle = load_bundle(job.path)
+    with replacing_folder(out, kind) as folder:
+        form.write(bundle, folder, quantization)
+        certificate = _compared(job, folder, _REPORT if quantization == exact else _ANOTHER)
+        write_json(folder / ORIGIN_NAME, _export_record(job).stored())
+        card = model_card(bundle, form, quantization, certificate, out.name)
+        write_file(folder / CARD_NAME, card.encode())
+    return certificate
+
+
+def _export_record(job: Job) -> Record:
+    """The record of an exported model, whose files its certificate lists."""
+    bundle = bundle_record(job.path).as_found(job.path)
+    options = option_words({"to": job.format, "quantization": job.quantization, "out": job.made})
+    return Record(kind=EXPORTED, path=str(job.made), command=("export", bundle.path, *options), made_from=(bundle,))
+
+
+def exported_kind(form: Format) -> Kind:
+    """A folder that this program exported to a format."""
+
+    def is_ours(folder: Path) -> bool:
+        match read_json(folder / PARITY_NAME):
+            case {"parity": {"direction": "export", "toolkit": form.toolkit}}:
+                return True
+        return False
+
+    holds = (*form.holds, PARITY_NAME, ORIGIN_NAME, CARD_NAME)
+    return Kind(f"a {form.toolkit} model that nmt exported", is_ours, is_folder=True, holds=holds)
+
+
+def _compared(job: Job, folder: Path, advice: str) -> Certificate:
+    """The certificate of what was written into a folder, which gets it as ``parity.json``.
+
+    Args:
+        advice: what to do if a check fails, as the end of a sentence.
+
+    Raises:
+        CheckpointError: a check failed. The certificate is written beside the place of the model.
+    """
+    certificate = examine(replace(job, made=folder))
+    if certificate.failed:
+        report = _free(job.made.with_name(f"{job.made.name}.parity.json"))
+        with replacing(report) as stream:
+            stream.write(certificate.as_json())
+        first = certificate.failed[0]
+        raise CheckpointError(
+            f"{job.path}: the {job.direction}ed model differs from it, so none was written. The check of {first.name} "
+            f"failed: {first.detail}. All checks are in {report}: {advice}."
+        )
+    write_file(folder / PARITY_NAME, certificate.as_json())
+    return certificate
+
+
+def _free(report: Path) -> Path:
+    """The path, unless a file that is no certificate lies there: then one with a number."""
+    for number in range(1, 1_000):
+        path = report if number == 1 else report.with_name(f"{report.stem}-{number}.json")
+        values = read_json(path)
+        if not path.exists() or (isinstance(values, dict) and "parity" in values):
+            return path
+    return report
