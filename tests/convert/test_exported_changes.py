@@ -13,6 +13,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
 from tests.convert.conftest import weights_of
 from tests.convert.test_argos import with_languages
+from tests.convert.test_quantized import TEXT
 
 PACKAGES = {
     "ctranslate2": ["ctranslate2"],
@@ -96,13 +97,15 @@ REFUSED = {
 """What a format cannot express, as the error names it."""
 
 
-def failures(bundle: Bundle, changed: Bundle, target, folder: Path) -> set[str]:
+def failures(
+    bundle: Bundle, changed: Bundle, target, folder: Path, quantization: str | None = None, lines: tuple[str, ...] = ()
+) -> set[str]:
     """The checks that fail where another model is exported; the error where the format cannot express it."""
     folder.mkdir()
-    quantization = target.quantizations[0]
+    quantization = quantization or target.quantizations[0]
     try:
         target.write(changed, folder, quantization)
-        job = ExportJob(bundle.folder, folder, target.name, quantization)
+        job = ExportJob(bundle.folder, folder, target.name, quantization, lines)
         return {check.name for check in certify_export(job).failed}
     except NmtError as error:
         return {str(error)}
@@ -117,3 +120,17 @@ def test_a_good_export_is_certified(bundle, target, tmp_path):
 def test_an_export_that_differs_is_not_certified(bundle, target, tmp_path, kind):
     found = failures(bundle, CHANGES[kind](bundle), target, tmp_path / "out")
     assert "forced scores" in found or f"cannot express {REFUSED[target.name, kind]}" in str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, -1])
+def test_a_quantized_export_is_certified_unless_its_model_is_damaged(bundle, target, tmp_path, number):
+    if len(target.quantizations) == 1:
+        pytest.skip("the format has no quantization")
+    quantization = target.quantizations[number]
+    assert failures(bundle, bundle, target, tmp_path / "good", quantization, TEXT) == set()
+    damaged = CHANGES["a tensor negated"](bundle)
+    assert failures(bundle, damaged, target, tmp_path / "damaged", quantization, TEXT) & {
+        "tensors",
+        "quantized outputs",
+    }

@@ -9,9 +9,12 @@ import json
 import numpy as np
 import pytest
 
+import nmt
 from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.exporting import export_model
 from nmt.convert.importing import import_model
 from tests.convert.real_models.packages import run_with
+from tests.convert.test_argos import with_languages
 
 pytestmark = pytest.mark.slow
 PROGRAMS = {
@@ -48,3 +51,20 @@ def test_the_toolkit_takes_part_in_certificates(toolkit):
     found = run_with(toolkit, "-m", "pytest", *options, f"tests/convert/{TESTS[toolkit]}")
     assert found.returncode == 0, found.stdout
     assert "skipped" not in found.stdout, found.stdout
+
+
+def test_argos_translate_gives_our_translations(make_bundle, tmp_path):
+    for package in ("ctranslate2", "onnxscript"):
+        pytest.importorskip(package, reason="an extra is not installed")
+    bundle = with_languages(make_bundle(), tmp_path / "bundle", "en", "de")
+    export_model(bundle.folder, tmp_path / "out", to="argos")
+    [package] = (tmp_path / "out").glob("*.argosmodel")
+    lines = ["ba do ki", "lu me no", "ti ba", "me lu do ki"]
+    source, output = tmp_path / "source", tmp_path / "output"
+    source.write_text("".join(f"{line}\n" for line in lines))
+    program = "tests.convert.real_models.argos_1_11"
+    found = run_with("argos", "-W", "ignore", "-m", program, package, tmp_path / "scratch", source, output)
+    assert found.returncode == 0, found.stderr
+    plain = {"beam": 1, "guard": False, "split_sentences": "never", "copy_unknown": False}
+    ours = [one.text for one in nmt.load(bundle.folder, device="cpu", precision="fp32").translate(lines, **plain)]
+    assert output.read_text().splitlines() == ours
