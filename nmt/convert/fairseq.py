@@ -75,6 +75,8 @@ _OLD_NORMS: dict[str, tuple[str, ...]] = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
+_COPY = re.compile(r"encoder\.layers\.\d+\.(?:in_proj|out_proj|fc1|fc2)_(?:weight|bias)")
+"""Tensors of fairseq 0.12 for a fast path. It fills them from a layer's own tensors whenever it loads a checkpoint."""
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 _ENCODER = {
     "self_attention": "self_attn",
@@ -246,7 +248,7 @@ def read_dictionary(path: Path) -> list[str]:
 
 
 def _current_names(tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Tensors by the names of recent versions: older ones fuse projections, and number norms."""
+    """Tensors by the names of recent versions, without copies: older ones fuse projections, and number norms."""
     current: dict[str, Array] = {}
     for name, array in tensors.items():
         if (match := _FUSED.fullmatch(name)) is not None and len(array) % 3 == 0:
@@ -254,7 +256,7 @@ def _current_names(tensors: Mapping[str, Array]) -> dict[str, Array]:
                 current[f"{match[1]}.{letter}_proj.{match[2]}"] = part
         elif (match := _OLD_NORM.fullmatch(name)) is not None and int(match[3]) < len(_OLD_NORMS[match[1]]):
             current[f"{match[1]}.layers.{match[2]}.{_OLD_NORMS[match[1]][int(match[3])]}.{match[4]}"] = array
-        else:
+        elif not _COPY.fullmatch(name):
             current[name] = array
     return current
 

@@ -73,7 +73,8 @@ _NAMES = torch_names(_LAYERS, _ENCODER, _DECODER, _PROJECTIONS) | matrices(
     bias="generator.bias",
     positions=("encoder.embeddings.make_embedding.pe.pe", "decoder.embeddings.make_embedding.pe.pe"),
 )
-_ATTENTION_BIAS = re.compile(r".*_attention\.\w+\.bias")
+_OPTIONAL_BIASES = {"_attention.": "add_qkvbias", ".feed_forward.": "add_ffnbias"}
+"""Part of the name of our bias -> the setting that tells whether the module has one. Before version 3, all have."""
 
 
 def is_opennmt_py(path: Path) -> bool:
@@ -117,7 +118,7 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         # Version 3, the first with lists of pieces, divides by the length unless told otherwise; those before do not.
         decoding=BEAM_OF_5 if isinstance(vocabularies.get("src"), list) else _UNNORMALISED,
         tensors=tensors,
-        naming=_naming(tensors),
+        naming=_naming(settings, tensors),
         source=source,
         target=target,
         start=start_piece(vocabularies.get("decoder_start_token", BOS), target, name),
@@ -220,9 +221,12 @@ def _current_name(name: str) -> str:
     return name if match is None else f"{match[1]}.{'weight' if match[2] == 'a' else 'bias'}"
 
 
-def _naming(tensors: Mapping[str, Array]) -> Naming:
-    """The names of tensors, without biases of attentions that the first layers lack."""
-    absent = [
-        ours for ours, theirs in _NAMES.items() if _ATTENTION_BIAS.fullmatch(ours) and theirs.format(n=0) not in tensors
-    ]
-    return Naming({ours: theirs for ours, theirs in _NAMES.items() if ours not in absent})
+def _naming(settings: Mapping[str, Any], tensors: Mapping[str, Array]) -> Naming:
+    """The names of tensors, without biases that the first layers lack, unless the settings say that they are there."""
+
+    def is_absent(ours: str, theirs: str) -> bool:
+        option = next((option for part, option in _OPTIONAL_BIASES.items() if part in ours), None)
+        is_optional = option is not None and ours.endswith(".bias") and settings.get(option) is not True
+        return is_optional and theirs.format(n=0) not in tensors
+
+    return Naming({ours: theirs for ours, theirs in _NAMES.items() if not is_absent(ours, theirs)})

@@ -3,6 +3,7 @@
 import collections
 import functools
 import json
+import re
 import sys
 import types
 import typing
@@ -594,6 +595,34 @@ def test_one_number_of_layers_of_opennmt_py_is_that_of_both_parts(tmp_path):
         read_opennmt_py(write(tmp_path, "opennmt-py", layers=3))
     one = read_opennmt_py(write(tmp_path, "opennmt-py", layers=2, state=with_two_layers))
     assert (one.config.encoder_layers, one.config.decoder_layers) == (2, 2)
+
+
+FEED_FORWARD_BIASES = re.compile(r".*\.feed_forward\.w_\d\.bias")
+
+
+def without_feed_forward_biases(state):
+    return {name: tensor for name, tensor in state.items() if not FEED_FORWARD_BIASES.fullmatch(name)}
+
+
+def test_feed_forward_networks_of_opennmt_py_3_have_no_biases_by_default(tmp_path):
+    origin = write(tmp_path, "opennmt-py", state=without_feed_forward_biases, add_ffnbias=False)
+    bundle = tmp_path / "bundle"
+    assert not import_model(origin, bundle).failed
+    assert not load_bundle(bundle).weights["encoder.0.feed_forward.inner.bias"].any()
+
+
+def test_biases_that_opennmt_py_says_it_has_must_be_there(tmp_path):
+    origin = write(tmp_path, "opennmt-py", state=without_feed_forward_biases, add_ffnbias=True)
+    with pytest.raises(CheckpointError, match=r"lacks .*feed_forward\.w_1\.bias"):
+        read_opennmt_py(origin)
+
+
+def test_copies_of_tensors_of_fairseq_0_12_are_left_out(tmp_path):
+    """Each layer of its encoder stores tensors for a fast path, as zeros, and fills them when it is loaded."""
+    names = [f"{part}_{end}" for part in ("in_proj", "out_proj", "fc1", "fc2") for end in ("weight", "bias")]
+    copies = {f"encoder.layers.{number}.{name}": torch.zeros(1) for number in range(2) for name in names}
+    model = read_fairseq(write(tmp_path, "fairseq", state=lambda state: state | copies))
+    assert copies.keys().isdisjoint(model.tensors)
 
 
 def test_the_output_matrix_of_fairseq_had_another_name(tmp_path):

@@ -21,6 +21,7 @@ from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
 from nmt.convert.card import model_card
+from nmt.convert.certificate.examining import ImportJob, certify_import
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.converting import export_model, import_model
@@ -131,6 +132,17 @@ def test_an_exported_model_gives_marian_the_same_translations(imported, tmp_path
     )
     expected = [" ".join(found["pieces"]) for found in stored["greedy"]]
     assert translator.translate([" ".join(source) for source in stored["sources"]]) == expected
+
+
+@pytest.mark.parametrize("name", ["marian-decoder", "marian-post"])
+def test_marian_itself_takes_part_in_certificates(name, imported, tmp_path):
+    pytest.importorskip("pymarian")
+    job = ImportJob(imported / name, DATA / name, "marian", NOTHING_GIVEN)
+    for certificate in (certify_import(job), export_model(imported / name, tmp_path / "out", to="marian")):
+        assert "pymarian" in certificate.software
+        compared = [check for check in certificate.checks if check.oracle.startswith("Marian (pymarian")]
+        assert [check.name for check in compared] == ["greedy outputs", "beam scores"]
+        assert not certificate.failed
 
 
 def test_an_archive_is_imported_as_its_folder(tmp_path, imported):
