@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.examining import ExportJob, certify_export
+from nmt.convert.certificate.examining import Job, certify
 from nmt.convert.formats import WRITABLE, find_target
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -105,8 +105,8 @@ def failures(
     quantization = quantization or target.quantizations[0]
     try:
         target.write(changed, folder, quantization)
-        job = ExportJob(bundle.folder, folder, target.name, quantization, lines)
-        return {check.name for check in certify_export(job).failed}
+        job = Job("export", bundle.folder, folder, target.name, quantization=quantization, lines=lines)
+        return {check.name for check in certify(job).failed}
     except NmtError as error:
         return {str(error)}
 

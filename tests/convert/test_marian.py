@@ -21,7 +21,7 @@ from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
 from nmt.convert.card import model_card
-from nmt.convert.certificate.examining import ImportJob, certify_import
+from nmt.convert.certificate.examining import Job, certify
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.converting import export_model, import_model
@@ -137,8 +137,8 @@ def test_an_exported_model_gives_marian_the_same_translations(imported, tmp_path
 @pytest.mark.parametrize("name", ["marian-decoder", "marian-post"])
 def test_marian_itself_takes_part_in_certificates(name, imported, tmp_path):
     pytest.importorskip("pymarian")
-    job = ImportJob(imported / name, DATA / name, "marian", NOTHING_GIVEN)
-    for certificate in (certify_import(job), export_model(imported / name, tmp_path / "out", to="marian")):
+    job = Job("import", DATA / name, imported / name, "marian")
+    for certificate in (certify(job), export_model(imported / name, tmp_path / "out", to="marian")):
         assert "pymarian" in certificate.software
         compared = [check for check in certificate.checks if check.oracle.startswith("Marian (pymarian")]
         assert [check.name for check in compared] == ["greedy outputs", "beam scores"]

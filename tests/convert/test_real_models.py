@@ -11,8 +11,7 @@ import pytest
 
 import nmt
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.exporting import export_model
-from nmt.convert.importing import import_model
+from nmt.convert.converting import export_model, import_model
 from tests.convert.real_models.packages import run_with
 from tests.convert.test_argos import with_languages
 
