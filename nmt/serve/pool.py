@@ -61,7 +61,8 @@ class Job:
     _next: int = 0
 
     def __post_init__(self) -> None:
-        self.finished = [not segment.pieces for segment in self.segments]
+        # A segment of unknown characters alone has no pieces, and is their copy.
+        self.finished = [not segment.pieces and segment.taken is None for segment in self.segments]
         self._skip()
 
     @property

@@ -55,6 +55,14 @@ def test_any_character_is_answered(real, text):
     assert "nmt_waiting_pieces 0.0" in real.get("/metrics").text
 
 
+def test_unknown_characters_are_copied_as_the_command_copies_them(real):
+    texts = ["☃", "☃☃ ☃", "The ☃ man sleeps."]
+    translated = real.post("/translate", json={"q": texts, "source": "en", "target": "de"}).json()["translatedText"]
+    run = run_command(["translate", "--model", BUNDLE, "--precision", "fp32", "-q"], text="\n".join(texts).encode())
+    assert translated == run.stdout.decode().splitlines()
+    assert translated[:2] == texts[:2]
+
+
 def test_answers_under_load_equal_answers_alone(real):
     words = [
         "The",
