@@ -131,11 +131,15 @@ def test_several_workers_search_at_the_same_time(make, translator):
 
 def test_workers_without_work_share_what_waits(make, translator):
     pool = make(translator, workers=2)
+    translator.gate.clear()
     while pool._idle < 2:
         pass
     pool.submit(one := job(translator, *"abcdefghij"))
+    while len(translator.batches) < 2:
+        pass
+    translator.gate.set()
     wait(one)
-    assert sorted(map(len, translator.batches)) == [5, 5]
+    assert list(map(len, translator.batches)) == [5, 5]
 
 
 def test_the_queue_is_bounded(make, translator):
