@@ -1,5 +1,7 @@
 """Clients that others wrote: the packages themselves where they are installed, and the requests of other programs."""
 
+import http.client
+import json
 import os
 import subprocess
 import sys
@@ -43,9 +45,12 @@ def test_mastodon(server):
 
 
 def test_omegat(server):
-    """The connector for Apertium, with the address of a server of one's own."""
-    asked = "q=The+cat+%3Cf0%3Esleeps%3C%2Ff0%3E.&markUnknown=no&langpair=en%7Cde&key="
-    answer = server.client.get(f"/translate?{asked}").json()
+    """The connector for Apertium, with the address of a server of one's own. It does not encode the bar."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    asked = "q=The+cat+%3Cf0%3Esleeps%3C%2Ff0%3E.&markUnknown=no&langpair=en|de&key=bwux+V"
+    connection.request("GET", f"/translate?{asked}")
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
     assert (answer["responseStatus"], answer["responseData"]) == (200, {"translatedText": "THE CAT <F0>SLEEPS</F0>."})
 
 

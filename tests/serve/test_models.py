@@ -1,6 +1,7 @@
 """Which model translates what: languages in any spelling."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -86,9 +87,12 @@ def test_several_models_answer_at_the_same_time():
 
 def test_a_translator_is_made_once_for_all_threads(monkeypatch):
     made = []
-    monkeypatch.setattr(
-        module, "Translator", lambda engine, options, **more: made.append((options.nbest, options.split_sentences))
-    )
+
+    def translator(engine, options, **more):
+        time.sleep(0.05)
+        made.append((options.nbest, options.split_sentences))
+
+    monkeypatch.setattr(module, "Translator", translator)
     served = ServedModel(SimpleNamespace(config=SimpleNamespace(decoding=DecodingConfig(beam=5))), {})
     threads = [threading.Thread(target=served.translator, args=(2, "never")) for _ in range(8)]
     for thread in threads:

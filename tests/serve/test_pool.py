@@ -103,17 +103,16 @@ def test_jobs_that_wait_share_a_batch_in_turn(make, translator):
 
 
 def test_a_batch_has_one_model_and_models_take_turns(make, translator):
-    other, pool = Capitals(batch_tokens=4), make(translator)
+    other, pool = Capitals(batch_tokens=4, batches=translator.batches), make(translator)
     translator.batch_tokens = 4
     occupy(pool, translator)
-    jobs = [job(one, *["x", "y", "z", "w"]) for one in (translator, other, translator)]
+    jobs = [job(translator, "a", "b", "c", "d"), job(other, "x", "y", "z", "w"), job(translator, "1", "2")]
     for one in jobs:
         pool.submit(one)
     translator.gate.set()
     for one in jobs:
         wait(one)
-    assert translator.batches[1:] == [["x", "x"], ["y", "y"], ["z", "z"], ["w", "w"]]
-    assert other.batches == [["x", "y"], ["z", "w"]]
+    assert translator.batches[1:] == [["a", "1"], ["x", "y"], ["b", "2"], ["z", "w"], ["c", "d"]]
 
 
 def test_a_batch_holds_what_the_translator_takes(make, translator):
@@ -137,6 +136,19 @@ def test_several_workers_search_at_the_same_time(make, translator):
     translator.gate.set()
     for one in jobs:
         wait(one)
+
+
+def test_workers_without_work_share_what_waits(make, translator):
+    pool = make(translator, workers=2)
+    translator.gate.clear()
+    while pool._idle < 2:
+        pass
+    pool.submit(one := job(translator, *"abcdefghij"))
+    while len(translator.batches) < 2:
+        pass
+    translator.gate.set()
+    wait(one)
+    assert list(map(len, translator.batches)) == [5, 5]
 
 
 def test_the_queue_is_bounded(make, translator):

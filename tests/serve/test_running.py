@@ -18,12 +18,21 @@ from tests.processes import SECONDS
 from tests.serve.conftest import BUNDLE, serve_command
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
-SLOW = "\n".join(list(NOTES) * 60)
+SLOW = "\n".join(list(NOTES) * 40)
+SMALL_BATCHES = ("--threads", 1, "--batch-tokens", 50)
 
 
-def translate(port, q, timeout=SECONDS, **more):
+def translate(port, q, **more):
     body = {"q": q, "source": "en", "target": "de", **more}
-    return httpx.post(f"http://127.0.0.1:{port}/translate", json=body, timeout=timeout)
+    return httpx.post(f"http://127.0.0.1:{port}/translate", json=body, timeout=SECONDS)
+
+
+def wait_until_busy(port):
+    """Wait until a batch is searched and others wait."""
+    end = time.monotonic() + SECONDS
+    while "nmt_waiting_pieces 0.0" in httpx.get(f"http://127.0.0.1:{port}/metrics").text:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_model_translates_over_http(real):
@@ -53,6 +62,14 @@ def test_any_character_is_answered(real, text):
     assert answer.status_code == 200
     assert answer.json()["translatedText"][1] == NOTES["The man sleeps."]
     assert "nmt_waiting_pieces 0.0" in real.get("/metrics").text
+
+
+def test_unknown_characters_are_copied_as_the_command_copies_them(real):
+    texts = ["☃", "☃☃ ☃", "The ☃ man sleeps."]
+    translated = real.post("/translate", json={"q": texts, "source": "en", "target": "de"}).json()["translatedText"]
+    run = run_command(["translate", "--model", BUNDLE, "--precision", "fp32", "-q"], text="\n".join(texts).encode())
+    assert translated == run.stdout.decode().splitlines()
+    assert translated[:2] == texts[:2]
 
 
 def test_answers_under_load_equal_answers_alone(real):
@@ -88,10 +105,9 @@ def test_answers_under_load_equal_answers_alone(real):
 
 
 def test_sigterm_answers_what_was_accepted_and_ends_well():
-    with serve_command(BUNDLE, "--threads", 1) as command, ThreadPoolExecutor(4) as executor:
-        answers = [executor.submit(translate, command.port, SLOW) for _ in range(4)]
-        while "nmt_waiting_pieces 0.0" in httpx.get(f"http://127.0.0.1:{command.port}/metrics").text:
-            time.sleep(0.01)
+    with serve_command(BUNDLE, *SMALL_BATCHES) as command, ThreadPoolExecutor(2) as executor:
+        answers = [executor.submit(translate, command.port, SLOW) for _ in range(2)]
+        wait_until_busy(command.port)
         command.process.terminate()
         for answer in answers:
             assert answer.result().status_code == 200
@@ -104,10 +120,9 @@ def test_sigterm_answers_what_was_accepted_and_ends_well():
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_ctrl_c_waits_once(count):
-    with serve_command(BUNDLE, "--threads", 1) as command, ThreadPoolExecutor(1) as executor:
-        answer = executor.submit(translate, command.port, SLOW * 2, SECONDS)
-        while "nmt_waiting_pieces 0.0" in httpx.get(f"http://127.0.0.1:{command.port}/metrics").text:
-            time.sleep(0.01)
+    with serve_command(BUNDLE, *SMALL_BATCHES) as command, ThreadPoolExecutor(1) as executor:
+        answer = executor.submit(translate, command.port, SLOW)
+        wait_until_busy(command.port)
         for _ in range(count):
             command.process.send_signal(signal.SIGINT)
             time.sleep(0.3)

@@ -93,3 +93,10 @@ def test_a_name_may_end_in_a_language(name, code):
 )
 def test_equal_codes_come_before_codes_that_fit(codes, wanted, found):
     assert fitting(codes, wanted) == found
+
+
+def test_a_code_of_any_length_fits_nothing_and_is_not_kept():
+    before = languages._fitting.cache_info().currsize
+    assert fitting(["en", "de"], "en-" * 100_000) == []
+    assert fitting(["en", "x" * 100_000], "en") == ["en"]
+    assert languages._fitting.cache_info().currsize <= before + 1
