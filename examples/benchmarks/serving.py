@@ -17,6 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PAIR = dict[str, str]
+_NUMBERS = itertools.count(1)
+_OK = 200
 
 
 @contextmanager
@@ -57,12 +59,20 @@ def _seconds(words: Sequence[str], lines: Sequence[str]) -> float:
 
 
 def load(address: str, pair: PAIR, lines: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
-    """Send lines from many clients, each its next one when it has the answer; each line is a request."""
+    """Send lines from many clients, each its next one when it has the answer; each line is a request.
+
+    Every line has a number of its own before it: a server may remember translations.
+    """
     return asyncio.run(_load(address, pair, lines, clients, seconds))
 
 
+def numbered(lines: Sequence[str]) -> Iterator[str]:
+    """The lines again and again, each with the next number of this process before it."""
+    return (f"{next(_NUMBERS)} {line}" for line in itertools.cycle(lines))
+
+
 async def _load(address: str, pair: PAIR, lines: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
-    texts = itertools.cycle(lines)
+    texts = numbered(lines)
     times: list[float] = []
     refused = 0
     began = time.monotonic()
@@ -72,8 +82,11 @@ async def _load(address: str, pair: PAIR, lines: Sequence[str], clients: int, se
         client = await _Client.connected(address)
         while time.monotonic() - began < seconds:
             sent = time.monotonic()
-            refused += await client.post("/translate", {"q": next(texts), **pair}) != 200
-            times.append(time.monotonic() - sent)
+            status = await client.post("/translate", {"q": next(texts), **pair})
+            if status == _OK:
+                times.append(time.monotonic() - sent)
+            else:
+                refused += 1
         client.close()
 
     await asyncio.gather(*(ask() for _ in range(clients)))
@@ -148,7 +161,7 @@ def bench_serving(
                 found["other"] = load(other, pair, lines, clients, seconds)
                 found["other_one_client"] = load(other, pair, lines, 1, seconds / 4)
             count = max(200, round(found["server"]["lines_per_second"] * seconds))
-            text = list(itertools.islice(itertools.cycle(lines), count))
+            text = list(itertools.islice(numbered(lines), count))
             found["translate"] = {"lines_per_second": round(translate_rate(["--model", str(model), *options], text), 2)}
             ratio = found["server"]["lines_per_second"] / found["translate"]["lines_per_second"]
             found["server_over_translate"] = round(ratio, 3)

@@ -7,8 +7,10 @@ from collections.abc import Hashable, Sequence
 
 from nmt.translation.segment import Segment
 
-_MAX_SEGMENTS = 10_000
-"""About 20 MB."""
+_MAX_SIZE = 1_000_000
+"""In pieces: about 20 MB."""
+_SEGMENT = 60
+"""What a segment takes beside its pieces, in pieces."""
 _LONGEST = 1_000
 """Longer lines, in characters, are not kept."""
 
@@ -16,8 +18,8 @@ _LONGEST = 1_000
 class LineCache:
     """The translated segments of lines. Those that were not asked for longest make room for others."""
 
-    def __init__(self, max_segments: int = _MAX_SEGMENTS) -> None:
-        self._max_segments = max_segments
+    def __init__(self, max_size: int = _MAX_SIZE) -> None:
+        self._max_size = max_size
         self._size = 0
         self._kept: OrderedDict[tuple[Hashable, str], Sequence[Segment]] = OrderedDict()
 
@@ -34,7 +36,16 @@ class LineCache:
         if len(line) > _LONGEST or key in self._kept:
             return
         self._kept[key] = segments
-        self._size += len(segments)
-        while self._size > self._max_segments:
+        self._size += _size(segments)
+        while self._size > self._max_size:
             _, dropped = self._kept.popitem(last=False)
-            self._size -= len(dropped)
+            self._size -= _size(dropped)
+
+
+def _size(segments: Sequence[Segment]) -> int:
+    candidates = (candidate for segment in segments for candidate in segment.candidates)
+    return (
+        len(segments) * _SEGMENT
+        + sum(len(segment.pieces) for segment in segments)
+        + sum(len(candidate.pieces) for candidate in candidates)
+    )

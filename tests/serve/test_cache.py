@@ -1,12 +1,15 @@
 """Lines that were translated lately are not searched again."""
 
 from nmt.serve.cache import LineCache
+from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 from tests.serve.doubles import Model, serving
 
 
 def segments(count: int) -> list[Segment]:
-    return [Segment("a", [1]) for _ in range(count)]
+    """Each takes 100 of the cache's size."""
+    candidates = tuple(TranslatedText("A", ("A",) * 15, 0, 0) for _ in range(2))
+    return [Segment("a", [1] * 10, candidates=candidates) for _ in range(count)]
 
 
 def test_lines_are_known_by_their_translator():
@@ -18,7 +21,7 @@ def test_lines_are_known_by_their_translator():
 
 
 def test_the_line_that_was_not_asked_for_longest_makes_room():
-    cache = LineCache(max_segments=4)
+    cache = LineCache(max_size=400)
     for line in "abc":
         cache.put("translator", line, segments(1))
     cache.get("translator", "a")
@@ -33,7 +36,7 @@ def test_long_lines_are_not_kept():
 
 
 def test_a_line_that_was_put_twice_counts_once():
-    cache = LineCache(max_segments=2)
+    cache = LineCache(max_size=200)
     cache.put("translator", "a", segments(1))
     cache.put("translator", "a", segments(1))
     cache.put("translator", "b", segments(1))

@@ -17,10 +17,12 @@ let limit = Infinity;
 let timer = null;
 // Cancels the request that is running.
 let running = null;
+// The text whose whole translation is shown; null while there is none.
+let translated = null;
 
 text.addEventListener("input", typed);
 source.addEventListener("change", () => { offerTargets(target.value); translate(); });
-target.addEventListener("change", translate);
+target.addEventListener("change", () => { offerTargets(target.value); translate(); });
 swap.addEventListener("click", switchDirection);
 copy.addEventListener("click", copyTranslation);
 clear.addEventListener("click", empty);
@@ -80,10 +82,11 @@ function offerTargets(wanted) {
 
 function switchDirection() {
   if (swap.disabled) return;
-  const [from, to] = [source.value, target.value];
+  const [from, to] = [source.value === "auto" ? text.lang : source.value, target.value];
   source.value = to;
-  offerTargets(from === "auto" ? undefined : from);
-  if (translation.textContent) text.value = translation.textContent;
+  offerTargets(from);
+  // Otherwise a part of a translation, or that of another text, would take the place of the text.
+  if (translated === text.value && translated) text.value = translation.textContent;
   typed();
 }
 
@@ -111,6 +114,7 @@ function typed() {
   count.textContent = length ? `${length.toLocaleString("en")} / ${limit.toLocaleString("en")}` : "";
   count.classList.toggle("wrong", length > limit);
   clear.hidden = !length;
+  running?.abort();
   clearTimeout(timer);
   timer = setTimeout(translate, MILLISECONDS_AFTER_A_KEY);
 }
@@ -120,17 +124,20 @@ async function translate() {
   keep();
   running?.abort();
   const request = running = new AbortController();
+  translated = null;
   say("");
   others.hidden = true;
-  if (!text.value.trim()) {
-    show("");
-    return;
-  }
-  pane.classList.add("growing");
+  const isBlank = !text.value.trim();
+  pane.classList.toggle("growing", !isBlank);
+  if (isBlank) show("");
+  if (isBlank || !source.value) return;
   try {
     await grow(request.signal);
   } catch (error) {
-    if (running === request) say(error.message, true);
+    if (!request.signal.aborted) {
+      show("");
+      say(error.message, true);
+    }
   }
   if (running === request) pane.classList.remove("growing");
 }
@@ -158,6 +165,7 @@ async function grow(signal) {
     show(grown);
     if (part.alternatives) showOthers(part.alternatives.filter((other) => other !== grown));
   }
+  translated = asked.q;
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
   const from = source.value === "auto" ? `from ${languages.get(text.lang)?.name ?? text.lang}, ` : "";
   say(`${from}${seconds} s`);
@@ -227,9 +235,10 @@ function empty() {
 }
 
 function pressed(event) {
-  if (event.key === "Escape" && text.value) empty();
+  if (event.key === "Escape" && event.target === text && !event.isComposing) empty();
   if (!event.altKey || event.ctrlKey || event.metaKey) return;
-  const action = { KeyS: switchDirection, KeyC: copyTranslation }[event.code];
+  // By the letter, not by the place of the key: on a Mac, Alt and S is a letter of its own.
+  const action = { s: switchDirection, c: copyTranslation }[event.key.toLowerCase()];
   if (action === undefined) return;
   event.preventDefault();
   action();
