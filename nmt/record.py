@@ -108,10 +108,12 @@ class Record(Section):
         Args:
             place: where its file or folder lies now. If it was moved, the other paths are :attr:`unlocated`.
         """
-        record = self.below(root_of(place, self.path))
         path = writable(str(place))
+        if path == self.path and not place.is_absolute():  # by the words of its command, which may hold ``..``
+            return self
+        record = self.below(root_of(place, self.path))
         if record.path == path:
-            return record
+            return record.model_copy(update={"unlocated": False})
         moved = record.model_copy(update={"path": path, "unlocated": False})
         return moved.model_copy(
             update={"command": tuple(record.words(lambda part: (moved if part is record else part).path, strict=False))}

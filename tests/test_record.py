@@ -92,6 +92,19 @@ def test_of_what_was_moved_alone_the_other_paths_are_as_they_were(tmp_path, monk
     assert not moved.unlocated
 
 
+def test_a_result_named_by_the_words_of_its_command_is_where_it_was(tmp_path, monkeypatch):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/linked").symlink_to(tmp_path / "disk")
+    monkeypatch.chdir(tmp_path / "work")
+    for name in ("../out.de", "linked/out.de"):
+        named = OUTPUT.model_copy(update={"path": name})
+        assert named.as_found(Path(name)) == named
+    absolute = OUTPUT.model_copy(update={"path": str(tmp_path / "disk/out.de")})
+    found = absolute.as_found(tmp_path / "disk/out.de")
+    assert [part.unlocated for part in found.all()] == [False, True, True]
+
+
 def test_a_path_that_leads_nowhere_known_stays_so(tmp_path, monkeypatch):
     """What a moved model was made from does not lie below the folder of a command that reads the model."""
     monkeypatch.chdir(tmp_path)

@@ -278,4 +278,4 @@ def _free(report: Path) -> Path:
         values = read_json(path)
         if not path.exists() or (isinstance(values, dict) and "parity" in values):
             return path
-    return report
+    raise OutputError(f"{report}: it and 998 more names with numbers are taken. Move some of them.")

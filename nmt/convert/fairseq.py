@@ -32,7 +32,7 @@ from nmt.convert.settings import (
     unknown_remarks,
 )
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
-from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
+from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
 
 BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
@@ -148,12 +148,12 @@ def read_settings(file: TorchFile) -> dict[str, Any]:
     if not isinstance(file.value, Mapping):
         raise CheckpointError(f"{file.path}: is not a checkpoint of fairseq.")
     if arguments := _values(file.value.get("args")):
-        return arguments
+        return without_tensors(arguments, str(file.path))
     configuration = _values(file.value.get("cfg"))
     model, task = _values(configuration.get("model")), _values(configuration.get("task"))
     if not model:
         raise CheckpointError(f"{file.path}: has neither args nor cfg: is it a checkpoint of fairseq?")
-    settings = {**task, **model}
+    settings = without_tensors({**task, **model}, str(file.path))
     return {**settings, "task": task.get("_name", settings.get("task")), "arch": model.get("_name", model.get("arch"))}
 
 

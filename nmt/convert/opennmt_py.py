@@ -20,7 +20,7 @@ from nmt.convert.foreign import (
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
 from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
-from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
+from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
 
 PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
@@ -74,7 +74,8 @@ _NAMES = torch_names(_LAYERS, _ENCODER, _DECODER, _PROJECTIONS) | matrices(
     positions=("encoder.embeddings.make_embedding.pe.pe", "decoder.embeddings.make_embedding.pe.pe"),
 )
 _OPTIONAL_BIASES = {"_attention.": "add_qkvbias", ".feed_forward.": "add_ffnbias"}
-"""Part of the name of our bias -> the setting that tells whether the module has one. Before version 3, all have."""
+"""Part of the name of our bias -> the setting that tells whether the module has one. Before version 3 there is no such
+setting, and all have."""
 
 
 def is_opennmt_py(path: Path) -> bool:
@@ -137,7 +138,7 @@ def _settings(file: TorchFile) -> dict[str, Any]:
             f"{file.path}: has no opt and vocab, so it is not a checkpoint of OpenNMT-py. If it is one of fairseq, put "
             "its dictionaries (dict.LANG.txt) beside it."
         )
-    return {key: value for key, value in settings.attributes.items() if isinstance(key, str)}
+    return without_tensors(settings.attributes, str(file.path))
 
 
 def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], name: str) -> dict[str, Any]:
@@ -222,11 +223,11 @@ def _current_name(name: str) -> str:
 
 
 def _naming(settings: Mapping[str, Any], tensors: Mapping[str, Array]) -> Naming:
-    """The names of tensors, without biases that the first layers lack, unless the settings say that they are there."""
+    """The names of tensors, without biases that the settings say are not there."""
 
     def is_absent(ours: str, theirs: str) -> bool:
         option = next((option for part, option in _OPTIONAL_BIASES.items() if part in ours), None)
-        is_optional = option is not None and ours.endswith(".bias") and settings.get(option) is not True
+        is_optional = option is not None and ours.endswith(".bias") and settings.get(option) is False
         return is_optional and theirs.format(n=0) not in tensors
 
     return Naming({ours: theirs for ours, theirs in _NAMES.items() if not is_absent(ours, theirs)})

@@ -21,9 +21,6 @@ Table = Mapping[str, tuple[tuple[Any, ...], str]]
 it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
-_PLAIN = (bool, int, float, str, list, tuple, dict)
-"""The types of values that can be compared. A hostile file may have tensors for settings, which are neither true nor
-false."""
 _LONGEST_LIST = 50
 _LARGEST_FILE = 256 * 2**10
 _MOST_NAMED = 20
@@ -72,7 +69,7 @@ def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None
     """
     for key, (allowed, needs) in table.items():
         value = settings.get(key, allowed[0])
-        if value is not None and not (isinstance(value, _PLAIN) and value in allowed):
+        if value is not None and value not in allowed:
             raise refusal(name, key, value, needs)
 
 
@@ -103,7 +100,7 @@ def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> 
 
 def _is_off(value: Any) -> bool:
     """Whether a setting is false, null, 0 or empty."""
-    return value is None or (isinstance(value, _PLAIN) and not value)
+    return not value
 
 
 @functools.cache

@@ -258,3 +258,18 @@ def _known(path: Path, argument: str) -> str:
             f"{path}: asks for {shown(full)} when it is read, which no model needs: it may be harmful, and was not run."
         )
     return full
+
+
+def without_tensors(settings: Mapping[Any, Any], name: str) -> dict[str, Any]:
+    """The settings in a file, by their names.
+
+    Args:
+        name: of the file, for errors.
+
+    Raises:
+        CheckpointError: one is a tensor, which is neither true nor false: the file is damaged or hostile.
+    """
+    for key, value in settings.items():
+        if isinstance(value, torch.Tensor):
+            raise CheckpointError(f"{name}: its setting {shown(key)} is a tensor. Copy the model again.")
+    return {key: value for key, value in settings.items() if isinstance(key, str)}

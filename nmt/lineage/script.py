@@ -312,8 +312,13 @@ def _compared(record: Record) -> Mapping[str, str]:
         case "data set" | "translation":
             return record.files
         case "exported model":
-            # The archive of Argos holds the times of its members.
-            return {name: sha256 for name, sha256 in record.files.items() if not name.endswith(".argosmodel")}
+            # The archive of Argos holds the times of its members; the bundle's settings hold what the machine chose.
+            settings = BundleFolder(Path()).config.name
+            return {
+                name: sha256
+                for name, sha256 in record.files.items()
+                if not name.endswith(".argosmodel") and name != settings
+            }
         case "vocabulary":
             names = {DataFolder(Path()).vocab.name}
         case "average" | "checkpoint" if record.made_from:

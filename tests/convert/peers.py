@@ -233,6 +233,8 @@ def write_opennmt_py(
     **settings: Any,
 ) -> Path:
     """A checkpoint of OpenNMT-py."""
+    if not bias:
+        settings = {"add_qkvbias": False, **settings}
     folder.mkdir(parents=True, exist_ok=True)
     weights, source_size, target_size = Weights(), len(source_specials + source_words), len(specials + WORDS)
     layers = {"encoder": "encoder.transformer", "decoder": "decoder.transformer_layers"}

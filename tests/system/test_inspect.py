@@ -917,8 +917,10 @@ def test_a_training_is_made_once_though_one_of_its_models_was_moved():
     assert script_for(output)[0].count("nmt train ") == 1
 
 
-@pytest.mark.parametrize(("name", "is_compared"), [("model.npz", True), ("translate-en_de-1_0.argosmodel", False)])
-def test_the_files_of_an_export_are_compared_but_for_an_archive_with_times(name, is_compared):
+@pytest.mark.parametrize(
+    ("name", "is_compared"), [("model.npz", True), ("translate-en_de-1_0.argosmodel", False), ("config.yaml", False)]
+)
+def test_the_files_of_an_export_are_compared_but_for_times_and_choices_of_a_machine(name, is_compared):
     exported = Record(
         kind="exported model",
         path="models/x",
