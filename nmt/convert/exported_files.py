@@ -8,16 +8,20 @@ also how pieces come about that only the translation model has, or only its Sent
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.side import Language, Pieces, Segmenter, Side
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json
+from nmt.convert.foreign import Array, StoredTensor
 from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -26,6 +30,12 @@ from nmt.io.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
+_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""The largest relative error of a number that is rounded to a type."""
+_SMALLEST = 2.0**-24
+"""The smallest number of float16, below which errors are not relative."""
+_HALF_A_STEP = 0.501
+"""The largest error of an integer, in steps. The products with its scale are rounded too, in fp32."""
 
 
 def write_json(path: Path, values: object) -> None:
@@ -60,6 +70,45 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
         detail: the result if nothing differs.
     """
     return exact_check(name, differing, detail, "the bundle's files")
+
+
+def check_tensors(stored: Iterable[StoredTensor], expected: Mapping[str, Array], quantization: str) -> Check:
+    """Compare the tensors of exported files with those of the bundle, up to the rounding of the stored type.
+
+    Args:
+        stored: a tensor may be in several files, but must be in one.
+        expected: by the names in the files.
+        quantization: the type of the stored weights. Tensors that it does not store as integers are floating-point
+            numbers of the type that its name ends with, or of fp32.
+    """
+    rounding = _ROUNDING.get(quantization.rpartition("_")[2], 0.0)
+    found, unnamed, excesses = set[str](), list[StoredTensor](), dict[str, float]()
+    for tensor in stored:
+        if tensor.name not in expected:
+            unnamed.append(tensor)
+            continue
+        found.add(tensor.name)
+        if (excess := _excess(tensor, expected[tensor.name], rounding)) > 0:
+            excesses[f"{tensor.name} in {tensor.file} (by {excess:.2g})"] = excess
+    for name in expected.keys() - found:
+        # Exporters name a tensor anew where they give it another shape.
+        if not any(_excess(tensor, expected[name], rounding) <= 0 for tensor in unnamed):
+            excesses[f"{name} (not found)"] = math.inf
+    worst_first = sorted(excesses, key=lambda name: (-excesses[name], name))
+    how = "number by number" if quantization == "float32" else f"up to the rounding of {quantization}"
+    return file_check("tensors", worst_first, f"{len(expected)} tensors are the bundle's, {how}")
+
+
+def _excess(tensor: StoredTensor, wanted: Array, rounding: float) -> float:
+    """By how much the worst number differs from the wanted one beyond rounding; infinite if the sizes differ."""
+    if tensor.numbers.size != wanted.size:
+        return math.inf
+    numbers = tensor.numbers.reshape(wanted.shape)
+    allowed = _HALF_A_STEP * np.broadcast_to(tensor.step, tensor.numbers.shape).reshape(wanted.shape)
+    if rounding:
+        allowed = allowed + np.maximum(rounding * np.abs(wanted), _SMALLEST)
+    excess = float((np.abs(numbers - wanted) - allowed).max())
+    return math.inf if math.isnan(excess) else excess
 
 
 def check_stored_settings(path: Path, wanted: Mapping[str, Any]) -> Check:

@@ -124,6 +124,18 @@ def torch_names(
 
 
 @dataclass(frozen=True)
+class StoredTensor:
+    """A tensor as a file holds it."""
+
+    name: str
+    numbers: Array
+    """What is stored, or what stored integers stand for."""
+    step: Array | float = 0.0
+    """How far apart the numbers are that the integers can stand for; 0 where no integers are stored."""
+    file: str = ""
+
+
+@dataclass(frozen=True)
 class ForeignVocabulary:
     """The vocabulary of one side, and how its text becomes pieces."""
 

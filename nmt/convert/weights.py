@@ -10,14 +10,17 @@ from torch import Tensor
 
 from nmt.config import ModelConfig
 from nmt.convert.foreign import (
+    OUTPUT,
     OUTPUT_BIAS,
     PROJECTIONS,
     SOURCE_EMBEDDING,
+    TARGET_EMBEDDING,
     Array,
     ForeignModel,
     Naming,
 )
 from nmt.convert.vocabulary import PieceOrder, piece_order
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.embeddings import ROWS_MULTIPLE
 from nmt.model.transformer import Transformer
 
@@ -68,6 +71,20 @@ def _rows(matrix_VD: Array, order: PieceOrder) -> Array:
     ours = [index for index, theirs in enumerate(order.theirs) if theirs is not None]
     rows_VD[ours] = matrix_VD[[theirs for theirs in order.theirs if theirs is not None]]
     return rows_VD
+
+
+def matrices_of_pieces(weights: Mapping[str, Tensor], vocab: VocabularyPair) -> dict[str, Tensor]:
+    """The embeddings and the projection to the target's pieces, each by its name, where ours may be one; and its bias.
+
+    Their rows are the pieces: ours beyond them, which fill up to a multiple of 8, are left out.
+    """
+    source, target, shared_VD = vocab.source.size, vocab.target.size, weights[TARGET_EMBEDDING]
+    matrices = {
+        SOURCE_EMBEDDING: weights.get(SOURCE_EMBEDDING, shared_VD)[:source],
+        TARGET_EMBEDDING: shared_VD[:target],
+        OUTPUT: weights.get(OUTPUT, shared_VD)[:target],
+    }
+    return matrices | ({OUTPUT_BIAS: weights[OUTPUT_BIAS][:target]} if OUTPUT_BIAS in weights else {})
 
 
 def their_tensors(weights: Mapping[str, Tensor], config: ModelConfig, naming: Naming) -> dict[str, Array]:

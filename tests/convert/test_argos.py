@@ -94,8 +94,8 @@ def test_a_package_has_all_that_it_needs(make_bundle, ctranslate2, onnx, tmp_pat
     bundle = with_languages(make_bundle(), tmp_path / "bundle", "eng", "de_AT")
     checks = export(TARGET, bundle, tmp_path / "out")
     assert names(checks) == [
-        "metadata", "settings", "vocabulary", "segmenters", "segmentation", "text", "forced scores", "greedy outputs",
-        "beam scores",
+        "metadata", "tensors", "settings", "vocabulary", "segmenters", "segmentation", "text", "forced scores",
+        "greedy outputs", "beam scores",
     ]  # fmt: skip
     assert not failed(checks), checks
     [path] = (tmp_path / "out").iterdir()

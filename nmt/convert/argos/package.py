@@ -18,7 +18,7 @@ from nmt.convert.argos.sentence_ends import sentence_splitter
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
-from nmt.convert.ctranslate2.writing import model_settings, vocabularies, write_model
+from nmt.convert.ctranslate2.writing import check_model, model_settings, vocabularies, write_model
 from nmt.convert.exported_files import check_stored_settings, check_vocabulary, file_check
 from nmt.convert.files import EXPORT_AGAIN, read_json
 from nmt.data.imported_vocab import ImportedVocabulary
@@ -139,12 +139,13 @@ def argos_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
 
 
 def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """Compare metadata, settings, vocabularies and the SentencePiece model with those of the bundle."""
+    """Compare metadata, weights, settings, vocabularies and the SentencePiece model with those of the bundle."""
     with _unpacked(folder, bundle) as package:
         metadata = read_json(package / _METADATA, EXPORT_AGAIN)
         same_segmenter = (package / _SEGMENTER).read_bytes() == bundle.vocab.source.model_bytes
         return [
             file_check("metadata", [] if metadata == _metadata(bundle) else [_METADATA], "languages are the bundle's"),
+            check_model(package / _MODEL, bundle, quantization),
             check_stored_settings(package / _MODEL / "config.json", model_settings(bundle.config.model)),
             check_vocabulary(vocabularies(package / _MODEL), bundle),
             file_check("segmenters", [] if same_segmenter else [_SEGMENTER], "the SentencePiece model is the bundle's"),

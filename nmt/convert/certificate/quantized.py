@@ -1,7 +1,7 @@
 """The checks of a model whose weights are stored in fewer bits: it differs from ours, so they report how much.
 
-They fail only where the model is broken. Rounding changes a few outputs; a lost bias or a wrong order of pieces changes
-most of them.
+They fail only where the model is broken. Rounding changes a few outputs; a wrong order of pieces changes most of them.
+That the stored weights are ours up to their rounding is a check of the exported files.
 """
 
 from __future__ import annotations

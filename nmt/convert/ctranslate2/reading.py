@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,6 +25,7 @@ from nmt.convert.foreign import (
     ForeignModel,
     Given,
     Naming,
+    StoredTensor,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import Table, check_equal, check_settings, plain_settings, unknown_remarks
@@ -59,9 +60,11 @@ _ATTRIBUTES = frozenset(
 )
 """The attributes that have a meaning here, or none; others must be off."""
 _LAYER = {part: re.compile(rf"{part}/layer_(\d{{1,5}})/") for part in _PARTS}
-_FUSED_SELF = {"0": PROJECTIONS, "1": ("output",)}
-_FUSED_CROSS = {"0": PROJECTIONS[:1], "1": PROJECTIONS[1:], "2": ("output",)}
-"""Number of a linear layer of an attention -> the projections in it."""
+_FUSED: dict[str, dict[str, tuple[str, ...]]] = {
+    "/self_attention": {"0": PROJECTIONS, "1": ("output",)},
+    "/attention": {"0": PROJECTIONS[:1], "1": PROJECTIONS[1:], "2": ("output",)},
+}
+"""Attention -> number of a linear layer -> the projections in it."""
 _SEARCH = DecodingConfig(beam=2, length_penalty=1, normalization="length")
 _SEARCH_OF_ARGOS = DecodingConfig(beam=4, length_penalty=0.2, normalization="length")
 _NO_EOS = (
@@ -94,7 +97,7 @@ def _names() -> dict[str, str]:
     return names
 
 
-_NAMES = _names()
+NAMES = _names()
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -130,7 +133,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     }
     settings = _settings_of_version_5(values, attributes) | optional_mapping(config_file)
     check_settings(settings, _CONFIG_SETTINGS, str(config_file))
-    tensors = _tensors(values, str(weights))
+    tensors = {tensor.name: tensor.numbers for tensor in stored_tensors(values, weights)}
     ours = _model_settings(attributes, tensors, settings, str(weights))
     is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
     languages = given.languages(metadata.get("from_code"), metadata.get("to_code"))
@@ -218,7 +221,7 @@ def _vocabulary_file(folder: Path, side: str) -> Path:
 
 def _naming(tensors: Mapping[str, Array]) -> Naming:
     """Where the parameters lie. Biases that no layer has are left out."""
-    return Naming({ours: name for ours, name in _NAMES.items() if "bias" not in ours or name.format(n=0) in tensors})
+    return Naming({ours: name for ours, name in NAMES.items() if "bias" not in ours or name.format(n=0) in tensors})
 
 
 def _pieces(path: Path) -> list[str]:
@@ -227,32 +230,49 @@ def _pieces(path: Path) -> list[str]:
     return read_text(path).removesuffix("\n").split("\n")
 
 
-def _tensors(values: Mapping[str, Any], name: str) -> dict[str, Array]:
-    """The weights as float32, with queries, keys and values apart.
+def stored_tensors(values: Mapping[str, Any], path: Path) -> Iterator[StoredTensor]:
+    """The weights, with queries, keys and values apart.
+
+    Args:
+        values: the variables of a model, as from :func:`read_variables`.
+        path: its file.
 
     Raises:
-        CheckpointError: numbers of few bits lack the scale that they are stored with.
+        CheckpointError: integers lack the scale that they are stored with, or have the scale of another matrix.
     """
-    tensors: dict[str, Array] = {}
     for variable, array in values.items():
         if array.ndim == 0 or variable.removesuffix("_scale") in values.keys() - {variable}:
             continue
+        numbers: Array = array.astype(np.float32)
+        steps = np.zeros_like(numbers)
         scale = values.get(f"{variable}_scale")
-        if array.dtype.kind != "f" and scale is None:
-            raise CheckpointError(f"{name}: {shown(variable)} holds numbers of type {array.dtype} without a scale.")
-        whole = array.astype(np.float32)
-        tensors[variable] = whole if scale is None else whole / scale.astype(np.float32).reshape(-1, 1)
-    for variable in list(tensors):
-        module, _, linear = variable.rpartition("/linear_")
-        of_self = module.endswith("/self_attention")
-        if not of_self and not module.endswith("/attention"):
-            continue
-        number, _, end = linear.partition("/")
-        apart = (_FUSED_SELF if of_self else _FUSED_CROSS).get(number)
-        if apart is not None and tensors[variable].shape[0] % len(apart) == 0:
-            parts = np.split(tensors.pop(variable), len(apart))
-            tensors |= {f"{module}/{part}/{end}": array for part, array in zip(apart, parts, strict=True)}
-    return tensors
+        if scale is not None:
+            if array.ndim != 2 or scale.size not in (1, len(array)):
+                raise CheckpointError(
+                    f"{path}: {shown(variable)} has {scale.size:,} scales for {len(array):,} rows. {COPY_AGAIN}"
+                )
+            scale_R1 = scale.astype(np.float32).reshape(-1, 1)
+            numbers = numbers / scale_R1
+            # A row of zeros has a scale that means nothing.
+            is_rounded_R1 = (scale.size == 1) | array.any(axis=1, keepdims=True)
+            steps = np.broadcast_to(is_rounded_R1 / scale_R1, array.shape)
+        elif array.dtype.kind != "f":
+            raise CheckpointError(f"{path}: {shown(variable)} holds numbers of type {array.dtype} without a scale.")
+        parts = _parts(variable)
+        if len(array) % len(parts):
+            parts = [variable]
+        for part, rows, steps_of_rows in zip(
+            parts, np.split(numbers, len(parts)), np.split(steps, len(parts)), strict=True
+        ):
+            yield StoredTensor(part, rows, steps_of_rows, path.name)
+
+
+def _parts(variable: str) -> list[str]:
+    """The names of the tensors that a variable is, of which one may hold queries, keys and values."""
+    module, _, linear = variable.rpartition("/linear_")
+    number, _, end = linear.partition("/")
+    fused = next((fused for attention, fused in _FUSED.items() if module.endswith(attention)), {})
+    return [f"{module}/{part}/{end}" for part in fused.get(number, ())] or [variable]
 
 
 def _model_settings(
@@ -277,12 +297,12 @@ def _model_settings(
         known = ", ".join(_ACTIVATIONS.values())
         raise CheckpointError(f"{name}: has activation {shown(activation)}; nmt has {known}.")
     layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
-    embedding, inner = tensors.get(_NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
+    embedding, inner = tensors.get(NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
     if embedding is None:
-        raise CheckpointError(f"{name}: lacks {_NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
+        raise CheckpointError(f"{name}: lacks {NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
     is_pre = of_both("pre_norm", "norms before layers in one part only")
     # Without a table, CTranslate2 computes positions that count from 1.
-    has_table = any(_NAMES[side] in tensors for side in POSITIONS)
+    has_table = any(NAMES[side] in tensors for side in POSITIONS)
     positions = {"positions": "sinusoidal"} if has_table else {"positions": "tensor2tensor", "first_position": 1}
     return {
         "encoder_layers": max(layers["encoder"]),

@@ -12,9 +12,11 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
+from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES, read_variables, stored_tensors
 from nmt.convert.exported_files import (
     check_segmenters,
     check_stored_settings,
+    check_tensors,
     check_vocabulary,
     file_check,
     filled,
@@ -24,6 +26,8 @@ from nmt.convert.exported_files import (
 )
 from nmt.convert.expressible import ATTENTION, check_expressible
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_pieces
+from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
+from nmt.convert.weights import matrices_of_pieces, split
 from nmt.data.data_folder import vocabulary_files
 from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
@@ -38,7 +42,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8
 _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU", "quick_gelu": "GELUSigmoid"}
 _BUNDLE = BundleFolder(Path())  # only the names are used
 _PIPELINE = tuple(path.name for path in (_BUNDLE.config, *vocabulary_files(_BUNDLE.vocab)))
-HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *_PIPELINE)
+HOLDS = (MODEL_NAME, "config.json", "*_vocabulary.json", "*.spm", *_PIPELINE)
 
 
 def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -106,8 +110,8 @@ def _specification(bundle: Bundle) -> Any:
         setattr(spec.config, name, value)
     spec.decoder.start_from_zero_embedding = model.decoder_start == "zero"
     _set_embeddings(spec, weights, vocab)
-    spec.encoder.position_encodings.encodings = _positions(model, weights, "source")
-    spec.decoder.position_encodings.encodings = _positions(model, weights, "target")
+    for part, table in zip((spec.encoder, spec.decoder), _positions(model, weights), strict=True):
+        part.position_encodings.encodings = table
     for index, layer in enumerate(spec.encoder.layer):
         name = f"encoder.{index}"
         _set_self_attention(layer.self_attention, weights, name)
@@ -126,19 +130,18 @@ def _specification(bundle: Bundle) -> Any:
 
 
 def _set_embeddings(spec: Any, weights: Mapping[str, Tensor], vocab: VocabularyPair) -> None:
-    """Set the three matrices; our rows beyond the pieces are left out."""
-    target = weights["embedding.weight"]
-    spec.encoder.embeddings[0].weight = weights.get("embedding.source_weight", target)[: vocab.source.size]
-    spec.decoder.embeddings.weight = target[: vocab.target.size]
-    spec.decoder.projection.weight = weights.get("embedding.output_weight", target)[: vocab.target.size]
-    if "embedding.output_bias" in weights:
-        spec.decoder.projection.bias = weights["embedding.output_bias"][: vocab.target.size]
+    matrices = matrices_of_pieces(weights, vocab)
+    spec.encoder.embeddings[0].weight = matrices[SOURCE_EMBEDDING]
+    spec.decoder.embeddings.weight = matrices[TARGET_EMBEDDING]
+    spec.decoder.projection.weight = matrices[OUTPUT]
+    if OUTPUT_BIAS in matrices:
+        spec.decoder.projection.bias = matrices[OUTPUT_BIAS]
 
 
-def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:
-    # CTranslate2 would make sinusoids of its own, with other rates and in another order.
+def _positions(model: ModelConfig, weights: Mapping[str, Tensor]) -> list[Tensor]:
+    """The tables of source and target. CTranslate2 would make others, with other rates and in another order."""
     fixed = fixed_positions(model)
-    return weights[f"{side}_positions.weight"] if fixed is None else fixed.float()
+    return [weights[name] if fixed is None else fixed.float() for name in POSITIONS]
 
 
 def _set_self_attention(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
@@ -184,13 +187,25 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """Compare settings, vocabularies and SentencePiece models with those of the bundle."""
+    """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
     return [
+        check_model(folder, bundle, quantization),
         check_stored_settings(folder / "config.json", model_settings(bundle.config.model)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
         _check_own_files(folder, bundle),
     ]
+
+
+def check_model(folder: Path, bundle: Bundle, quantization: str) -> Check:
+    """Compare the weights in a model's file with those of the bundle. They are found by the names that we import by."""
+    model, path = bundle.config.model, folder / MODEL_NAME
+    weights = bundle.weights | matrices_of_pieces(bundle.weights, bundle.vocab)
+    weights |= dict(zip(POSITIONS, _positions(model, weights), strict=True))
+    ours = {name: part for whole, weight in weights.items() for name, part in split(whole, weight, model).items()}
+    naming = Naming(NAMES)
+    expected = {naming.theirs(name) or name: part.numpy() for name, part in ours.items()}
+    return check_tensors(stored_tensors(read_variables(path), path), expected, quantization)
 
 
 def _check_own_files(folder: Path, bundle: Bundle) -> Check:

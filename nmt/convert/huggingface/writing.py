@@ -16,12 +16,20 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.certificate.record import Check, exact_check
+from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import check_vocabulary, pieces_of, write_json, write_segmenters
+from nmt.convert.exported_files import check_tensors, check_vocabulary, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
-from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
+from nmt.convert.foreign import (
+    OUTPUT,
+    OUTPUT_BIAS,
+    POSITIONS,
+    SOURCE_EMBEDDING,
+    TARGET_EMBEDDING,
+    Naming,
+    StoredTensor,
+)
 from nmt.convert.huggingface.reading import (
     CONFIG,
     GENERATION,
@@ -36,7 +44,7 @@ from nmt.convert.huggingface.reading import (
     read_huggingface,
 )
 from nmt.convert.huggingface.software import HuggingFaceSide
-from nmt.convert.weights import their_tensors
+from nmt.convert.weights import matrices_of_pieces, their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.io.writing import WriteError
@@ -109,17 +117,11 @@ def all_tensors(bundle: Bundle) -> dict[str, Tensor]:
     """All tensors of the MarianMT that computes what the bundle's model does, fp32, but for its positions."""
     model = bundle.config.model
     weights = with_features(bundle.weights, feature_order(model))
-    source_pieces, target_pieces = bundle.vocab.source.size, bundle.vocab.target.size
-    shared_VD = weights["embedding.weight"]
-    target_VD = shared_VD[:target_pieces].clone()
+    matrices = matrices_of_pieces(weights, bundle.vocab)
+    weights |= {name: matrix.clone() for name, matrix in matrices.items()}  # safetensors refuses shared memory
     if model.decoder_start == "zero":
-        target_VD[_BOS] = 0
-    weights |= {
-        SOURCE_EMBEDDING: weights.get(SOURCE_EMBEDDING, shared_VD)[:source_pieces],
-        TARGET_EMBEDDING: target_VD,
-        OUTPUT: weights.get(OUTPUT, shared_VD)[:target_pieces].clone(),  # safetensors refuses shared memory
-        OUTPUT_BIAS: weights.get(OUTPUT_BIAS, torch.zeros(target_pieces))[None, :target_pieces],
-    }
+        weights[TARGET_EMBEDDING][_BOS] = 0
+    weights[OUTPUT_BIAS] = weights.get(OUTPUT_BIAS, torch.zeros(bundle.vocab.target.size))[None]
     names = {ours: theirs for ours, theirs in NAMES.items() if ours not in POSITIONS}
     return {name: torch.from_numpy(array) for name, array in their_tensors(weights, model, Naming(names)).items()}
 
@@ -240,23 +242,12 @@ def huggingface_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
 
 def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """As :attr:`Format.check_files`: read the written tensors and vocabularies again."""
-    model, whole = read_huggingface(folder), all_tensors(bundle)
-    names = {ours: NAMES[ours] for ours in (SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)}
-    stored = {theirs: model.naming.tensors[ours] for ours, theirs in names.items()}
-    differing = [
-        name
-        for name, tensor in whole.items()
-        if not torch.equal(
-            torch.from_numpy(model.tensors[stored.get(name, name)]), tensor.to(DTYPES[quantization]).float()
-        )
-    ]
+    model, whole = read_huggingface(folder), all_tensors(bundle) | stored_positions(bundle)
+    # Of matrices that are one, only one is stored.
+    names = {NAMES[ours]: model.naming.tensors[ours] for ours in (SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)}
+    stored = (StoredTensor(name, model.tensors[names.get(name, name)], file=WEIGHTS) for name in whole)
     return [
-        exact_check(
-            "tensors",
-            differing,
-            f"{len(whole)} tensors are the bundle's in {quantization}, number by number",
-            "the exported files",
-        ),
+        check_tensors(stored, {name: tensor.numpy() for name, tensor in whole.items()}, quantization),
         check_vocabulary((model.source.pieces, model.target.pieces), bundle),
     ]
 

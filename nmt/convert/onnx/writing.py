@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.exported_files import (
     check_segmenters,
     check_stored_settings,
+    check_tensors,
     check_vocabulary,
-    file_check,
     filled,
     pieces_of,
     segmenting_code,
@@ -25,6 +24,7 @@ from nmt.convert.exported_files import (
 )
 from nmt.convert.expressible import SOURCE_END, check_expressible
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_pieces
+from nmt.convert.foreign import POSITIONS, StoredTensor
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
@@ -42,6 +42,8 @@ CONFIG_NAME = "config.json"
 SOURCE_PIECES_NAME, TARGET_PIECES_NAME = "source_vocabulary.json", "target_vocabulary.json"
 HOLDS = (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME, CONFIG_NAME, "*_vocabulary.json", "*.spm")
 _PREFIX = "model."
+_QUANTIZED, _TRANSPOSED = "_quantized", "_Transposed"
+"""What ONNX Runtime adds to the name of a tensor that it stores as integers, and of one that it transposes."""
 
 
 def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
@@ -159,44 +161,45 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
 
 def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
-    checks = [
+    model, graphs = graph_model(bundle), (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
+    weights = model.state_dict() | {POSITIONS[1]: model.target_positions.weight}
+    expected = {name: tensor.numpy() for name, tensor in weights.items()}
+    stored = (tensor for graph in graphs for tensor in _stored(folder / graph))
+    return [
+        check_tensors(stored, expected, quantization),
         check_stored_settings(folder / CONFIG_NAME, model_settings(bundle)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
     ]
-    return [_tensors(folder, bundle), *checks] if quantization == "float32" else checks
 
 
-def _tensors(folder: Path, bundle: Bundle) -> Check:
-    """All weights are in the graphs, number by number."""
-    expected = {name: tensor.numpy() for name, tensor in graph_model(bundle).state_dict().items()}
-    found, differing, unnamed = set(), set(), set()
-    for name in (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME):
-        for tensor, array in _stored(folder / name):
-            if tensor not in expected:
-                unnamed.add(array.tobytes())
-                continue
-            found.add(tensor)
-            if not np.array_equal(array, expected[tensor]):
-                differing.add(f"{tensor} in {name}")
-    # Exporters name a tensor anew where they give it another shape.
-    found |= {tensor for tensor, array in expected.items() if array.tobytes() in unnamed}
-    missing = [f"{tensor} (not found)" for tensor in sorted(expected.keys() - found)]
-    return file_check(
-        "tensors", sorted(differing) + missing, f"{len(found)} tensors are the bundle's, number by number"
-    )
-
-
-def _stored(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+def _stored(path: Path) -> Iterator[StoredTensor]:
     """The tensors of a graph, by our names."""
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        for tensor in onnx.load_model_from_string(read_bytes(path, EXPORT_AGAIN)).graph.initializer:
-            yield tensor.name.removeprefix(_PREFIX), onnx.numpy_helper.to_array(tensor)
-    except (DecodeError, ValueError) as error:
+        graph = onnx.load_model_from_string(read_bytes(path, EXPORT_AGAIN)).graph
+        arrays = {tensor.name.removeprefix(_PREFIX): onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+        for name, array in arrays.items():
+            if name.endswith(_QUANTIZED):
+                yield _dequantized(name.removesuffix(_QUANTIZED), arrays, path.name)
+            else:
+                yield StoredTensor(name, array.astype(np.float32), file=path.name)
+    except (DecodeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{path}: is damaged ({error}). {EXPORT_AGAIN}") from None
+
+
+def _dequantized(name: str, arrays: Mapping[str, Any], file: str) -> StoredTensor:
+    """A tensor that is stored as integers, with a scale for each column."""
+    integers, scale, zero = (arrays[f"{name}{end}"] for end in (_QUANTIZED, "_scale", "_zero_point"))
+    integers = integers.astype(np.float32) - zero
+    # A column of zeros has a scale that means nothing.
+    is_rounded = integers.reshape(-1, scale.size).any(axis=0)
+    numbers, steps = integers * scale, np.broadcast_to(scale * is_rounded, integers.shape)
+    if name.endswith(_TRANSPOSED):
+        numbers, steps = numbers.T, steps.T
+    return StoredTensor(name.removesuffix(_TRANSPOSED), numbers, steps, file)
 
 
 def onnx_usage(bundle: Bundle, name: str) -> str:
