@@ -71,10 +71,12 @@ def serve(
     """
     _require_packages()
     from nmt.loading import NamedModels
-    from nmt.serve.access import Access
+    from nmt.serve.access import Access, check_origin
     from nmt.serve.exchange import Limits
     from nmt.serve.running import bound, run
 
+    for origin in origins or ():
+        check_origin(origin)
     access = Access(_keys(api_keys, host, public), requests_per_minute)
     named = [NamedModels.of(each, engine) for each in ([[model] for model in models or ()] or [[]])]
     with bound(host, port) as listening:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import math
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from nmt.serve.errors import RequestError
 
 # Older ones are forgotten, so that memory does not grow with the number of addresses.
 _MAX_KNOWN = 10_000
+# As browsers send it: in small letters, without a default port, and with nothing behind the host.
+_ORIGIN = re.compile(r"(?!http:.*:80$|https:.*:443$)[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+|null|\*")
 
 
 def read_keys(path: Path) -> list[str]:
@@ -24,13 +27,26 @@ def read_keys(path: Path) -> list[str]:
         ConfigError: the file cannot be read or holds no key.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--api-keys {path}: cannot be read: {error}.") from None
     keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not keys:
         raise ConfigError(f"--api-keys {path}: it holds no key. Write one key per line.")
     return keys
+
+
+def check_origin(origin: str) -> None:
+    """Check that an origin is written as browsers send it, since any other spelling would never match.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if not _ORIGIN.fullmatch(origin):
+        raise ConfigError(
+            f"--allow-origin {origin}: no browser sends this origin. Give scheme and host in small letters, and the port "
+            "if it is not the scheme's, without a slash at the end: https://example.org."
+        )
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Access:
     keys: Sequence[str] = ()
     """The keys that are accepted; empty if none is needed."""
     requests_per_minute: int | None = None
-    """For each key, or each address where no key is needed. None for no limit."""
+    """For each key, or each address where no key is needed or the key is wrong. None for no limit."""
     clock: Callable[[], float] = time.monotonic
     _free: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
     """Key or address -> the number of requests that it may send at once, and when that was computed."""
@@ -51,13 +67,13 @@ class Access:
         Raises:
             RequestError: the key is missing or wrong (403), or there were too many requests (429).
         """
-        if self.keys:
-            if not key:
-                raise RequestError(403, "An API key is needed. Ask the operator of this server for one.")
-            if not any(hmac.compare_digest(key.encode(), known.encode()) for known in self.keys):
-                raise RequestError(403, "Invalid API key.")
+        is_known = any([hmac.compare_digest((key or "").encode(), known.encode()) for known in self.keys])
         if self.requests_per_minute is not None:
-            self._count(key if self.keys and key else address, self.requests_per_minute)
+            self._count(key if is_known and key else address, self.requests_per_minute)
+        if self.keys and not key:
+            raise RequestError(403, "An API key is needed. Ask the operator of this server for one.")
+        if self.keys and not is_known:
+            raise RequestError(403, "Invalid API key.")
 
     def _count(self, who: str, per_minute: int) -> None:
         """Take a request from a budget of one minute's, which fills up steadily."""

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.serve.access import Access, read_keys
+from nmt.serve.access import Access, check_origin, read_keys
 from nmt.serve.errors import RequestError
 
 
@@ -29,6 +29,12 @@ def test_keys_are_read_without_comments(tmp_path):
     path = tmp_path / "keys"
     path.write_text("# ours\n\n one \r\ntwo\n  # three\n", "utf-8")
     assert read_keys(path) == ["one", "two"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("one\n", "utf-8-sig")
+    assert read_keys(path) == ["one"]
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\n", None])
@@ -93,6 +99,38 @@ def test_refused_requests_do_not_count():
         assert status(access) == (429, 1)
     clock.now += 1
     assert status(access) is None
+
+
+@pytest.mark.parametrize("key", ["wrong", None])
+def test_wrong_keys_are_limited_per_address(key):
+    access = Access(["one"], requests_per_minute=1, clock=Clock())
+    assert [status(access, key), status(access, key)] == [(403, None), (429, 60)]
+    assert status(access, "one") is None
+    assert status(access, key, address="5.6.7.8") == (403, None)
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "https://example.org", "http://localhost:3000", "http://[::1]:8080", "moz-extension://a-b"]
+)
+def test_an_origin_as_browsers_send_it_is_accepted(origin):
+    check_origin(origin)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://example.org/",
+        "example.org",
+        "https://Example.org",
+        "https://example.org:443",
+        "http://a:80",
+        "",
+        "https://",
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_an_error(origin):
+    with pytest.raises(ConfigError, match=r"--allow-origin .*https://example\.org\."):
+        check_origin(origin)
 
 
 def test_the_memory_of_addresses_is_bounded(monkeypatch):

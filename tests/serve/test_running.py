@@ -165,6 +165,7 @@ def test_a_second_server_at_a_port_is_an_error_at_once():
         (["--host", "::"], "--host ::: other machines can connect"),
         (["--api-keys", "missing"], "--api-keys missing: cannot be read"),
         (["--port", "99999"], "--port"),
+        (["--allow-origin", "https://example.org/"], "--allow-origin https://example.org/: no browser sends"),
         (["--beam", "0"], "--beam"),
         (["--max-characters", "0"], "--max-characters"),
     ],
