@@ -44,8 +44,8 @@ def check_origin(origin: str) -> None:
     """
     if not _ORIGIN.fullmatch(origin):
         raise ConfigError(
-            f"--allow-origin {origin}: no browser sends this origin. Give scheme and host in small letters, and the port "
-            "if it is not the scheme's, without a slash at the end: https://example.org."
+            f"--allow-origin {origin}: no browser sends this origin. Give scheme and host in small letters, and the "
+            "port if it is not the scheme's, without a slash at the end: https://example.org."
         )
 
 
@@ -67,7 +67,7 @@ class Access:
         Raises:
             RequestError: the key is missing or wrong (403), or there were too many requests (429).
         """
-        is_known = any([hmac.compare_digest((key or "").encode(), known.encode()) for known in self.keys])
+        is_known = any(hmac.compare_digest((key or "").encode(), known.encode()) for known in self.keys)
         if self.requests_per_minute is not None:
             self._count(key if is_known and key else address, self.requests_per_minute)
         if self.keys and not key:

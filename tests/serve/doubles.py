@@ -85,6 +85,9 @@ class Model:
         )
         self.translators: dict[tuple[int, str | None], Capitals] = {}
 
+    def warm_up(self) -> None:
+        """It is warm."""
+
     def translator(self, candidates: int = 1, split: str | None = None) -> Capitals:
         """The translator with these settings."""
         return self.translators.setdefault((candidates, split), Capitals(candidates, split))

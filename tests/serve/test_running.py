@@ -12,10 +12,13 @@ import httpx
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.serve.running import bound, is_loopback
+from nmt.serve.access import Access
+from nmt.serve.exchange import Limits
+from nmt.serve.running import bound, is_loopback, run
 from tests.commands import run_command
 from tests.processes import SECONDS
 from tests.serve.conftest import BUNDLE, serve_command
+from tests.serve.doubles import Model
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
 SLOW = "\n".join(list(NOTES) * 40)
@@ -155,6 +158,15 @@ def test_a_second_server_at_a_port_is_an_error_at_once():
         result = run_command(["serve", BUNDLE, "--port", port])
     assert result.returncode == 2
     assert f"127.0.0.1, port {port}: Address already in use. Another program uses it" in result.stderr.decode()
+
+
+def test_a_server_that_is_faster_at_the_port_is_an_error():
+    with bound("127.0.0.1", 0) as slow:
+        port = slow.getsockname()[1]
+        with bound("127.0.0.1", port) as fast:
+            fast.listen()
+            with pytest.raises(ConfigError, match=f"127.0.0.1, port {port}: Address already in use. Another program"):
+                run([Model("en", "de")], slow, access=Access(), limits=Limits(), max_waiting=1)
 
 
 @pytest.mark.parametrize(
