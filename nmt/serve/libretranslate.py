@@ -95,7 +95,8 @@ class LibreTranslate:
         detected = None
         source = asked.source
         if source == "auto":
-            source, probability = await self._service.detector.source("\n".join(texts))
+            possible = self._service.models.sources_of(asked.target)
+            source, probability = await self._service.detector.source("\n".join(texts), possible)
             detected = {"confidence": _percent(probability), "language": source}
         direction = self._service.models.find(source, asked.target)
         layouts = [

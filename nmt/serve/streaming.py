@@ -15,6 +15,8 @@ from nmt.serve.exchange import Parameters, Server
 from nmt.serve.layout import Layout
 from nmt.serve.libretranslate import DIALECT
 from nmt.serve.models import Direction
+from nmt.serve.service import candidates_of
+from nmt.translation.results import Translation
 
 
 class StreamRequest(BaseModel):
@@ -33,8 +35,10 @@ def route(server: Server) -> Route:
     async def stream(request: Request, parameters: Parameters) -> Response:
         asked = parameters.read(StreamRequest)
         server.limits.check([asked.q])
-        source = (await server.service.detector.source(asked.q))[0] if asked.source == "auto" else asked.source
-        direction = server.service.models.find(source, asked.target)
+        service, source = server.service, asked.source
+        if source == "auto":
+            source, _ = await service.detector.source(asked.q, service.models.sources_of(asked.target))
+        direction = service.models.find(source, asked.target)
         parts = _parts(server, direction, asked)
         first = await anext(parts)  # a refusal has another status
         return StreamingResponse(_after(first, parts), media_type="application/x-ndjson")
@@ -45,7 +49,7 @@ def route(server: Server) -> Route:
 async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> AsyncIterator[dict[str, object]]:
     """What is sent: first the source language, then the text piece by piece, then the alternatives."""
     layout = Layout.of(asked.q, direction.source)
-    whole: list[list[str]] = []
+    whole: list[Translation] = []
     length = 0
     before = layout.between[0]
     grown = server.service.grow(direction, layout.lines, candidates=asked.alternatives + 1)
@@ -56,15 +60,14 @@ async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> 
         text = before + translation.text[length:]
         before, length = "", len(translation.text)
         if part.is_whole:
-            whole.append([candidate.text for candidate in translation.candidates])
+            whole.append(translation)
             text += layout.between[len(whole)]
             length = 0
         yield {"text": text}
     if not whole:
         yield {"source": direction.source, "text": before}
     if asked.alternatives and whole:
-        ranked = [[each[min(rank, len(each) - 1)] for each in whole] for rank in range(1, max(map(len, whole)))]
-        yield {"alternatives": [layout.filled(lines) for lines in ranked]}
+        yield {"alternatives": candidates_of(layout, whole)[1:]}
 
 
 async def _after(first: dict[str, object], parts: AsyncIterator[dict[str, object]]) -> AsyncIterator[str]:

@@ -41,6 +41,29 @@ def test_libretranslate_detects_and_offers_alternatives(server):
     }
 
 
+TO_GERMAN_AND_BACK = [Model("en", "de"), Model("fr", "de"), Model("de", "en")]
+
+
+@pytest.mark.parametrize("path", ["/translate", "/stream"])
+def test_a_source_is_identified_among_those_that_have_the_target(path):
+    with serving(TO_GERMAN_AND_BACK) as running:
+        asked = {"q": "Hotel de", "source": "auto", "target": "de"}
+        answer = running.client.post(path, json=asked)
+        assert (answer.status_code, "HOTEL DE" in answer.text) == (200, True)
+        refused = running.client.post(path, json={**asked, "target": "fr"})
+        assert (refused.status_code, refused.json()) == (400, {"error": "fr is not supported"})
+
+
+def test_deepl_identifies_the_language_of_each_text():
+    with serving(TO_GERMAN_AND_BACK) as running:
+        texts = ["un fr", "one en", "deux fr", "Hotel de"]
+        answer = running.client.post("/v2/translate", json={"text": texts, "target_lang": "DE"}).json()
+    assert answer["translations"] == [
+        {"detected_source_language": language, "text": text.upper()}
+        for language, text in zip(["FR", "EN", "FR", "EN"], texts, strict=True)
+    ]
+
+
 def test_alternatives_are_limited_by_the_beam(server):
     assert server.translate("a", alternatives=10**30).json() == {"translatedText": "A", "alternatives": ["A'", "A''"]}
 

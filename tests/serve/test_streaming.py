@@ -65,6 +65,23 @@ def test_alternatives_come_last(model):
     assert "".join(part.get("text", "") for part in found) == "ONE.\nTWO."
 
 
+def test_alternatives_are_those_of_translate(model):
+    class Equal(Sentences):
+        """The first two of its three candidates are written alike."""
+
+        def search(self, segments: list[Segment]) -> None:
+            super().search(segments)
+            for segment in segments:
+                first, _, third = segment.candidates
+                segment.candidates = (first, first, third)
+
+    model.translators[3, None] = Equal(3)
+    asked = {"q": "one.\ntwo.", "source": "en", "target": "de", "alternatives": 2}
+    with serving([model]) as running:
+        assert parts(running, "one.\ntwo.", alternatives=2)[-1] == {"alternatives": ["ONE.''\nTWO.''"]}
+        assert running.client.post("/translate", json=asked).json()["alternatives"] == ["ONE.''\nTWO.''"]
+
+
 @pytest.mark.parametrize("blank", ["", " \n "])
 def test_a_blank_text_stays(model, blank):
     with serving([model]) as running:
