@@ -84,6 +84,27 @@ class DeepLResponse(BaseModel):
     translations: list[Translated]
 
 
+class LanguagesRequest(BaseModel):
+    """Which languages to list."""
+
+    type: Literal["source", "target"] = Field("source", examples=["target"])
+
+
+class DeepLLanguage(BaseModel):
+    """A language."""
+
+    language: str
+    name: str
+    supports_formality: bool | None = Field(None, description="Of target languages.")
+
+
+class Usage(BaseModel):
+    """What was translated since the server began."""
+
+    character_count: int
+    character_limit: int
+
+
 class DeepLError(BaseModel):
     """Why there is no translation."""
 
@@ -153,9 +174,7 @@ class DeepL:
 
     async def languages(self, request: Request, parameters: Parameters) -> Response:
         """``/v2/languages``."""
-        kind = parameters.text("type") or "source"
-        if kind not in ("source", "target"):
-            raise RequestError(400, "Value for 'type' not supported: it is 'source' or 'target'.")
+        kind = parameters.read(LanguagesRequest).type
         models = self._service.models
         codes = list(models.sources) if kind == "source" else models.targets
         languages: list[dict[str, Any]] = [{"language": code.upper(), "name": name_of(code)} for code in codes]
