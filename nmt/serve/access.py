@@ -1,13 +1,15 @@
-"""Who may ask, and how often."""
+"""Who may ask, and how often; and which web pages may."""
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import ipaddress
 import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,14 +51,29 @@ def check_origin(origin: str) -> None:
         )
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to an address."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
 @dataclass(frozen=True)
 class Access:
-    """Checks keys and counts requests."""
+    """Checks keys, counts requests, and refuses those of web pages that may not ask."""
 
     keys: Sequence[str] = ()
     """The keys that are accepted; empty if none is needed."""
     requests_per_minute: int | None = None
     """For each key, or each address where no key is needed or the key is wrong. None for no limit."""
+    origins: Sequence[str] = ()
+    """The web pages that may ask, by their origin (``https://example.org``); ``*`` for all."""
+    only_loopback: bool = False
+    """Whether requests must name this machine by a loopback address, or as ``localhost``.
+
+    Otherwise a web page could let the name of its own server lead to this machine (DNS rebinding), and so pass for a
+    page of this server.
+    """
     clock: Callable[[], float] = time.monotonic
     _free: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
     """Key or address -> the number of requests that it may send at once, and when that was computed."""
@@ -74,6 +91,25 @@ class Access:
             raise RequestError(403, "An API key is needed. Ask the operator of this server for one.")
         if self.keys and not is_known:
             raise RequestError(403, "Invalid API key.")
+
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Admit a request by what browsers say about the page that sends it. Other clients say nothing.
+
+        Raises:
+            RequestError: a page sends it that may not ask.
+        """
+        host = re.sub(r":[0-9]*$", "", headers.get("host", "")).strip("[]").lower()
+        if self.only_loopback and host and not is_loopback(host):
+            raise RequestError(
+                403,
+                "This server is asked by another name than localhost. Ask for localhost or 127.0.0.1, or start the "
+                "server with --public or --api-keys.",
+            )
+        is_allowed = "*" in self.origins or headers.get("origin", "") in self.origins
+        if headers.get("sec-fetch-site") == "cross-site" and not is_allowed:
+            raise RequestError(
+                403, "Pages of other sites may not ask this server. Start it with --allow-origin ORIGIN to allow one."
+            )
 
     def _count(self, who: str, per_minute: int) -> None:
         """Take a request from a budget of one minute's, which fills up steadily."""

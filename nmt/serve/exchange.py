@@ -133,7 +133,7 @@ class Dialect:
     def endpoint(
         self, server: Server, handler: Handler, *, is_open: bool = False
     ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request: it reads the parameters, checks the key, and turns errors into answers.
+        """What answers a request: it checks page and key, reads the parameters, and turns errors into answers.
 
         Args:
             is_open: whether requests without a key are answered.
@@ -142,6 +142,7 @@ class Dialect:
         async def answer(request: Request) -> Response:
             began = time.monotonic()
             try:
+                server.access.check_page(request.headers)
                 parameters = await read_parameters(request, server.limits)
                 if not is_open:
                     address = request.client.host if request.client is not None else ""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -64,13 +62,6 @@ def _explained(host: str, port: int) -> Iterator[None]:
         raise ConfigError(f"{host}, port {port}: {error.strerror}. {advice}") from None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to an address."""
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
-
-
 def run(
     served: Sequence[ServedModel],
     listening: socket.socket,
@@ -78,7 +69,6 @@ def run(
     access: Access,
     limits: Limits,
     max_waiting: int,
-    origins: Sequence[str] = (),
     started: Callable[[Models], None] = lambda models: None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; then answer those that were accepted.
@@ -102,7 +92,7 @@ def run(
     try:
         service = Service(models, pool, detector, metrics)
         stopping = _Stopping()
-        app = application(Server(service, access, limits), origins=origins, is_ready=lambda: not stopping.has_begun)
+        app = application(Server(service, access, limits), is_ready=lambda: not stopping.has_begun)
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
         with _explained(*listening.getsockname()[:2]):

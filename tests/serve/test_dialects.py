@@ -386,6 +386,27 @@ def test_web_pages_that_are_allowed_may_ask(path):
         assert answer.headers["access-control-allow-origin"] == "https://example.org"
 
 
+CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://example.org", "Content-Type": "text/plain"}
+
+
+@pytest.mark.parametrize("headers", [CROSS_SITE, {"Host": "evil.example"}])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/translate?q=a&source=en&target=de", "error"),
+        ("/stream?q=a&source=en&target=de", "error"),
+        ("/v2/translate?text=a&target_lang=DE", "message"),
+        ("/translate?q=a&langpair=en|de", "explanation"),
+    ],
+)
+def test_pages_of_others_cannot_use_a_server_of_this_machine(path, field, headers):
+    with serving(only_loopback=True) as running:
+        assert running.client.post(path).status_code == 200
+        answer = running.client.post(path, headers=headers)
+        assert (answer.status_code, list(answer.json())[-1]) == (403, field)
+        assert running.models[0].translators[1, None].batches == [["a"]]
+
+
 def test_operators_see_whether_the_server_takes_requests():
     is_ready = [True]
     with serving(is_ready=lambda: is_ready[0]) as running:

@@ -14,7 +14,7 @@ import pytest
 from nmt.errors import ConfigError
 from nmt.serve.access import Access
 from nmt.serve.exchange import Limits
-from nmt.serve.running import bound, is_loopback, run
+from nmt.serve.running import bound, run
 from tests.commands import run_command
 from tests.processes import SECONDS
 from tests.serve.conftest import BUNDLE, serve_command
@@ -203,16 +203,6 @@ def test_two_models_of_a_pair_are_an_error():
 def test_an_address_that_is_not_ours_is_an_error():
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1, port 0: .*Give an address of this machine as --host\."):
         bound("192.0.2.1", 0).__enter__()
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
-def test_loopback_is_open_without_a_key(host):
-    assert is_loopback(host)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org", ""])
-def test_other_addresses_are_not(host):
-    assert not is_loopback(host)
 
 
 def test_the_address_of_ipv6_is_one_that_can_be_opened():
