@@ -23,7 +23,7 @@ optgroup option p search section summary table tbody td tfoot th thead title tr 
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _NOT_TRANSLATED = ("script", "style")
 # Possessive: a tag without an end is found out in one pass. A ">" in quotes ends a tag only if a quote is missing.
-_TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*+>|[^<>]*+>)""")
+_TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*>|[^<>]*+>)""")
 _CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
