@@ -71,11 +71,14 @@ def serve(
     """
     _require_packages()
     from nmt.loading import NamedModels
-    from nmt.serve.access import Access
+    from nmt.serve.access import Access, check_origin
     from nmt.serve.exchange import Limits
     from nmt.serve.running import bound, run
 
-    access = Access(_keys(api_keys, host, public), requests_per_minute)
+    for origin in origins or ():
+        check_origin(origin)
+    keys = _keys(api_keys, host, public)
+    access = Access(keys, requests_per_minute, origins or (), only_loopback=not (keys or public))
     named = [NamedModels.of(each, engine) for each in ([[model] for model in models or ()] or [[]])]
     with bound(host, port) as listening:
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
@@ -85,7 +88,6 @@ def serve(
             access=access,
             limits=Limits(max_characters, timeout),
             max_waiting=max_waiting,
-            origins=origins or (),
             started=lambda found: notice(f"{found}: {address} (Ctrl-C to stop)"),
         )
 
@@ -104,8 +106,7 @@ def _keys(path: Path | None, host: str, public: bool) -> list[str]:
     Raises:
         ConfigError: other machines could connect without one, and that was not asked for.
     """
-    from nmt.serve.access import read_keys
-    from nmt.serve.running import is_loopback
+    from nmt.serve.access import is_loopback, read_keys
 
     keys = [] if path is None else read_keys(path)
     if not keys and not public and not is_loopback(host):

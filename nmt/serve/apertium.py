@@ -48,6 +48,21 @@ class TranslateResponse(BaseModel):
     response_status: Literal[200] = Field(alias="responseStatus")
 
 
+class Pair(BaseModel):
+    """Two languages."""
+
+    source_language: str = Field(alias="sourceLanguage")
+    target_language: str = Field(alias="targetLanguage")
+
+
+class Pairs(BaseModel):
+    """What the server translates."""
+
+    response_data: list[Pair] = Field(alias="responseData")
+    response_details: None = Field(alias="responseDetails")
+    response_status: Literal[200] = Field(alias="responseStatus")
+
+
 class ApertiumError(BaseModel):
     """Why there is no translation."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import resources
 
 from starlette.applications import Starlette
@@ -43,13 +43,10 @@ def _bearer(request: Request, parameters: Parameters) -> str | None:
 OPERATORS = Dialect("operators", _bearer, lambda error: {"error": error.message})
 
 
-def application(
-    server: Server, *, origins: Sequence[str] = (), is_ready: Callable[[], bool] = lambda: True
-) -> Starlette:
+def application(server: Server, *, is_ready: Callable[[], bool] = lambda: True) -> Starlette:
     """The application.
 
     Args:
-        origins: the web pages that may ask, by their origin (``https://example.org``); ``*`` for all.
         is_ready: whether the server takes requests.
     """
 
@@ -80,11 +77,9 @@ def application(
         *(Route(f"/{path}", _file(name)) for path, name in _FILES.items()),
     ]
     middleware = [Middleware(_LastAnswers, is_ready=is_ready)]
-    if origins:
+    if origins := list(server.access.origins):
         every = ["*"]
-        middleware.append(
-            Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=every, allow_headers=every)
-        )
+        middleware.append(Middleware(CORSMiddleware, allow_origins=origins, allow_methods=every, allow_headers=every))
     return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_here})
 
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from nmt.serve.errors import MissingError, RequestError, UnknownLanguageError
 from nmt.serve.exchange import Dialect, Parameters, Server
 from nmt.serve.layout import Layout, Newlines
+from nmt.serve.models import Direction
 from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 
@@ -83,6 +84,27 @@ class DeepLResponse(BaseModel):
     translations: list[Translated]
 
 
+class LanguagesRequest(BaseModel):
+    """Which languages to list."""
+
+    type: Literal["source", "target"] = Field("source", examples=["target"])
+
+
+class DeepLLanguage(BaseModel):
+    """A language."""
+
+    language: str
+    name: str
+    supports_formality: bool | None = Field(None, description="Of target languages.")
+
+
+class Usage(BaseModel):
+    """What was translated since the server began."""
+
+    character_count: int
+    character_limit: int
+
+
 class DeepLError(BaseModel):
     """Why there is no translation."""
 
@@ -117,31 +139,42 @@ class DeepL:
                 raise RequestError(400, f"'{name}' is not supported by this server: leave it out.")
         if asked.formality in ("more", "less"):
             raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
-        source = asked.source_lang or (await self._service.detector.source("\n".join(asked.text)))[0]
-        direction = self._service.models.find(source, asked.target_lang)
+        directions = await self._directions(asked)
         newlines, split = _SPLITTING[asked.split_sentences or ""]
         layouts = [
             Layout.of_html(text, direction.source)
             if asked.tag_handling
             else Layout.of(text, direction.source, newlines)
-            for text in asked.text
+            for text, direction in zip(asked.text, directions, strict=True)
         ]
-        found = await self._service.translate(direction, layouts, split=split)
+        found: dict[int, str] = {}
+        for direction in dict.fromkeys(directions):
+            numbers = [number for number, each in enumerate(directions) if each is direction]
+            texts = [layouts[number] for number in numbers]
+            translated = await self._service.translate(direction, texts, split=split)
+            found.update(zip(numbers, (candidates[0] for candidates in translated), strict=True))
         self._characters += sum(map(len, asked.text))
         translations: list[dict[str, Any]] = [
-            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": candidates[0]}
-            for candidates in found
+            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": found[number]}
+            for number, direction in enumerate(directions)
         ]
         if asked.show_billed_characters:
             for translation, text in zip(translations, asked.text, strict=True):
                 translation["billed_characters"] = len(text)
         return JSONResponse({"translations": translations})
 
+    async def _directions(self, asked: DeepLRequest) -> list[Direction]:
+        """The direction of each text: a request without a source language may have texts in several."""
+        models, detector = self._service.models, self._service.detector
+        if asked.source_lang:
+            return [models.find(asked.source_lang, asked.target_lang)] * len(asked.text)
+        possible = models.sources_of(asked.target_lang)
+        directions = {source: models.find(source, asked.target_lang) for source in possible}
+        return [directions[(await detector.source(text, possible))[0]] for text in asked.text]
+
     async def languages(self, request: Request, parameters: Parameters) -> Response:
         """``/v2/languages``."""
-        kind = parameters.text("type") or "source"
-        if kind not in ("source", "target"):
-            raise RequestError(400, "Value for 'type' not supported: it is 'source' or 'target'.")
+        kind = parameters.read(LanguagesRequest).type
         models = self._service.models
         codes = list(models.sources) if kind == "source" else models.targets
         languages: list[dict[str, Any]] = [{"language": code.upper(), "name": name_of(code)} for code in codes]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+CLIENT_CLOSED = 499
+"""The status under which a request is counted whose client went away."""
+
 
 class RequestError(Exception):
     """A request that gets no translation."""
@@ -33,6 +36,13 @@ class InternalError(RequestError):
 
     def __init__(self) -> None:
         super().__init__(500, "An internal error; the server's log has more.")
+
+
+class TooLateError(RequestError):
+    """There is no translation within the time limit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(503, f"No translation within {seconds:g} s: the server is busy.", retry_after=10)
 
 
 class UnknownLanguageError(RequestError):

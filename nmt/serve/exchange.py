@@ -18,14 +18,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve.access import Access
-from nmt.serve.errors import InternalError, MissingError, RequestError
+from nmt.serve.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError
+from nmt.serve.growing import Growing
 from nmt.serve.service import Service
 
 _SECONDS_TO_SEND = 30
 """For the body of a request, from its beginning to its end."""
 _MAX_FIELDS = 2_000
-_CLIENT_CLOSED = 499
-"""The status under which a request is counted whose client went away."""
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -134,7 +133,7 @@ class Dialect:
     def endpoint(
         self, server: Server, handler: Handler, *, is_open: bool = False
     ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request: it reads the parameters, checks the key, and turns errors into answers.
+        """What answers a request: it checks page and key, reads the parameters, and turns errors into answers.
 
         Args:
             is_open: whether requests without a key are answered.
@@ -143,6 +142,7 @@ class Dialect:
         async def answer(request: Request) -> Response:
             began = time.monotonic()
             try:
+                server.access.check_page(request.headers)
                 parameters = await read_parameters(request, server.limits)
                 if not is_open:
                     address = request.client.host if request.client is not None else ""
@@ -151,11 +151,18 @@ class Dialect:
             except RequestError as error:
                 response = self.refusal(error)
             except ClientDisconnect:
-                response = Response(status_code=_CLIENT_CLOSED)
+                response = Response(status_code=CLIENT_CLOSED)
             except Exception:
                 traceback.print_exc(file=sys.stderr)
                 response = self.refusal(InternalError())
-            server.service.metrics.answered(self.name, response.status_code, time.monotonic() - began)
+
+            def count(status: int) -> None:
+                server.service.metrics.answered(self.name, status, time.monotonic() - began)
+
+            if isinstance(response, Growing):
+                response.count = count
+            else:
+                count(response.status_code)
             return response
 
         return answer
@@ -236,7 +243,7 @@ async def _while_connected(request: Request, work: Awaitable[T], seconds: float)
 
     Raises:
         ClientDisconnect: the client has gone.
-        RequestError: the time is over.
+        TooLateError: the time is over.
     """
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:
@@ -245,7 +252,7 @@ async def _while_connected(request: Request, work: Awaitable[T], seconds: float)
             return task.result()
         if gone.done():
             raise ClientDisconnect
-        raise RequestError(503, f"No translation within {seconds:g} s: the server is busy.", retry_after=10)
+        raise TooLateError(seconds)
     finally:
         for each in (task, gone):
             each.cancel()

@@ -9,20 +9,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nmt.serve.errors import RequestError
-from nmt.translation.paragraphs import paragraphs
+from nmt.translation.paragraphs import Paragraph, paragraphs
 
 Newlines = Literal["end", "wrap"]
 """What a newline does: it ends a line, or it only wraps a paragraph, which an empty line ends."""
 
 # Tags between which a text is complete. Text on both sides of any other tag belongs together.
 _BLOCK_NAMES = """
-address article aside blockquote body br caption dd details div dl dt fieldset figcaption figure footer form h1 h2 h3
-h4 h5 h6 head header hr html legend li main nav ol option p section summary table tbody td tfoot th thead title tr ul
+address article aside base blockquote body br caption center col colgroup dd details dialog div dl dt fieldset
+figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main menu meta nav noscript ol
+optgroup option p search section summary table tbody td tfoot th thead title tr ul
 """
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _NOT_TRANSLATED = ("script", "style")
-# Possessive: a tag without an end is found out in one pass.
-_TAG = re.compile(r"</?([A-Za-z][\w:-]*+)[^<>]*+>")
+# Possessive: a tag without an end is found out in one pass. A ">" in quotes ends a tag only if a quote is missing.
+_TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*>|[^<>]*+>)""")
+_CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
 _NO_CHARACTER = re.compile(r"&#[0-9]{1000,}+;?")
@@ -57,19 +59,25 @@ class Layout:
 
     @staticmethod
     def of_html(text: str, language: str) -> Layout:
-        """Divide HTML into the texts between its tags. A newline is white space, as in HTML.
+        """Divide HTML or XML into the texts between its tags. A newline is white space, as in HTML.
+
+        Args:
+            language: the language code of the text: one without spaces has none for a newline either.
 
         Raises:
-            RequestError: a tag is inside a sentence.
+            RequestError: a tag is inside a sentence, or a text is in a CDATA section.
         """
         parts: list[tuple[str, str]] = []
         for is_text, part in _tokens(text):
             if not is_text:
                 parts.append(("", part))
                 continue
-            line = " ".join(html.unescape(_NO_CHARACTER.sub("\ufffd", part)).split())
-            begin, end = len(part) - len(part.lstrip()), len(part.rstrip())
-            parts += [("", part[:begin]), (line, part[end:])] if line else [("", part)]
+            characters = html.unescape(_NO_CHARACTER.sub("\ufffd", part))
+            if core := characters.strip():
+                begin, _, end = characters.partition(core)
+                parts += [("", begin), (_one_line(core, language), end)]
+            else:
+                parts.append(("", part))
         return _layout(parts, is_html=True)
 
 
@@ -100,6 +108,11 @@ def _wrapped(text: str, language: str) -> list[tuple[str, str]]:
     return [(line, "\n" if number < len(joined) else "") for number, line in enumerate(joined, start=1)]
 
 
+def _one_line(text: str, language: str) -> str:
+    lines = tuple(line for line in text.splitlines() if line.strip())
+    return " ".join(Paragraph(lines, number=1).unwrapped(language).split())
+
+
 def _tokens(text: str) -> Iterator[tuple[bool, str]]:
     """Texts and tags in turn: whether it is a text, and its characters."""
     place = begin = 0
@@ -119,16 +132,18 @@ def _end_of_tag(text: str, place: int) -> int | None:
     if text.startswith("<!--", place):
         comment = text.find("-->", place)
         return len(text) if comment < 0 else comment + len("-->")
+    if text.startswith(_CDATA, place):
+        raise RequestError(400, f"{_CDATA} is not supported yet. Write the text with &lt; and &amp; in place of CDATA.")
     if declaration := _DECLARATION.match(text, place):
         return declaration.end()
     tag = _TAG.match(text, place)
     if tag is None:
         return None
     name = tag[1].lower()
-    if name in _NOT_TRANSLATED:
+    if name in _NOT_TRANSLATED and not tag[0].endswith("/>"):
         end = re.compile(f"</{name}[^<>]*+>?", re.IGNORECASE).search(text, place)
         return end.end() if end else len(text)
-    if name not in _BLOCKS:
+    if name not in _BLOCKS and name not in _NOT_TRANSLATED:
         raise RequestError(
             400,
             f"<{name}> stands inside a sentence, and tags inside sentences are not supported yet; supported are "

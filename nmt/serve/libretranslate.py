@@ -21,15 +21,20 @@ DIALECT = Dialect(
 _REFUSED = {"/translate_file": "Files cannot be translated", "/suggest": "Suggestions are not taken"}
 
 
-class LibreTranslateRequest(BaseModel):
+class Translating(BaseModel):
     """What to translate."""
 
     q: str | list[str] = Field(description="A text, or several.", examples=["Good morning!"])
     source: str = Field(description="Language code of the text, or `auto`.", examples=["en"])
     target: str = Field(description="Language code of the translation.", examples=["de"])
-    format: Literal["text", "html"] = Field("text", description="Whether tags are left alone.")
     alternatives: int = Field(0, ge=0, description="The number of further translations, if the beam has so many.")
     api_key: str | None = Field(None, description="The API key, if the server needs one.")
+
+
+class LibreTranslateRequest(Translating):
+    """What to translate, and what of it."""
+
+    format: Literal["text", "html"] = Field("text", description="Whether tags are left alone.")
 
 
 class DetectRequest(BaseModel):
@@ -95,7 +100,8 @@ class LibreTranslate:
         detected = None
         source = asked.source
         if source == "auto":
-            source, probability = await self._service.detector.source("\n".join(texts))
+            possible = self._service.models.sources_of(asked.target)
+            source, probability = await self._service.detector.source("\n".join(texts), possible)
             detected = {"confidence": _percent(probability), "language": source}
         direction = self._service.models.find(source, asked.target)
         layouts = [

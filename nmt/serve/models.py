@@ -112,6 +112,17 @@ class Models:
         """All languages, the source languages first."""
         return list(dict.fromkeys([*self.sources, *self.targets]))
 
+    def sources_of(self, target: str) -> list[str]:
+        """The source languages that are translated to a language.
+
+        Raises:
+            UnknownLanguageError: there are none.
+        """
+        found = [source for source, targets in self.sources.items() if fitting(targets, target)]
+        if not found:
+            raise UnknownLanguageError(f"{_shown(target)} is not supported", of_target=True)
+        return found
+
     def find(self, source: str, target: str) -> Direction:
         """The direction of two languages, whose codes may be spelt in another way.
 
@@ -120,14 +131,17 @@ class Models:
         """
         for code, known, of_target in ((source, self.languages, False), (target, self.languages, True)):
             if not fitting(known, code):
-                shown = code if len(code) <= _LONGEST_SHOWN else f"{code[:_LONGEST_SHOWN]}…"
-                raise UnknownLanguageError(f"{shown} is not supported", of_target=of_target)
+                raise UnknownLanguageError(f"{_shown(code)} is not supported", of_target=of_target)
         for one in fitting(self.sources, source):
             for other in fitting(self.sources[one], target):
                 return self._directions[one, other]
         raise UnknownLanguageError(
             f"{source} to {target} is not supported; supported: {self}", of_target=bool(fitting(self.sources, source))
         )
+
+
+def _shown(code: str) -> str:
+    return code if len(code) <= _LONGEST_SHOWN else f"{code[:_LONGEST_SHOWN]}…"
 
 
 def _directions(model: ServedModel) -> list[Direction]:

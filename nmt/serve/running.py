@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -46,22 +44,22 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         raise ConfigError(f"--host {host}: {getattr(error, 'strerror', None) or error}.") from None
     with socket.socket(family, kind, protocol) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with _explained(host, port):
             listening.bind(address)
-        except OSError as error:
-            advice = {
-                errno.EADDRINUSE: "Another program uses it: give another --port, or 0 for any.",
-                errno.EACCES: "Ports below 1,024 need a privilege: give another --port.",
-            }.get(error.errno or 0, "Give an address of this machine as --host.")
-            raise ConfigError(f"{host}, port {port}: {error.strerror}. {advice}") from None
         yield listening
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to an address."""
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+@contextmanager
+def _explained(host: str, port: int) -> Iterator[None]:
+    """Turn the error of an address that cannot be used into one for the user."""
+    try:
+        yield
+    except OSError as error:
+        advice = {
+            errno.EADDRINUSE: "Another program uses it: give another --port, or 0 for any.",
+            errno.EACCES: "Ports below 1,024 need a privilege: give another --port.",
+        }.get(error.errno or 0, "Give an address of this machine as --host.")
+        raise ConfigError(f"{host}, port {port}: {error.strerror}. {advice}") from None
 
 
 def run(
@@ -71,7 +69,6 @@ def run(
     access: Access,
     limits: Limits,
     max_waiting: int,
-    origins: Sequence[str] = (),
     started: Callable[[Models], None] = lambda models: None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; then answer those that were accepted.
@@ -81,7 +78,8 @@ def run(
         started: called when requests are answered.
 
     Raises:
-        ConfigError: two models translate the same languages, or one does not say which.
+        ConfigError: two models translate the same languages, or one does not say which; or another server began to
+            listen at the address while the models were loaded.
     """
     models, metrics = Models(served), Metrics()
     detector = Detector(list(models.sources))
@@ -94,9 +92,11 @@ def run(
     try:
         service = Service(models, pool, detector, metrics)
         stopping = _Stopping()
-        app = application(Server(service, access, limits), origins=origins, is_ready=lambda: not stopping.has_begun)
+        app = application(Server(service, access, limits), is_ready=lambda: not stopping.has_begun)
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
+        with _explained(*listening.getsockname()[:2]):
+            listening.listen(_BACKLOG)
         asyncio.run(_serve(server, listening, stopping, lambda: started(models)))
     finally:
         pool.close()

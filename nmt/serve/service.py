@@ -51,7 +51,7 @@ class Service:
         lines = list(itertools.chain.from_iterable(text.lines for text in texts))
         grown = self.grow(direction, lines, candidates=candidates, split=split)
         translations = iter([part.translation() async for part in grown if part.is_whole])
-        return [_candidates(text, list(itertools.islice(translations, len(text.lines)))) for text in texts]
+        return [candidates_of(text, list(itertools.islice(translations, len(text.lines)))) for text in texts]
 
     async def grow(
         self,
@@ -144,7 +144,7 @@ def _searched_count(segments: Sequence[Segment]) -> int:
     return next((index for index, segment in enumerate(segments) if not segment.is_searched), len(segments))
 
 
-def _candidates(text: Layout, translations: Sequence[Translation]) -> list[str]:
+def candidates_of(text: Layout, translations: Sequence[Translation]) -> list[str]:
     """The candidates of a text: the first of all lines, the second of all lines, and so on, without repetitions."""
     count = max((len(translation.candidates) for translation in translations), default=1)
     texts = [

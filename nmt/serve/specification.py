@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import nmt
-from nmt.serve import apertium, deepl, libretranslate
+from nmt.serve import apertium, deepl, libretranslate, streaming
 
 _SCHEMAS = "#/components/schemas/{model}"
 
@@ -28,6 +28,8 @@ class _Operation:
     is_list: bool = False
     """Whether the answer is a list of ``response``."""
     refusals: Sequence[int] = ()
+    media_type: str = "application/json"
+    """Of the answer."""
 
 
 _TRANSLATING = (400, 403, 408, 413, 429, 500, 503)
@@ -50,6 +52,16 @@ _OPERATIONS = (
         apertium.TranslateRequest,
         apertium.TranslateResponse,
         refusals=_TRANSLATING,
+    ),
+    _Operation(
+        "/stream",
+        "post",
+        "Translate a text; a JSON object per line, as soon as it is there",
+        _LIBRE,
+        streaming.StreamRequest,
+        streaming.StreamPart,
+        refusals=_TRANSLATING,
+        media_type="application/x-ndjson",
     ),
     _Operation(
         "/detect",
@@ -80,6 +92,27 @@ _OPERATIONS = (
         deepl.DeepLResponse,
         refusals=_TRANSLATING,
     ),
+    _Operation(
+        "/v2/languages",
+        "get",
+        "List the languages (DeepL)",
+        _DEEPL,
+        deepl.LanguagesRequest,
+        deepl.DeepLLanguage,
+        is_list=True,
+        refusals=(400, 403, 429),
+    ),
+    _Operation(
+        "/v2/usage",
+        "get",
+        "Count the translated characters (DeepL)",
+        _DEEPL,
+        response=deepl.Usage,
+        refusals=(403, 429),
+    ),
+    _Operation(
+        "/listPairs", "get", "List the language pairs (Apertium)", apertium.ApertiumError, response=apertium.Pairs
+    ),
 )
 
 
@@ -104,7 +137,7 @@ def _described(one: _Operation, reference: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"type": "object"} if one.response is None else reference(one.response)
     if one.is_list:
         answer = {"type": "array", "items": answer}
-    responses = {"200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}}}
+    responses = {"200": {"description": "The answer.", "content": {one.media_type: {"schema": answer}}}}
     refused = {"description": "Refused.", "content": {"application/json": {"schema": reference(one.error)}}}
     responses |= {str(status): refused for status in one.refusals}
     described: dict[str, Any] = {"summary": one.summary, "responses": responses}

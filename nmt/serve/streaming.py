@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections.abc import AsyncIterator
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.serve.errors import RequestError
 from nmt.serve.exchange import Parameters, Server
+from nmt.serve.growing import Growing
 from nmt.serve.layout import Layout
-from nmt.serve.libretranslate import DIALECT
+from nmt.serve.libretranslate import DIALECT, Translating
 from nmt.serve.models import Direction
+from nmt.serve.service import candidates_of
+from nmt.translation.results import Translation
 
 
-class StreamRequest(BaseModel):
+class StreamRequest(Translating):
     """What to translate."""
 
     q: str = Field(description="The text.", examples=["Good morning!"])
-    source: str = Field(description="Language code of the text, or `auto`.", examples=["en"])
-    target: str = Field(description="Language code of the translation.", examples=["de"])
-    alternatives: int = Field(0, ge=0, description="The number of further translations.")
-    api_key: str | None = Field(None, description="The API key, if the server needs one.")
+
+
+class StreamPart(BaseModel):
+    """A line of the answer."""
+
+    source: str | None = Field(None, description="Language of the text; in the first line.")
+    text: str | None = Field(None, description="What follows in the translation.")
+    alternatives: list[str] | None = Field(None, description="The further translations; in the last line.")
+    error: str | None = Field(None, description="Why the translation ends before it is complete; in the last line.")
 
 
 def route(server: Server) -> Route:
     """``POST /stream``."""
 
     async def stream(request: Request, parameters: Parameters) -> Response:
+        began = asyncio.get_running_loop().time()
         asked = parameters.read(StreamRequest)
         server.limits.check([asked.q])
-        source = (await server.service.detector.source(asked.q))[0] if asked.source == "auto" else asked.source
-        direction = server.service.models.find(source, asked.target)
+        service, source = server.service, asked.source
+        if source == "auto":
+            source, _ = await service.detector.source(asked.q, service.models.sources_of(asked.target))
+        direction = service.models.find(source, asked.target)
         parts = _parts(server, direction, asked)
         first = await anext(parts)  # a refusal has another status
-        return StreamingResponse(_after(first, parts), media_type="application/x-ndjson")
+        return Growing(first, parts, began, server.limits.seconds)
 
     return Route("/stream", DIALECT.endpoint(server, stream), methods=["POST"])
 
@@ -45,7 +55,7 @@ def route(server: Server) -> Route:
 async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> AsyncIterator[dict[str, object]]:
     """What is sent: first the source language, then the text piece by piece, then the alternatives."""
     layout = Layout.of(asked.q, direction.source)
-    whole: list[list[str]] = []
+    whole: list[Translation] = []
     length = 0
     before = layout.between[0]
     grown = server.service.grow(direction, layout.lines, candidates=asked.alternatives + 1)
@@ -56,21 +66,11 @@ async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> 
         text = before + translation.text[length:]
         before, length = "", len(translation.text)
         if part.is_whole:
-            whole.append([candidate.text for candidate in translation.candidates])
+            whole.append(translation)
             text += layout.between[len(whole)]
             length = 0
         yield {"text": text}
     if not whole:
         yield {"source": direction.source, "text": before}
     if asked.alternatives and whole:
-        ranked = [[each[min(rank, len(each) - 1)] for each in whole] for rank in range(1, max(map(len, whole)))]
-        yield {"alternatives": [layout.filled(lines) for lines in ranked]}
-
-
-async def _after(first: dict[str, object], parts: AsyncIterator[dict[str, object]]) -> AsyncIterator[str]:
-    yield json.dumps(first, ensure_ascii=False) + "\n"
-    try:
-        async for part in parts:
-            yield json.dumps(part, ensure_ascii=False) + "\n"
-    except RequestError as error:
-        yield json.dumps({"error": error.message}, ensure_ascii=False) + "\n"
+        yield {"alternatives": candidates_of(layout, whole)[1:]}

@@ -576,7 +576,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
-        "serve m --host 0.0.0.0 --port 7 --api-keys r --allow-origin a --allow-origin b --requests-per-minute 5 "
+        "serve m --host 0.0.0.0 --port 7 --api-keys r --allow-origin https://a.org --allow-origin https://b.org "
+        "--requests-per-minute 5 "
         "--max-characters 9 --max-waiting 8 --timeout 1.5 --engine ctranslate2 --device cpu --precision int8 "
         "--threads 3 --workers 6 --beam 7",
         {
@@ -604,13 +605,14 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "ServedModel.workers": 6,
             "Access.keys": ["key"],
             "Access.requests_per_minute": 5,
+            "Access.origins": ["https://a.org", "https://b.org"],
+            "Access.only_loopback": False,
             "Limits.max_characters": 9,
             "Limits.seconds": 1.5,
             "run.served": ["the model"],
             "run.access": "the access",
             "run.limits": "the limits",
             "run.max_waiting": 8,
-            "run.origins": ["a", "b"],
         },
     ),
     (

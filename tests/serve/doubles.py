@@ -85,6 +85,9 @@ class Model:
         )
         self.translators: dict[tuple[int, str | None], Capitals] = {}
 
+    def warm_up(self) -> None:
+        """It is warm."""
+
     def translator(self, candidates: int = 1, split: str | None = None) -> Capitals:
         """The translator with these settings."""
         return self.translators.setdefault((candidates, split), Capitals(candidates, split))
@@ -135,6 +138,8 @@ def serving(
     *,
     keys: Sequence[str] = (),
     requests_per_minute: int | None = None,
+    origins: Sequence[str] = (),
+    only_loopback: bool = False,
     limits: Limits = Limits(),
     max_waiting: int = 1_000,
     workers: int = 1,
@@ -154,7 +159,8 @@ def serving(
     pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
     metrics.watch(lambda: pool.waiting)
     service = Service(known, pool, KnownWords(list(known.sources)), metrics)
-    app = wrap(application(Server(service, Access(keys, requests_per_minute), limits), **options))
+    access = Access(keys, requests_per_minute, origins, only_loopback)
+    app = wrap(application(Server(service, access, limits), **options))
     with bound("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         server = uvicorn.Server(server_config(app, limits))

@@ -41,6 +41,29 @@ def test_libretranslate_detects_and_offers_alternatives(server):
     }
 
 
+TO_GERMAN_AND_BACK = [Model("en", "de"), Model("fr", "de"), Model("de", "en")]
+
+
+@pytest.mark.parametrize("path", ["/translate", "/stream"])
+def test_a_source_is_identified_among_those_that_have_the_target(path):
+    with serving(TO_GERMAN_AND_BACK) as running:
+        asked = {"q": "Hotel de", "source": "auto", "target": "de"}
+        answer = running.client.post(path, json=asked)
+        assert (answer.status_code, "HOTEL DE" in answer.text) == (200, True)
+        refused = running.client.post(path, json={**asked, "target": "fr"})
+        assert (refused.status_code, refused.json()) == (400, {"error": "fr is not supported"})
+
+
+def test_deepl_identifies_the_language_of_each_text():
+    with serving(TO_GERMAN_AND_BACK) as running:
+        texts = ["un fr", "one en", "deux fr", "Hotel de"]
+        answer = running.client.post("/v2/translate", json={"text": texts, "target_lang": "DE"}).json()
+    assert answer["translations"] == [
+        {"detected_source_language": language, "text": text.upper()}
+        for language, text in zip(["FR", "EN", "FR", "EN"], texts, strict=True)
+    ]
+
+
 def test_alternatives_are_limited_by_the_beam(server):
     assert server.translate("a", alternatives=10**30).json() == {"translatedText": "A", "alternatives": ["A'", "A''"]}
 
@@ -361,6 +384,27 @@ def test_web_pages_that_are_allowed_may_ask(path):
         answer = running.client.post(path, json={}, headers={"Origin": "https://example.org"})
         assert answer.status_code == 403
         assert answer.headers["access-control-allow-origin"] == "https://example.org"
+
+
+CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Origin": "https://example.org", "Content-Type": "text/plain"}
+
+
+@pytest.mark.parametrize("headers", [CROSS_SITE, {"Host": "evil.example"}])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/translate?q=a&source=en&target=de", "error"),
+        ("/stream?q=a&source=en&target=de", "error"),
+        ("/v2/translate?text=a&target_lang=DE", "message"),
+        ("/translate?q=a&langpair=en|de", "explanation"),
+    ],
+)
+def test_pages_of_others_cannot_use_a_server_of_this_machine(path, field, headers):
+    with serving(only_loopback=True) as running:
+        assert running.client.post(path).status_code == 200
+        answer = running.client.post(path, headers=headers)
+        assert (answer.status_code, list(answer.json())[-1]) == (403, field)
+        assert running.models[0].translators[1, None].batches == [["a"]]
 
 
 def test_operators_see_whether_the_server_takes_requests():

@@ -80,6 +80,42 @@ def test_references_are_translated_as_their_characters():
     assert Layout.of_html(f"a &#{'9' * 9_000}; b", "en").lines == ["a \ufffd b"]
 
 
+def test_a_newline_in_html_is_a_space_only_where_the_language_has_spaces():
+    assert Layout.of_html("<p>今天天气\n  很好。\r\n\r\n我们去。</p>", "zh").lines == ["今天天气很好。我们去。"]
+    assert Layout.of_html("<p>The man\n \n sleeps.</p>", "en").lines == ["The man sleeps."]
+
+
+def test_no_break_spaces_around_a_text_stay():
+    layout = Layout.of_html("<p>&nbsp;one&#160;two \u00a0</p><p>&nbsp;</p>", "en")
+    assert layout.lines == ["one two"]
+    assert layout.filled(["1"]) == "<p>\u00a01 \u00a0</p><p>&nbsp;</p>"
+
+
+@pytest.mark.parametrize("tag", ["<script/>", "<style />", "<script src='a>b'/>"])
+def test_an_empty_script_ends_at_once(tag):
+    assert Layout.of_html(f"<p>one</p>{tag}two<p>three", "en").lines == ["one", "two", "three"]
+
+
+def test_cdata_is_refused():
+    with pytest.raises(RequestError, match=r"<!\[CDATA\[ is not supported yet"):
+        Layout.of_html("<p><![CDATA[a < b]]></p>", "en")
+    assert Layout.of_html("<script>//<![CDATA[\n//]]></script>a", "en").lines == ["a"]
+
+
+@pytest.mark.parametrize(
+    "tag", ['<p title="a > b">', "<p title='a > \"b'>", '<p a="1" b=">" c>', "<p title=a'>", '<p title="a>', "<p '\">"]
+)
+def test_a_sign_in_quotes_does_not_end_a_tag(tag):
+    layout = Layout.of_html(f"{tag}x</p>", "en")
+    assert (layout.lines, layout.between) == (["x"], [tag, "</p>"])
+
+
+def test_a_whole_page_is_translated():
+    head = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><base href="/"><link rel="icon" href="a.png">'
+    text = f"{head}<title>One</title><script>a()</script></head><body><menu><li>two</menu><noscript>three</noscript>"
+    assert Layout.of_html(text, "en").lines == ["One", "two", "three"]
+
+
 @pytest.mark.parametrize("text", ["a < b", "<", "1<2", "a <3 b>", "<>", "< p>"])
 def test_a_sign_is_not_a_tag(text):
     assert Layout.of_html(text, "en").lines == [text]
@@ -100,7 +136,27 @@ def test_time_grows_with_the_length_of_a_text(unit, newlines):
     )
 
 
-OPEN = ["<", "<!", "<!--", "&", "&#", "<p>", "<p ", "<p", "<a-", "a<br>", "<style", "<script>", "</script", SCRIPT]
+OPEN = [
+    "<",
+    "<!",
+    "<!--",
+    "&",
+    "&#",
+    "<p>",
+    "<p ",
+    "<p",
+    "<a-",
+    "a<br>",
+    "<style",
+    "<script>",
+    "</script",
+    SCRIPT,
+    "<p '",
+    '<p "',
+    "<p '\"",
+    "'",
+    "a\n",
+]
 
 
 @pytest.mark.parametrize("unit", OPEN)
@@ -109,7 +165,18 @@ def test_time_grows_with_the_length_of_html(unit):
 
 
 @pytest.mark.parametrize(
-    ("begin", "unit"), [("<", "a"), ("<p", " a"), ("<!", "a"), ("&#", "9"), ("&", "a"), ("<p a='", "<")]
+    ("begin", "unit"),
+    [
+        ("<", "a"),
+        ("<p", " a"),
+        ("<!", "a"),
+        ("&#", "9"),
+        ("&", "a"),
+        ("<p a='", "<"),
+        ("<p ", "'"),
+        ("<p ", '"a"'),
+        ("<p '", ">"),
+    ],
 )
 def test_a_tag_without_an_end_takes_no_longer(begin, unit):
     assert_linear(lambda text: Layout.of_html(text, "en"), unit, 5_000, begin=begin)

@@ -12,10 +12,13 @@ import httpx
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.serve.running import bound, is_loopback
+from nmt.serve.access import Access
+from nmt.serve.exchange import Limits
+from nmt.serve.running import bound, run
 from tests.commands import run_command
 from tests.processes import SECONDS
 from tests.serve.conftest import BUNDLE, serve_command
+from tests.serve.doubles import Model
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
 SLOW = "\n".join(list(NOTES) * 40)
@@ -157,6 +160,15 @@ def test_a_second_server_at_a_port_is_an_error_at_once():
     assert f"127.0.0.1, port {port}: Address already in use. Another program uses it" in result.stderr.decode()
 
 
+def test_a_server_that_is_faster_at_the_port_is_an_error():
+    with bound("127.0.0.1", 0) as slow:
+        port = slow.getsockname()[1]
+        with bound("127.0.0.1", port) as fast:
+            fast.listen()
+            with pytest.raises(ConfigError, match=f"127.0.0.1, port {port}: Address already in use. Another program"):
+                run([Model("en", "de")], slow, access=Access(), limits=Limits(), max_waiting=1)
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -165,6 +177,7 @@ def test_a_second_server_at_a_port_is_an_error_at_once():
         (["--host", "::"], "--host ::: other machines can connect"),
         (["--api-keys", "missing"], "--api-keys missing: cannot be read"),
         (["--port", "99999"], "--port"),
+        (["--allow-origin", "https://example.org/"], "--allow-origin https://example.org/: no browser sends"),
         (["--beam", "0"], "--beam"),
         (["--max-characters", "0"], "--max-characters"),
     ],
@@ -190,16 +203,6 @@ def test_two_models_of_a_pair_are_an_error():
 def test_an_address_that_is_not_ours_is_an_error():
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1, port 0: .*Give an address of this machine as --host\."):
         bound("192.0.2.1", 0).__enter__()
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
-def test_loopback_is_open_without_a_key(host):
-    assert is_loopback(host)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org", ""])
-def test_other_addresses_are_not(host):
-    assert not is_loopback(host)
 
 
 def test_the_address_of_ipv6_is_one_that_can_be_opened():

@@ -1,5 +1,7 @@
 """The description of the interface agrees with what it describes."""
 
+import json
+
 import pytest
 
 from nmt.serve.specification import specification
@@ -28,8 +30,10 @@ def test_an_example_of_each_operation_gets_the_answer_that_is_described(server, 
     params = {one["name"]: one["schema"]["examples"][0] for one in described.get("parameters", [])}
     answer = server.client.request(method, path, json=body and example(body), params=params)
     assert answer.status_code == 200
-    schema = resolved(described["responses"]["200"]["content"]["application/json"]["schema"])
-    found = answer.json()
+    [(media_type, content)] = described["responses"]["200"]["content"].items()
+    assert answer.headers["Content-Type"] == media_type
+    schema = resolved(content["schema"])
+    found = json.loads(answer.text.splitlines()[0])
     if schema["type"] == "array":
         schema, found = resolved(schema["items"]), found[0]
     assert set(schema.get("required", [])) <= set(found)
@@ -42,9 +46,16 @@ def test_an_example_of_each_operation_gets_the_answer_that_is_described(server, 
 )
 def test_a_refusal_has_the_shape_that_is_described(server, path, method):
     schema = PATHS[path][method]["responses"]["400"]["content"]["application/json"]["schema"]
-    answer = server.client.request(method, path, params={"langpair": "x"} if method == "get" else None)
+    answer = server.client.request(method, path, params={"langpair": "x", "type": "x"} if method == "get" else None)
     assert answer.status_code == 400
     assert set(answer.json()) == set(resolved(schema)["required"])
+
+
+def test_each_dialect_is_described_as_a_whole(server):
+    served = {route.path for route in server.server.config.app.routes}
+    files, operators = {"/", "/page.css", "/page.js"}, {"/health/live", "/health/ready", "/metrics", "/spec"}
+    refused = {"/translate_file", "/suggest"}
+    assert set(PATHS) == served - files - operators - refused
 
 
 def test_it_is_served(server):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from nmt.serve.exchange import Limits
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
 from tests.serve.doubles import Capitals, Model, serving
@@ -65,6 +66,23 @@ def test_alternatives_come_last(model):
     assert "".join(part.get("text", "") for part in found) == "ONE.\nTWO."
 
 
+def test_alternatives_are_those_of_translate(model):
+    class Equal(Sentences):
+        """The first two of its three candidates are written alike."""
+
+        def search(self, segments: list[Segment]) -> None:
+            super().search(segments)
+            for segment in segments:
+                first, _, third = segment.candidates
+                segment.candidates = (first, first, third)
+
+    model.translators[3, None] = Equal(3)
+    asked = {"q": "one.\ntwo.", "source": "en", "target": "de", "alternatives": 2}
+    with serving([model]) as running:
+        assert parts(running, "one.\ntwo.", alternatives=2)[-1] == {"alternatives": ["ONE.''\nTWO.''"]}
+        assert running.client.post("/translate", json=asked).json()["alternatives"] == ["ONE.''\nTWO.''"]
+
+
 @pytest.mark.parametrize("blank", ["", " \n "])
 def test_a_blank_text_stays(model, blank):
     with serving([model]) as running:
@@ -75,6 +93,40 @@ def test_a_language_that_is_not_there_is_refused(model):
     with serving([model]) as running:
         answer = running.client.post("/stream", json={"q": "a", "source": "en", "target": "zz"})
     assert (answer.status_code, answer.json()) == (400, {"error": "zz is not supported"})
+
+
+def test_a_stream_ends_after_the_time_limit(model):
+    translator = model.translators[1, None]
+    turn = threading.Semaphore(1)
+    translator.gate.wait = lambda seconds: turn.acquire(timeout=seconds)
+    with serving([model], limits=Limits(seconds=0.5)) as running:
+        found = parts(running, "one.two.")
+        turn.release()
+        assert found[1:] == [{"text": "ONE."}, {"error": "No translation within 0.5 s: the server is busy."}]
+        running.wait_for(lambda: counted(running) == {"503": 1})
+
+
+def counted(running):
+    """Streams by their status."""
+    samples = running.metrics().items()
+    return {name.split('"')[3]: count for name, count in samples if name.startswith("nmt_requests_total")}
+
+
+def test_a_stream_is_counted_at_its_end(model, capsys):
+    translator = model.translators[1, None]
+    asked = {"q": "one.two.", "source": "en", "target": "de"}
+    with serving([model]) as running:
+        parts(running, "one.")
+        running.wait_for(lambda: counted(running) == {"200": 1})
+        parts(running, "two.fail.")
+        running.wait_for(lambda: counted(running) == {"200": 1, "500": 1})
+        turn = threading.Semaphore(1)
+        translator.gate.wait = lambda seconds: turn.acquire(timeout=seconds)
+        with running.client.stream("POST", "/stream", json=asked) as answer:
+            assert next(answer.iter_lines())
+            assert counted(running) == {"200": 1, "500": 1}
+        running.wait_for(lambda: counted(running) == {"200": 1, "500": 1, "499": 1})
+        turn.release()
 
 
 def test_what_fails_after_the_beginning_is_said_at_the_end(model, capsys):

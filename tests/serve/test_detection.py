@@ -1,0 +1,29 @@
+"""The language of a text, as the identifier finds it."""
+
+import pytest
+
+from nmt.serve.detection import Detector
+
+
+@pytest.mark.parametrize(
+    ("languages", "text", "found"),
+    [
+        (["en", "nb"], "Jeg vet ikke hva som skjedde i går, men vi må snakke om det.", "nb"),
+        (["en", "ckb"], "ئەمە زمانی کوردییە و من دەمەوێت فێری ببم", "ckb"),
+        (["en", "zh-Hans"], "今天天气很好，我们去公园散步吧。", "zh-Hans"),
+        (["en", "de"], "Ich weiß nicht, was gestern geschehen ist.", "de"),
+    ],
+)
+def test_languages_are_found_under_any_name_that_the_identifier_has_for_them(languages, text, found):
+    ranked = Detector(languages).ranked(text)
+    assert [language for language, _ in ranked] == [found, "en"]
+    assert ranked[0][1] > 0.5
+
+
+def test_a_language_that_the_server_does_not_have_is_named():
+    ranked = Detector(["en", "nb"]).ranked("Ich weiß nicht, was gestern geschehen ist.")
+    assert ranked[0][0] == "de"
+
+
+def test_a_text_without_letters_may_be_in_any_language():
+    assert Detector(["en", "de"]).ranked("1, 2") == [("en", 0.0), ("de", 0.0)]
