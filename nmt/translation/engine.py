@@ -29,7 +29,7 @@ class Searcher(Protocol):
 
     @property
     def batch_tokens(self) -> int:
-        """The maximum source pieces per batch, padding included."""
+        """The maximum source pieces per batch, padding included; a beam wider than 4 takes fewer."""
         ...
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:

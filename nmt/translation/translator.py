@@ -16,6 +16,7 @@ from nmt.config.sections import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.text.lines import normalizer, parallel
+from nmt.translation.batches import tokens_for
 from nmt.translation.engine import Engine
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
@@ -128,8 +129,8 @@ class Translator:
 
     @property
     def batch_tokens(self) -> int:
-        """The maximum source pieces per batch, padding included."""
-        return self._searcher.batch_tokens
+        """The maximum source pieces per batch of the first search, padding included."""
+        return tokens_for(self._first_search.beam, self._searcher.batch_tokens)
 
     @property
     def settings(self) -> dict[str, object]:

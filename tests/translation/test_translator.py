@@ -427,7 +427,9 @@ def test_a_beam_wider_than_4_searches_fewer_lines_at_once(monkeypatch):
     monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     tokens = 4 * (len(VOCAB.encode([SOURCE])[0]) + 1)
     for beam in (4, 8):
-        list(translator(beam=beam, config=LANGUAGES, workers=1, batch_tokens=tokens).translate([SOURCE] * 4))
+        chosen = translator(beam=beam, config=LANGUAGES, workers=1, batch_tokens=tokens)
+        assert chosen.batch_tokens == tokens * 4 // beam
+        list(chosen.translate([SOURCE] * 4))
     assert shapes == [(4, 4), (8, 2), (8, 2), (8, 2), (8, 2), (16, 1), (16, 1), (16, 1), (16, 1)]
 
 
