@@ -247,13 +247,17 @@ class Translator:
 
     def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
         """Take unknown characters out of all segments, except for lines whose translation has a prefix."""
-        for segments, prefix in zip(segments_by_line, prefixes, strict=True):
-            if prefix and len(segments) == 1:
-                continue
-            for segment in segments:
-                if taken := self._unknown.take_out(segment.text, segment.pieces):
-                    [pieces] = self._vocab.source.encode([taken.source])
-                    segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
+        concerned = [
+            segment
+            for segments, prefix in zip(segments_by_line, prefixes, strict=True)
+            for segment in segments
+            if not (prefix and len(segments) == 1) and self._unknown.are_in(segment.pieces)
+        ]
+        found = zip(concerned, self._unknown.take_out([segment.text for segment in concerned]), strict=True)
+        taken_out = [(segment, taken) for segment, taken in found if taken is not None]
+        encoded = self._vocab.source.encode([taken.source for _, taken in taken_out])
+        for (segment, taken), pieces in zip(taken_out, encoded, strict=True):
+            segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
 
     def _put_back_unknown(self, segments: list[Segment]) -> None:
         for segment in segments:
