@@ -135,5 +135,7 @@ def _directions(model: ServedModel) -> list[Direction]:
     source = language_tag(data.source_lang)
     if not tags:
         return [Direction(source, language_tag(data.target_lang), model)]
-    by_target = {language_tag(tag.strip("<>")): tag for tag in tags}
+    by_target: dict[str, str] = {}
+    for tag in tags:  # of two tags of one language, >>cmn<< and >>zho<<, the first
+        by_target.setdefault(language_tag(tag.strip("<>")), tag)
     return [Direction(source, target, model, f"{tag} ") for target, tag in by_target.items()]

@@ -52,14 +52,12 @@ class Job:
 
     translator: Search
     segments: Sequence[Segment]
+    """None of them is searched yet."""
     notify: Callable[[], object] = lambda: None
     """Called, in another thread, whenever segments are finished or the job has failed."""
     error: Exception | None = None
     """Why the job failed, if it did."""
     _next: int = 0
-
-    def __post_init__(self) -> None:
-        self._skip()
 
     @property
     def is_done(self) -> bool:
@@ -69,7 +67,7 @@ class Job:
     @property
     def waiting(self) -> int:
         """The number of source pieces that no batch has taken."""
-        return sum(_size(segment) for segment in self.segments[self._next :] if not segment.is_searched)
+        return sum(_size(segment) for segment in self.segments[self._next :])
 
     @property
     def is_taken(self) -> bool:
@@ -78,14 +76,8 @@ class Job:
 
     def take(self) -> int:
         """The index of the next segment, which is taken."""
-        index = self._next
         self._next += 1
-        self._skip()
-        return index
-
-    def _skip(self) -> None:
-        while self._next < len(self.segments) and self.segments[self._next].is_searched:
-            self._next += 1
+        return self._next - 1
 
     def drop(self) -> None:
         """Take all segments, so that no batch does."""
@@ -127,6 +119,16 @@ class Pool:
         """The number of source pieces that no batch has taken."""
         return self._waiting
 
+    def check_room(self, size: int = 1) -> None:
+        """Check that so many source pieces may wait.
+
+        Raises:
+            BusyError: too much waits already.
+        """
+        waiting = self._waiting
+        if size and waiting and waiting + size > self._max_waiting:
+            raise BusyError(self._seconds_until_empty())
+
     def submit(self, job: Job) -> None:
         """Add a job.
 
@@ -138,8 +140,7 @@ class Pool:
             if self._is_closed:
                 raise ClosedError
             size = job.waiting
-            if self._waiting and self._waiting + size > self._max_waiting:
-                raise BusyError(self._seconds_until_empty())
+            self.check_room(size)
             if not job.is_taken:
                 self._jobs.append(job)
                 self._waiting += size

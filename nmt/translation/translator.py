@@ -213,11 +213,16 @@ class Translator:
         for segment in segments:
             segment.is_searched = True
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
-        """The translation of a line from those of its segments."""
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+        """The translation of a line from those of its segments.
+
+        Args:
+            target_lang: the language code of the translation, where it is known better than :attr:`target_lang`: a
+                model of several target languages records one code for all.
+        """
         return Translation(
             line,
-            joined_segments(segments, self._languages.target),
+            joined_segments(segments, target_lang or self._languages.target),
             source_pieces=tuple(self._vocab.source.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
             is_cut=any(segment.is_cut for segment in segments),

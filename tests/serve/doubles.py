@@ -42,6 +42,8 @@ class Capitals:
     """Searches wait for it."""
     batches: list[list[str]] = field(default_factory=list)
     """The texts of each batch that was searched."""
+    targets: set[str] = field(default_factory=set)
+    """The languages that segments were joined for."""
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -63,8 +65,9 @@ class Capitals:
             segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
             segment.is_searched = True
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str) -> Translation:
         """The translation of a line."""
+        self.targets.add(target_lang)
         return Translation(line, segments[0].candidates)
 
 

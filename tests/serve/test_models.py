@@ -71,6 +71,11 @@ def test_a_model_of_several_languages_gets_its_tag():
         assert running.translate("hi\n\n there", target="de").json() == {
             "translatedText": ">>DEU<< HI\n\n >>DEU<< THERE"
         }
+        assert running.models[0].translator().targets == {"fr", "de"}
+
+
+def test_of_two_tags_of_a_language_the_first_counts():
+    assert Models([Model("en", tags=[">>zho<<", ">>cmn<<"])]).find("en", "zh").prefix == ">>zho<< "
 
 
 def test_several_models_answer_at_the_same_time():
