@@ -18,6 +18,7 @@ from typing import Protocol
 
 from nmt.errors import NmtError
 from nmt.translation.segment import Segment
+from nmt.translation.workers import AbandonedError
 
 
 class Search(Protocol):
@@ -156,6 +157,14 @@ class Pool:
                 self._waiting -= job.waiting
             job.drop()
 
+    def drop(self) -> None:
+        """Drop all jobs that wait, and what batches have not taken of others."""
+        with self._changed:
+            for job in self._jobs:
+                job.drop()
+            self._jobs.clear()
+            self._waiting = 0
+
     def close(self) -> None:
         """Take no more jobs, finish those that wait, and end the threads."""
         with self._changed:
@@ -212,6 +221,8 @@ class Pool:
         """Search a batch; if that fails, the segments of each job alone, so that one job does not fail another."""
         try:
             batch[0][0].translator.search([job.segments[index] for job, index in batch])
+        except AbandonedError:  # at the server's end: nobody waits for a job
+            return
         except Exception as error:
             jobs = list(dict.fromkeys(job for job, _ in batch))
             if len(jobs) > 1:

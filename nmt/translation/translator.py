@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.text.lines import normalizer, parallel
 from nmt.translation.batches import tokens_for
-from nmt.translation.engine import Engine
+from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.minimum_bayes_risk import rerank
@@ -51,7 +51,7 @@ class Translator:
         *,
         window: int = 2_048,
         workers: int | None = None,
-        shared: bool = False,
+        searcher: Searcher | None = None,
     ) -> None:
         """Prepare to translate.
 
@@ -60,7 +60,8 @@ class Translator:
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread on a CPU, one on a GPU.
-            shared: whether several threads call :meth:`search` at the same time; they share the workers.
+            searcher: one that several translators share, and threads that call :meth:`search` at the same time;
+                default: an own one with so many workers.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is.
@@ -96,7 +97,7 @@ class Translator:
         self.language_tags = self._vocab.source.language_tags
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
-        self._searcher = engine.searcher(self._first_search, workers, shared=shared)
+        self._searcher = searcher or engine.searcher(self._first_search, workers)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab.source,

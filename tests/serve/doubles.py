@@ -25,6 +25,7 @@ from nmt.serve.running import bound, server_config
 from nmt.serve.service import Service
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
+from nmt.translation.workers import AbandonedError
 
 SECONDS = 60.0
 """Many times what anything here takes."""
@@ -58,6 +59,8 @@ class Capitals:
         """Write the texts in capitals."""
         self.batches.append([segment.text for segment in segments])
         assert self.gate.wait(SECONDS)
+        if any(segment.text == "abandon" for segment in segments):
+            raise AbandonedError
         if any(segment.text.rstrip(".") == "fail" for segment in segments):
             raise ZeroDivisionError
         for segment in segments:

@@ -245,6 +245,22 @@ def test_closing_finishes_what_waits(translator):
         pool.submit(job(translator, "late"))
 
 
+def test_what_waits_is_dropped_and_what_is_searched_may_be_abandoned(make, translator, capsys):
+    pool = make(translator)
+    occupy(pool, translator)
+    translator.batch_tokens = 2
+    for _ in range(2):
+        pool.submit(job(translator, "one", "two"))
+    pool.drop()
+    assert pool.waiting == 0
+    pool.submit(last := job(translator, "abandon"))
+    translator.gate.set()
+    pool.close()
+    assert translator.batches == [["first"], ["abandon"]]
+    assert not last.is_done
+    assert capsys.readouterr().err == ""
+
+
 def test_the_observer_sees_each_batch_and_its_time(make, translator):
     seen = []
     pool = make(translator, observe=lambda batch, seconds: seen.append((len(batch), seconds)))
