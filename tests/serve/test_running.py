@@ -134,21 +134,6 @@ def test_ctrl_c_waits_once(count):
             assert isinstance(answer.exception(), httpx.HTTPError)
 
 
-def test_a_second_ctrl_c_ends_the_batch_that_is_searched():
-    text = "\n".join(f"{number} {line}" for number in range(60) for line in NOTES)  # a minute in one batch
-    words = ("--threads", 1, "--beam", 200, "--batch-tokens", 1_000_000)
-    with serve_command(BUNDLE, *words) as command, ThreadPoolExecutor(2) as executor:
-        answers = [executor.submit(translate, command.port, text) for _ in range(2)]
-        wait_until_busy(command.port)
-        for _ in range(2):
-            command.process.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-        assert command.process.wait(20) == 0
-        assert command.rest() == ""
-        for answer in answers:
-            assert isinstance(answer.exception(), httpx.HTTPError)
-
-
 def test_the_model_may_be_replaced_while_it_serves(tmp_path):
     copy = tmp_path / "model"
     shutil.copytree(BUNDLE, copy)
