@@ -7,7 +7,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from nmt.serve.pool import Batch
-from nmt.translation.results import Translation
+from nmt.translation.guard import Finding
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -37,12 +37,12 @@ class Metrics:
         self._pieces.observe(sum(len(job.segments[index].pieces) + 1 for job, index in batch))
         self._batch_seconds.observe(seconds)
 
-    def translated(self, translation: Translation) -> None:
-        """Count a line and what the guard found in it."""
+    def translated(self, finding: Finding | None) -> None:
+        """Count a line that was searched, and what the guard found in it."""
         self._lines.inc()
-        if translation.guard is not None:
-            for problem in translation.guard.problems:
-                self._guard.labels(problem, str(translation.guard.repaired).lower()).inc()
+        if finding is not None:
+            for problem in finding.problems:
+                self._guard.labels(problem, str(finding.repaired).lower()).inc()
 
     def watch(self, waiting: Callable[[], int]) -> None:
         """Report what waits whenever the metrics are read."""

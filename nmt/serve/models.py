@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from nmt.errors import ConfigError
 from nmt.serve.errors import UnknownLanguageError
 from nmt.text.languages import fitting, language_tag
-from nmt.translation.engine import Engine
+from nmt.translation.engine import Engine, Searcher
 from nmt.translation.options import SplitSentences, translate_options
 from nmt.translation.translator import Translator
 
@@ -35,6 +36,16 @@ class ServedModel:
         [segments] = translator.prepare(["1"])
         translator.search(segments)
 
+    @cached_property
+    def _searcher(self) -> Searcher:
+        """What searches for all translators: they share its workers and the memory that is free at the start."""
+        options = translate_options(self.engine.config.decoding, **self.options)
+        return self.engine.searcher(options, self.workers, shared=True)
+
+    def abandon(self) -> None:
+        """End all searches at their next step: nobody waits for them."""
+        self._searcher.abandon()
+
     @property
     def max_candidates(self) -> int:
         """The maximum number of translations of a text."""
@@ -52,7 +63,7 @@ class ServedModel:
             if key not in self._translators:
                 given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
                 options = translate_options(self.engine.config.decoding, **given)
-                self._translators[key] = Translator(self.engine, options, workers=self.workers, shared=True)
+                self._translators[key] = Translator(self.engine, options, searcher=self._searcher)
             return self._translators[key]
 
 
@@ -149,5 +160,7 @@ def _directions(model: ServedModel) -> list[Direction]:
     source = language_tag(data.source_lang)
     if not tags:
         return [Direction(source, language_tag(data.target_lang), model)]
-    by_target = {language_tag(tag.strip("<>")): tag for tag in tags}
+    by_target: dict[str, str] = {}
+    for tag in tags:  # of two tags of one language, >>cmn<< and >>zho<<, the first
+        by_target.setdefault(language_tag(tag.strip("<>")), tag)
     return [Direction(source, target, model, f"{tag} ") for target, tag in by_target.items()]

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from nmt.errors import NmtError
 from nmt.translation.segment import Segment
+from nmt.translation.workers import AbandonedError
 
 
 class Search(Protocol):
@@ -52,14 +53,12 @@ class Job:
 
     translator: Search
     segments: Sequence[Segment]
+    """None of them is searched yet."""
     notify: Callable[[], object] = lambda: None
     """Called, in another thread, whenever segments are finished or the job has failed."""
     error: Exception | None = None
     """Why the job failed, if it did."""
     _next: int = 0
-
-    def __post_init__(self) -> None:
-        self._skip()
 
     @property
     def is_done(self) -> bool:
@@ -69,7 +68,7 @@ class Job:
     @property
     def waiting(self) -> int:
         """The number of source pieces that no batch has taken."""
-        return sum(_size(segment) for segment in self.segments[self._next :] if not segment.is_searched)
+        return sum(_size(segment) for segment in self.segments[self._next :])
 
     @property
     def is_taken(self) -> bool:
@@ -78,14 +77,8 @@ class Job:
 
     def take(self) -> int:
         """The index of the next segment, which is taken."""
-        index = self._next
         self._next += 1
-        self._skip()
-        return index
-
-    def _skip(self) -> None:
-        while self._next < len(self.segments) and self.segments[self._next].is_searched:
-            self._next += 1
+        return self._next - 1
 
     def drop(self) -> None:
         """Take all segments, so that no batch does."""
@@ -127,6 +120,16 @@ class Pool:
         """The number of source pieces that no batch has taken."""
         return self._waiting
 
+    def check_room(self, size: int = 1) -> None:
+        """Check that so many source pieces may wait.
+
+        Raises:
+            BusyError: too much waits already.
+        """
+        waiting = self._waiting
+        if size and waiting and waiting + size > self._max_waiting:
+            raise BusyError(self._seconds_until_empty())
+
     def submit(self, job: Job) -> None:
         """Add a job.
 
@@ -138,8 +141,7 @@ class Pool:
             if self._is_closed:
                 raise ClosedError
             size = job.waiting
-            if self._waiting and self._waiting + size > self._max_waiting:
-                raise BusyError(self._seconds_until_empty())
+            self.check_room(size)
             if not job.is_taken:
                 self._jobs.append(job)
                 self._waiting += size
@@ -154,6 +156,14 @@ class Pool:
                 self._jobs.remove(job)
                 self._waiting -= job.waiting
             job.drop()
+
+    def drop(self) -> None:
+        """Drop all jobs that wait, and what batches have not taken of others."""
+        with self._changed:
+            for job in self._jobs:
+                job.drop()
+            self._jobs.clear()
+            self._waiting = 0
 
     def close(self) -> None:
         """Take no more jobs, finish those that wait, and end the threads."""
@@ -211,6 +221,8 @@ class Pool:
         """Search a batch; if that fails, the segments of each job alone, so that one job does not fail another."""
         try:
             batch[0][0].translator.search([job.segments[index] for job, index in batch])
+        except AbandonedError:  # at the server's end: nobody waits for a job
+            return
         except Exception as error:
             jobs = list(dict.fromkeys(job for job, _ in batch))
             if len(jobs) > 1:

@@ -89,9 +89,9 @@ def run(
     workers = max(model.translator().worker_count for model in served)
     pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
     metrics.watch(lambda: pool.waiting)
+    stopping = _Stopping()
     try:
         service = Service(models, pool, detector, metrics)
-        stopping = _Stopping()
         app = application(Server(service, access, limits), is_ready=lambda: not stopping.has_begun)
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
@@ -99,6 +99,10 @@ def run(
             listening.listen(_BACKLOG)
         asyncio.run(_serve(server, listening, stopping, lambda: started(models)))
     finally:
+        if stopping.is_hurried:
+            pool.drop()
+            for model in served:
+                model.abandon()
         pool.close()
 
 
@@ -125,11 +129,11 @@ class _Stopping:
     server: uvicorn.Server
 
     def __init__(self) -> None:
-        self.has_begun = False
+        self.has_begun = self.is_hurried = False
 
     def __call__(self, number: int) -> None:
         if self.has_begun and number == signal.SIGINT:
-            self.server.force_exit = True
+            self.is_hurried = self.server.force_exit = True
             # Python 3.12 and newer would wait for them.
             for connection in list(self.server.server_state.connections):
                 if isinstance(connection, Connection):

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from nmt.errors import NmtError
+from nmt.search.settings import BeamTooWideError
 from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
 from nmt.serve.errors import InternalError, RequestError
@@ -18,8 +19,10 @@ from nmt.serve.models import Direction, Models
 from nmt.serve.pool import BusyError, ClosedError, Job, Pool
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Segment, joined_findings
 from nmt.translation.translator import Translator
+
+_SECONDS_UNTIL_MEMORY = 10
 
 
 @dataclass(frozen=True)
@@ -71,34 +74,52 @@ class Service:
             translator = direction.model.translator(candidates, split)
             tagged = [direction.prefix + line for line in lines]
             cached = {line: found for line in tagged if (found := self.cache.get(translator, line)) is not None}
-            others = [line for line in tagged if line not in cached]
-            # Encoding takes milliseconds, in which the server answers others.
-            prepared = iter(await asyncio.to_thread(translator.prepare, others) if others else [])
+            new = await self._prepared(translator, list(dict.fromkeys(line for line in tagged if line not in cached)))
+            job = Job(translator, list(itertools.chain.from_iterable(new.values())))
+            segments_by_line = [cached.get(line) or new[line] for line in tagged]
+            async for number, count in self._searched(job, segments_by_line):
+                part = PartOfLine(number, lines[number], segments_by_line[number], count, direction, translator)
+                if part.is_whole and new.pop(tagged[number], None) is not None:
+                    self.metrics.translated(joined_findings(part.segments))
+                    self.cache.put(translator, tagged[number], part.segments)
+                yield part
+        except BusyError as error:
+            raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:
-            raise RequestError(400, str(error)) from error
-        segments_by_line = [cached.get(line) or next(prepared) for line in tagged]
-        async for number, count in self._searched(translator, segments_by_line):
-            part = PartOfLine(number, lines[number], segments_by_line[number], count, translator)
-            if part.is_whole:
-                self.metrics.translated(part.translation())
-                self.cache.put(translator, tagged[number], part.segments)
-            yield part
+            raise _refusal(error) from error
+
+    async def _prepared(self, translator: Translator, lines: list[str]) -> dict[str, list[Segment]]:
+        """The segments of each line. Encoding takes milliseconds, in which the server answers others.
+
+        Raises:
+            BusyError: too much waits already.
+        """
+        if not lines:
+            return {}
+        self.pool.check_room()
+        return dict(zip(lines, await asyncio.to_thread(translator.prepare, lines), strict=True))
 
     async def _searched(
-        self, translator: Translator, segments_by_line: Sequence[Sequence[Segment]]
+        self, job: Job, segments_by_line: Sequence[Sequence[Segment]]
     ) -> AsyncIterator[tuple[int, int]]:
-        """The numbers of the lines, each with the number of its first segments that are searched, whenever it grows."""
+        """The numbers of the lines, each with the number of its first segments that are searched, whenever it grows.
+
+        Args:
+            job: the segments of these lines that are not searched yet.
+
+        Raises:
+            BusyError: too much waits already.
+            RequestError: the search failed.
+        """
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def notify() -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, by a second Ctrl-C
                 loop.call_soon_threadsafe(changed.set)
 
-        job = Job(translator, list(itertools.chain.from_iterable(segments_by_line)), notify)
+        job.notify = notify
         try:
             self.pool.submit(job)
-        except BusyError as error:
-            raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except ClosedError:
             raise RequestError(503, "The server is shutting down.", retry_after=1) from None
         try:
@@ -127,6 +148,7 @@ class PartOfLine:
     segments: Sequence[Segment]
     count: int
     """The number of segments that are translated."""
+    direction: Direction
     translator: Translator
 
     @property
@@ -136,7 +158,7 @@ class PartOfLine:
 
     def translation(self) -> Translation:
         """The translation of the segments that are there."""
-        return self.translator.joined(self.line, self.segments[: self.count])
+        return self.translator.joined(self.line, self.segments[: self.count], self.direction.target)
 
 
 def _searched_count(segments: Sequence[Segment]) -> int:
@@ -155,6 +177,12 @@ def candidates_of(text: Layout, translations: Sequence[Translation]) -> list[str
 
 
 def _refusal(error: Exception) -> RequestError:
+    if isinstance(error, BeamTooWideError):  # its message is for people who choose the beam
+        return RequestError(
+            503,
+            "The server has too little memory for a sentence of this text. Send shorter sentences, or try again later.",
+            retry_after=_SECONDS_UNTIL_MEMORY,
+        )
     if isinstance(error, NmtError):
         return RequestError(400, str(error))
     return InternalError()

@@ -35,11 +35,16 @@ def batches_of(lengths: Sequence[int], max_tokens: int, workers: int = 1) -> lis
     return _cut(order, lengths, smallest)
 
 
+def tokens_for(beam: int, batch_tokens: int) -> int:
+    """The maximum pieces per batch: ``batch_tokens``, or fewer if the beam is wider than 4."""
+    return max(1, batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, beam))
+
+
 def segment_batches(segments: Sequence[Segment], batch_tokens: int, beam: int, workers: int) -> list[list[Segment]]:
-    """The segments of each batch, as :func:`batches_of`; with fewer pieces if the beam is wider than 4."""
+    """The segments of each batch, as :func:`batches_of`, with at most :func:`tokens_for` the beam."""
     lengths = [len(segment.pieces) + 1 for segment in segments]
-    max_tokens = max(1, batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, beam))
-    return [[segments[index] for index in batch] for batch in batches_of(lengths, max_tokens, workers)]
+    batches = batches_of(lengths, tokens_for(beam, batch_tokens), workers)
+    return [[segments[index] for index in batch] for batch in batches]
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int], max_tokens: int) -> list[list[int]]:

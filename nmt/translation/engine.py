@@ -29,7 +29,7 @@ class Searcher(Protocol):
 
     @property
     def batch_tokens(self) -> int:
-        """The maximum source pieces per batch, padding included."""
+        """The maximum source pieces per batch, padding included; a beam wider than 4 takes fewer."""
         ...
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
@@ -37,7 +37,12 @@ class Searcher(Protocol):
 
         Raises:
             BeamTooWideError: a single sentence does not fit into the memory.
+            AbandonedError: :meth:`abandon` was called.
         """
+        ...
+
+    def abandon(self) -> None:
+        """End the searches of a shared searcher at their next step, and those that come."""
         ...
 
 
@@ -84,7 +89,7 @@ class Engine(Protocol):
         Args:
             options: those of the usual search, and ``batch_tokens``.
             workers: the number of batches that are searched at the same time.
-            shared: whether several threads search at the same time; they share the workers.
+            shared: whether several threads search at the same time; they share the workers and the memory.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is, as far as the engine can tell.

@@ -56,6 +56,10 @@ class TorchSearcher:
         """As :attr:`nmt.translation.engine.Searcher.worker_count`."""
         return self._workers.count
 
+    def abandon(self) -> None:
+        """As :meth:`nmt.translation.engine.Searcher.abandon`."""
+        self._workers.abandon()
+
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.count)

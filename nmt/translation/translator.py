@@ -16,7 +16,8 @@ from nmt.config.sections import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.text.lines import normalizer, parallel
-from nmt.translation.engine import Engine
+from nmt.translation.batches import tokens_for
+from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.minimum_bayes_risk import rerank
@@ -50,7 +51,7 @@ class Translator:
         *,
         window: int = 2_048,
         workers: int | None = None,
-        shared: bool = False,
+        searcher: Searcher | None = None,
     ) -> None:
         """Prepare to translate.
 
@@ -59,7 +60,8 @@ class Translator:
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread on a CPU, one on a GPU.
-            shared: whether several threads call :meth:`search` at the same time; they share the workers.
+            searcher: one that several translators share, and threads that call :meth:`search` at the same time;
+                default: an own one with so many workers.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is.
@@ -95,7 +97,7 @@ class Translator:
         self.language_tags = self._vocab.source.language_tags
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
-        self._searcher = engine.searcher(self._first_search, workers, shared=shared)
+        self._searcher = searcher or engine.searcher(self._first_search, workers)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab.source,
@@ -128,8 +130,8 @@ class Translator:
 
     @property
     def batch_tokens(self) -> int:
-        """The maximum source pieces per batch, padding included."""
-        return self._searcher.batch_tokens
+        """The maximum source pieces per batch of the first search, padding included."""
+        return tokens_for(self._first_search.beam, self._searcher.batch_tokens)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -212,11 +214,16 @@ class Translator:
         for segment in segments:
             segment.is_searched = True
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
-        """The translation of a line from those of its segments."""
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+        """The translation of a line from those of its segments.
+
+        Args:
+            target_lang: the language code of the translation, where it is known better than :attr:`target_lang`: a
+                model of several target languages records one code for all.
+        """
         return Translation(
             line,
-            joined_segments(segments, self._languages.target),
+            joined_segments(segments, target_lang or self._languages.target),
             source_pieces=tuple(self._vocab.source.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
             is_cut=any(segment.is_cut for segment in segments),
@@ -246,13 +253,17 @@ class Translator:
 
     def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
         """Take unknown characters out of all segments, except for lines whose translation has a prefix."""
-        for segments, prefix in zip(segments_by_line, prefixes, strict=True):
-            if prefix and len(segments) == 1:
-                continue
-            for segment in segments:
-                if taken := self._unknown.take_out(segment.text, segment.pieces):
-                    [pieces] = self._vocab.source.encode([taken.source])
-                    segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
+        concerned = [
+            segment
+            for segments, prefix in zip(segments_by_line, prefixes, strict=True)
+            for segment in segments
+            if not (prefix and len(segments) == 1) and self._unknown.are_in(segment.pieces)
+        ]
+        found = zip(concerned, self._unknown.take_out([segment.text for segment in concerned]), strict=True)
+        taken_out = [(segment, taken) for segment, taken in found if taken is not None]
+        encoded = self._vocab.source.encode([taken.source for _, taken in taken_out])
+        for (segment, taken), pieces in zip(taken_out, encoded, strict=True):
+            segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
 
     def _put_back_unknown(self, segments: list[Segment]) -> None:
         for segment in segments:

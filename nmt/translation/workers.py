@@ -48,7 +48,9 @@ class Workers:
         self.are_shared = shared
         self._set_threads = set_threads
         self._of_thread = threading.local()
-        self._staying = self._executor(self.count, threading.Event()) if shared else None
+        self._is_abandoned = threading.Event()
+        """Set when the results of shared workers are no longer needed."""
+        self._staying = self._executor(self.count, self._is_abandoned) if shared else None
 
     def check_abandoned(self) -> None:
         """Stop the calling worker if its result is no longer needed. Mapped functions call this regularly.
@@ -59,6 +61,10 @@ class Workers:
         is_abandoned = getattr(self._of_thread, "is_abandoned", None)
         if is_abandoned is not None and is_abandoned.is_set():
             raise AbandonedError
+
+    def abandon(self) -> None:
+        """Stop all shared workers, those of later batches too."""
+        self._is_abandoned.set()
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results of ``function`` for all items, in order."""

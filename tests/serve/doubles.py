@@ -25,6 +25,7 @@ from nmt.serve.running import bound, server_config
 from nmt.serve.service import Service
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
+from nmt.translation.workers import AbandonedError
 
 SECONDS = 60.0
 """Many times what anything here takes."""
@@ -42,6 +43,8 @@ class Capitals:
     """Searches wait for it."""
     batches: list[list[str]] = field(default_factory=list)
     """The texts of each batch that was searched."""
+    targets: set[str] = field(default_factory=set)
+    """The languages that segments were joined for."""
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -56,6 +59,8 @@ class Capitals:
         """Write the texts in capitals."""
         self.batches.append([segment.text for segment in segments])
         assert self.gate.wait(SECONDS)
+        if any(segment.text == "abandon" for segment in segments):
+            raise AbandonedError
         if any(segment.text.rstrip(".") == "fail" for segment in segments):
             raise ZeroDivisionError
         for segment in segments:
@@ -63,8 +68,9 @@ class Capitals:
             segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
             segment.is_searched = True
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str) -> Translation:
         """The translation of a line."""
+        self.targets.add(target_lang)
         return Translation(line, segments[0].candidates)
 
 

@@ -1,5 +1,7 @@
 """Lines that were translated lately are not searched again."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from nmt.serve.cache import LineCache
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
@@ -50,3 +52,29 @@ def test_who_asks_again_with_another_line_has_only_that_searched():
         found = running.translate("one\ntwo\nthree\none")
     assert found.json()["translatedText"] == "ONE\nTWO\nTHREE\nONE"
     assert model.translator().batches == [["one", "two"], ["three"]]
+    assert model.translator().targets == {"de"}
+
+
+def test_equal_lines_of_a_request_are_searched_and_counted_once():
+    model = Model("en", "de")
+    with serving([model]) as running:
+        found = running.translate(["one", "two\none", "one"])
+        again = running.translate("one")
+        assert running.metrics()["nmt_lines_total"] == 2
+    assert found.json()["translatedText"] == ["ONE", "TWO\nONE", "ONE"]
+    assert again.json()["translatedText"] == "ONE"
+    assert model.translator().batches == [["one", "two"]]
+
+
+def test_known_lines_are_answered_while_the_queue_is_full_and_others_are_not_prepared():
+    with serving(max_waiting=1) as running, ThreadPoolExecutor(2) as executor:
+        running.translate("known")
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        executor.submit(running.translate, "searched")
+        running.wait_for(lambda: len(translator.batches) == 2)
+        executor.submit(running.translate, "waits")
+        running.wait_for(lambda: running.service.pool.waiting)
+        assert running.translate("known").json() == {"translatedText": "KNOWN"}
+        assert running.translate("fail early").status_code == 503  # it would fail while it is prepared
+        translator.gate.set()

@@ -10,12 +10,14 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from nmt.search.settings import BeamTooWideError
 from nmt.serve import exchange
 from nmt.serve.connection import Connection
 from nmt.serve.exchange import Limits
-from tests.serve.doubles import SECONDS, serving
+from tests.serve.doubles import SECONDS, Capitals, serving
 
 ASKED = {"q": "the cat", "source": "en", "target": "de"}
+MANY = "\n".join(f"word{number}" for number in range(100))
 FORM = "application/x-www-form-urlencoded"
 ROTTEN = "Invalid request: the body is not JSON in UTF-8."
 HALF = "Invalid request: a text holds half of a surrogate pair."
@@ -208,7 +210,7 @@ def test_a_reader_of_a_stream_that_goes_away_is_forgotten():
         translator = running.models[0].translator()
         translator.gate.clear()
         translator.batch_tokens = 2
-        body = json.dumps({**ASKED, "q": "word\n" * 100}).encode()
+        body = json.dumps({**ASKED, "q": MANY}).encode()
         with raw(running, request_bytes(body).replace(b"/translate", b"/stream")):
             running.wait_for(lambda: running.service.pool.waiting == 198)
         running.wait_for(lambda: running.service.pool.waiting == 0)
@@ -236,7 +238,7 @@ def test_a_reader_who_goes_away_within_a_stream_is_forgotten():
     with serving() as running:
         translator = running.models[0].translator()
         translator.gate, translator.batch_tokens = Steps(2), 2
-        body = json.dumps({**ASKED, "q": "word\n" * 100}).encode()
+        body = json.dumps({**ASKED, "q": MANY}).encode()
         with raw(running, request_bytes(body).replace(b"/translate", b"/stream")) as connection:
             received = b""
             while b"WORD" not in received:
@@ -246,6 +248,20 @@ def test_a_reader_who_goes_away_within_a_stream_is_forgotten():
         translator.gate.set()
         assert running.translate("a").status_code == 200
         assert len(translator.batches) == 4
+
+
+@pytest.mark.parametrize("method", ["prepare", "search"])
+def test_a_lack_of_memory_is_answered_in_words_for_a_client(monkeypatch, method, capfd):
+    def refuse(self, texts):
+        raise BeamTooWideError("line 1: the search needs more memory than there is. Lower --beam.")
+
+    with serving() as running:
+        monkeypatch.setattr(Capitals, method, refuse)
+        answer = running.translate("a")
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 0
+    assert answer.json()["error"].startswith("The server has too little memory for a sentence of this text.")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("text", ["fail", "fail early"])

@@ -71,6 +71,11 @@ def test_a_model_of_several_languages_gets_its_tag():
         assert running.translate("hi\n\n there", target="de").json() == {
             "translatedText": ">>DEU<< HI\n\n >>DEU<< THERE"
         }
+        assert running.models[0].translator().targets == {"fr", "de"}
+
+
+def test_of_two_tags_of_a_language_the_first_counts():
+    assert Models([Model("en", tags=[">>zho<<", ">>cmn<<"])]).find("en", "zh").prefix == ">>zho<< "
 
 
 def test_several_models_answer_at_the_same_time():
@@ -85,15 +90,22 @@ def test_several_models_answer_at_the_same_time():
         waiting.join()
 
 
-def test_a_translator_is_made_once_for_all_threads(monkeypatch):
-    made = []
+def test_a_translator_is_made_once_for_all_threads_and_all_have_one_searcher(monkeypatch):
+    made, searchers = [], []
 
-    def translator(engine, options, **more):
+    def translator(engine, options, searcher):
         time.sleep(0.05)
         made.append((options.nbest, options.split_sentences))
+        assert searchers == [searcher]
+
+    def searcher(options, workers, *, shared):
+        assert (options.beam, workers, shared) == (5, 3, True)
+        searchers.append(object())
+        return searchers[-1]
 
     monkeypatch.setattr(module, "Translator", translator)
-    served = ServedModel(SimpleNamespace(config=SimpleNamespace(decoding=DecodingConfig(beam=5))), {})
+    engine = SimpleNamespace(config=SimpleNamespace(decoding=DecodingConfig(beam=5)), searcher=searcher)
+    served = ServedModel(engine, {}, workers=3)
     threads = [threading.Thread(target=served.translator, args=(2, "never")) for _ in range(8)]
     for thread in threads:
         thread.start()

@@ -61,13 +61,12 @@ def test_a_job_is_searched_and_its_owner_is_told(make, translator):
     assert pool.waiting == 0
 
 
-def test_a_job_whose_segments_are_searched_is_done_at_once(make, translator):
-    told = threading.Event()
-    known = job(translator, "known", notify=told.set)
-    translator.search(list(known.segments))
-    make(translator).submit(Job(translator, known.segments, told.set))
+def test_a_job_without_segments_is_done_at_once_even_if_the_queue_is_full(make, translator):
+    pool, told = make(translator, max_waiting=2), threading.Event()
+    occupy(pool, translator)
+    pool.submit(job(translator, "a b c"))
+    pool.submit(Job(translator, [], told.set))
     assert told.is_set()
-    assert translator.batches == [["known"]]
 
 
 def test_a_segment_without_pieces_is_searched_too(make, translator):
@@ -158,8 +157,11 @@ def test_the_queue_is_bounded(make, translator):
     with pytest.raises(BusyError) as refused:
         pool.submit(job(translator, "d e"))
     assert refused.value.retry_after >= 1
+    pool.check_room()
     pool.submit(last := job(translator, "f"))
     assert pool.waiting == 6
+    with pytest.raises(BusyError):
+        pool.check_room()
     translator.gate.set()
     wait(first)
     wait(last)
@@ -241,6 +243,22 @@ def test_closing_finishes_what_waits(translator):
     assert all(one.is_done and one.error is None for one in jobs)
     with pytest.raises(ClosedError):
         pool.submit(job(translator, "late"))
+
+
+def test_what_waits_is_dropped_and_what_is_searched_may_be_abandoned(make, translator, capsys):
+    pool = make(translator)
+    occupy(pool, translator)
+    translator.batch_tokens = 2
+    for _ in range(2):
+        pool.submit(job(translator, "one", "two"))
+    pool.drop()
+    assert pool.waiting == 0
+    pool.submit(last := job(translator, "abandon"))
+    translator.gate.set()
+    pool.close()
+    assert translator.batches == [["first"], ["abandon"]]
+    assert not last.is_done
+    assert capsys.readouterr().err == ""
 
 
 def test_the_observer_sees_each_batch_and_its_time(make, translator):

@@ -26,8 +26,8 @@ from nmt.translation.word_alignment import pharaoh
 KNOWN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,!?()-'王人")
 
 
-def is_unknown(texts):
-    return [not set(text) <= KNOWN for text in texts]
+def is_unknown(cluster):
+    return not set(cluster) <= KNOWN
 
 
 def taken_out(line):
@@ -126,10 +126,10 @@ def characters(text):
 def test_what_is_left_and_what_is_taken_are_the_line(line):
     taken = take_out(line, is_unknown)
     if taken is None:
-        assert not any(is_unknown(line))
+        assert not is_unknown(line)
         return
-    assert any(is_unknown(line))
-    assert not any(is_unknown(taken.text))
+    assert is_unknown(line)
+    assert not is_unknown(taken.text)
     begins = [0, *(run.place for run in taken.inner), len(taken.text)]
     kept = [taken.text[begin:end] for begin, end in itertools.pairwise(begins)]
     runs = [taken.first, *(run.text for run in taken.inner)]
@@ -183,9 +183,8 @@ def statistics(byte_pieces):
     ],
 )
 def test_bytes_that_the_model_has_seen_are_left_to_it(byte_pieces, copy, copies):
-    unknown = UnknownCharacters(PAIR, statistics(byte_pieces), copy)
     [ids] = VOCAB.encode(["ein ☃ hund"])
-    assert (unknown.take_out("ein ☃ hund", ids) is not None) == copies
+    assert UnknownCharacters(PAIR, statistics(byte_pieces), copy).are_in(ids) == copies
 
 
 @pytest.mark.parametrize("known_bytes", [0.0, 0.005])
@@ -193,15 +192,15 @@ def test_unk_is_copied_whatever_the_model_has_seen(known_bytes):
     vocab = train_vocabulary(["ein hund und ein mann"] * 9, size=30, byte_fallback=False).vocab
     unknown = UnknownCharacters(VocabularyPair.shared(vocab), statistics(known_bytes), None)
     [ids] = vocab.encode(["ein ☃ hund"])
-    assert unknown.take_out("ein ☃ hund", ids).text == "ein hund"
-    assert UnknownCharacters(VocabularyPair.shared(vocab), None, False).take_out("ein ☃ hund", ids) is None
+    assert unknown.are_in(ids)
+    assert [taken.text for taken in unknown.take_out(["ein ☃ hund"])] == ["ein hund"]
+    assert not UnknownCharacters(VocabularyPair.shared(vocab), None, False).are_in(ids)
 
 
 def test_pieces_are_counted_in_characters_of_the_text():
     unknown = UnknownCharacters(PAIR, None, None)
     line = "ein hund ☃ und ein mann"
-    [ids] = VOCAB.encode([line])
-    taken = unknown.take_out(line, ids)
+    [taken] = unknown.take_out([line])
     [source] = VOCAB.encode([taken.text])
     # A translation that says the same, its pieces aligned one to one.
     found = TranslatedText(taken.text, tuple(VOCAB.pieces(source)), -1.0, -1.0, None, (), tuple(range(len(source))))
@@ -227,21 +226,23 @@ def tagged(*, has_angle_brackets: bool) -> Vocabulary:
 )
 def test_a_language_tag_is_not_taken_out(has_angle_brackets, line, source, first, last):
     vocab = tagged(has_angle_brackets=has_angle_brackets)
-    taken = UnknownCharacters(VocabularyPair.shared(vocab), None, None).take_out(line, vocab.encode([line])[0])
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
+    assert unknown.are_in(vocab.encode([line])[0])
+    [taken] = unknown.take_out([line])
     assert (taken.source, taken.first, taken.last) == (source, first, last)
 
 
 @pytest.mark.parametrize("line", [">>deu<< ein hund", ">>xxx<< ein hund", ">>xxx<<"])
 def test_a_line_in_which_only_the_tag_may_be_unknown_stays_whole(line):
     vocab = tagged(has_angle_brackets=False)
-    assert UnknownCharacters(VocabularyPair.shared(vocab), None, None).take_out(line, vocab.encode([line])[0]) is None
+    assert UnknownCharacters(VocabularyPair.shared(vocab), None, None).take_out([line]) == [None]
 
 
 def test_runs_of_a_line_with_a_tag_follow_the_alignment():
     vocab = tagged(has_angle_brackets=False)
     unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
     line = ">>deu<< ein hund ☃ und ein mann"
-    taken = unknown.take_out(line, vocab.encode([line])[0])
+    [taken] = unknown.take_out([line])
     [source] = vocab.encode([taken.source])
     target = vocab.encode(["ein hund und ein mann"])[0]
     assert len(source) == len(target) + 1
@@ -261,9 +262,7 @@ def test_segmented_text_is_not_copied():
     line = "hund Zanzibar"
     assert vocab.UNK in vocab.encode([line])[0]
     for copy in (None, False):
-        assert (
-            UnknownCharacters(VocabularyPair.shared(vocab), None, copy).take_out(line, vocab.encode([line])[0]) is None
-        )
+        assert not UnknownCharacters(pair, None, copy).are_in(vocab.encode([line])[0])
     with pytest.raises(ConfigError, match=r"copy_unknown: .* pieces separated by spaces"):
         UnknownCharacters(pair, None, True)
 
@@ -367,3 +366,20 @@ def test_an_output_records_whether_characters_are_copied():
 def test_line_ends_are_not_copied():
     [found] = translated(["\r☃"])
     assert found.text == " ☃"
+
+
+def test_all_segments_are_encoded_by_the_same_few_calls(monkeypatch):
+    """A text may have tens of thousands of sentences with an unknown character each."""
+    calls = []
+    encode = Vocabulary.encode
+    monkeypatch.setattr(Vocabulary, "encode", lambda self, lines, **more: calls.append(lines) or encode(self, lines))
+
+    def count(sentences):
+        calls.clear()
+        chosen = translate_options(CONFIG.decoding, split_sentences="always", copy_unknown=True)
+        [segments] = Translator(ENSEMBLE, chosen).prepare(["Der ☃ hund. " * sentences])
+        assert len(segments) == sentences
+        assert all(segment.taken is not None for segment in segments)
+        return len(calls)
+
+    assert count(2) == count(20)

@@ -258,6 +258,10 @@ class CTranslate2Searcher:
         """As :attr:`nmt.translation.engine.Searcher.worker_count`."""
         return self._workers.count
 
+    def abandon(self) -> None:
+        """As :meth:`nmt.translation.engine.Searcher.abandon`."""
+        self._workers.abandon()
+
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.count)
@@ -270,6 +274,7 @@ class CTranslate2Searcher:
 
     def _search(self, batch: Sequence[Segment], settings: SearchSettings, model: Any) -> None:
         """Search a batch, in halves if it does not fit into the memory of a GPU."""
+        self._workers.check_abandoned()
         try:
             found = self._found(batch, settings, model)
         except (RuntimeError, MemoryError) as error:
