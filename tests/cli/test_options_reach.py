@@ -114,8 +114,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "train --data a --out r --show-settings",
         TRAINING,
-        "nmt.config.dump_config",
-        {"dump_config.described": True},
+        "nmt.config.describe_config",
+        {"settle.data": []},
     ),
     (
         "train --resume r --data a --set model.heads=2 --max-minutes 1.5 --accept-changes",

@@ -160,7 +160,7 @@ def test_a_data_set_named_twice_is_refused(sets, tmp_path):
     (tmp_path / "link").symlink_to(sets[0])
     with pytest.raises(DataError, match="given twice"):
         build([sets[0], tmp_path / "link"])
-    with pytest.raises(DataError, match="none: is not a prepared data set"):
+    with pytest.raises(DataError, match="none: does not exist"):
         build([sets[0], tmp_path / "none"])
     with pytest.raises(VocabularyError, match="sampling temperature"):
         build(sets, sampling_temperature=0.5)
