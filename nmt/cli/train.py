@@ -125,8 +125,9 @@ def train(
     if only_shows:
         return
     run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
-    if is_main and not dry_run and not fresh:
-        check_run(run, resolved, folders, accept_changes=accept_changes)
+    how: dict[str, Any] = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
+    if is_main and not dry_run:
+        check_run(run, resolved, folders, **how)
     if launches:
         raise typer.Exit(_launch(folders, resolved, nproc or 1))
     summary = summarize(folders, resolved)
@@ -136,7 +137,6 @@ def train(
         if is_main:
             write_stdout("".join(f"{mark}{line}\n" for line in lines))
     else:
-        how = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
         _train(folders, run, resolved, summary, say if is_main else None, how)
 
 

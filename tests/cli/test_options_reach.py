@@ -85,6 +85,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
                 option_layer("training.device", "cpu"),
                 option_layer("training.precision", "fp32"),
             ],
+            "check_run.fresh": True,
+            "check_run.init_from": Path("i"),
             "train.data": [Path("a"), Path("b")],
             "train.run": Path("r"),
             "train.config": "the settings",
