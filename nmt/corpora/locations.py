@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from nmt.text.addresses import is_address
 from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 
 _BLOCK = 1 << 20
+_LINES_LOOKED_AT = 10
 _MEMBER = "!"
 
 
@@ -133,6 +135,9 @@ def _advice(prefix: str) -> str:
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
     if kind_of(path) == "file" and plain.suffix:
         stem = str(plain.with_suffix(""))
+        if _has_two_columns(path):
+            ending = prefix.removeprefix(str(plain))
+            return f"{prefix} has two columns separated by tabs: rename it to {stem}.tsv{ending}, and give that name."
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
             f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
@@ -143,6 +148,16 @@ def _advice(prefix: str) -> str:
         "They also take NAME.tsv, NAME.tmx, a zip from OPUS, the web address of one of these, a folder, and - for "
         "standard input."
     )
+
+
+def _has_two_columns(path: Path) -> bool:
+    """Whether the first lines of a file have one tab each, like text of two columns."""
+    try:
+        with open_bytes(path) as stream:
+            lines = list(itertools.islice(stream, _LINES_LOOKED_AT))
+    except (OSError, EOFError, DataError):  # the file is named in another error
+        return False
+    return bool(lines) and all(line.count(b"\t") == 1 for line in lines)
 
 
 @functools.lru_cache(maxsize=32)

@@ -279,6 +279,8 @@ def test_no_name_steers_the_terminal(tmp_path):
         (["own-en-de", "--train", "corpus/c.en"], "leave off .en and write"),
         (["own-en-de", "--train", "corpus/c."], "leave off the . at the end and write"),
         (["own-en-de", "--train", "corpus/p.en.gz"], "leave off .en.gz and write"),
+        (["own-en-de", "--train", "corpus/t.txt"], "rename it to {corpus}/t.tsv, and give that name."),
+        (["own-en-de", "--train", "corpus/t.txt.gz"], "rename it to {corpus}/t.tsv.gz, and give that name."),
         (
             ["own-en-de", "--train-source", "corpus/c.en"],
             "--train-source was given once and --train-target never",
@@ -296,8 +298,10 @@ def test_mistakes_are_explained(nmt, tmp_path, arguments, message):
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "c.en").write_text("one\n")
     (tmp_path / "corpus" / "p.en.gz").write_bytes(gzip.compress(b"one\n"))
+    (tmp_path / "corpus" / "t.txt").write_text("one\teins\ntwo\tzwei\n")
+    (tmp_path / "corpus" / "t.txt.gz").write_bytes(gzip.compress(b"one\teins\n"))
     done = nmt("prepare-data", *arguments, expect=2)
-    assert message in " ".join(done.stderr.split())
+    assert message.format(corpus=tmp_path / "corpus") in " ".join(done.stderr.split())
     assert done.stdout == ""
 
 
