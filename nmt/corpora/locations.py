@@ -33,7 +33,7 @@ class Input:
     name: str
     """Its name in the manifest; of a download, its name in the cache."""
     path: Path = Path()
-    """Where it is, unless it is a download."""
+    """Where it is, as errors show it, unless it is a download."""
     remote: RemoteFile | None = None
     """The download."""
     folder: Path | None = None
@@ -62,8 +62,15 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
     if key in downloads:
         return Input(downloads[key].name, remote=downloads[key]), f"{member}.{language}" if language else member
     nor = f" It is no key of downloads either ({', '.join(downloads)})." if downloads else ""
-    path = _file_of_prefix(location, language, nor) if language else _file(Path(location), nor)
-    return Input(str(path), path), ""
+    seen = _from_here(location)
+    path = _file_of_prefix(seen, language, nor) if language else _file(Path(seen), nor)
+    return Input(str(path if seen == location else Path.cwd() / path), path), ""
+
+
+def _from_here(location: str) -> str:
+    """A path as a user types it: relative to the current folder if it lies below."""
+    path, here = Path(location), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else location
 
 
 def key_and_member(location: str) -> tuple[str, str]:
