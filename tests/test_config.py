@@ -8,6 +8,7 @@ from nmt.config import (
     Layer,
     apply_settings,
     changeable_on_resume,
+    describe_config,
     differences,
     dump_config,
     flatten,
@@ -109,8 +110,12 @@ def test_one_pattern_needs_no_list():
 
 def test_settings_with_what_they_are_for_are_the_same_settings():
     config = parsed("training.freeze=[encoder.*]", "schedule.decay=cosine", "schedule.decay_updates=100000")
-    described = dump_config(config, described=True)
+    described = describe_config(config)
     assert "# width of the residual stream" in described
+    assert "activation: relu  # relu, swish, gelu, quick_gelu. between" in described
+    assert "norm: post  # post, pre. post: LayerNorm" in described
+    assert "precision: auto  # auto, fp32, bf16, fp16, fp64\n" in described
+    assert "data" not in yaml.safe_load(described)
     assert parse_config(yaml.safe_load(described), name="again") == config
 
 
@@ -146,7 +151,7 @@ def test_statistics_of_lines_are_no_difference():
     described = parsed(f"data.lines={{max_length: 256, source: {side}, target: {side}, target_per_source: {ratio}}}")
     assert described.data.lines is not None
     assert differences(parsed(), described) == differences(described, parsed()) == []
-    assert parse_config(yaml.safe_load(dump_config(described, described=True)), name="dumped") == described
+    assert parse_config(yaml.safe_load(dump_config(described)), name="dumped") == described
 
 
 def test_limits_and_logging_may_change_on_resume_but_not_what_is_learnt():

@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 from modules_page import modules_page
 from python_page import python_page
 
-from nmt.config import Config, dump_config
+from nmt.config import Config, describe_config
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
@@ -90,7 +90,7 @@ def linked_sources(page: Path) -> Iterator[Path]:
 def settings_page() -> str:
     """Every setting of a run with its default and its description, as ``nmt train --show-settings`` prints them."""
     about = "Every setting of a run, with its default. `nmt train --show-settings` prints those of your run."
-    return f"# Settings\n\n{about}\n\n```yaml\n{dump_config(Config(), described=True)}```\n"
+    return f"# Settings\n\n{about}\n\n```yaml\n{describe_config(Config())}```\n"
 
 
 def is_source(path: Path) -> bool:

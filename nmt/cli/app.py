@@ -19,7 +19,7 @@ from nmt.cli.console import (
     print_error,
     write_stdout,
 )
-from nmt.cli.options import CommandGroup, GroupedCommand, with_quiet
+from nmt.cli.options import CommandGroup, GroupedCommand, UsageError, with_quiet
 from nmt.cli.process import (
     discard_stdout,
     end_interrupted,
@@ -30,10 +30,6 @@ from nmt.cli.process import (
 )
 from nmt.errors import NmtError
 from nmt.io.writing import FAULTS
-
-# What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
 
 _COMMANDS = {
     "prepare-data": ("prepare_data", "Fetch parallel text, or take your own, and clean it."),
@@ -101,7 +97,7 @@ class _Group(CommandGroup):
     def make_context(self, *args: Any, **options: Any) -> Any:
         try:
             return super().make_context(*args, **options)
-        except _UsageError as error:
+        except UsageError as error:
             _refuse_usage(error, "nmt")
         except BrokenPipeError:
             raise
@@ -119,7 +115,7 @@ class _Group(CommandGroup):
                 raise
             print_error(str(error))
             sys.exit(2)
-        except _UsageError as error:
+        except UsageError as error:
             _refuse_usage(error, " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand))))
         except BrokenPipeError:
             # Whoever read our output has gone, which is no error.
@@ -157,14 +153,19 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
 
 def _usage_mistake(error: Any, command: str) -> str:
     """What was typed wrongly: in the words of typer, or in ours where those say less than we know."""
-    if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
-        return f"{max(error.param.opts, key=len)}: {_value_mistake(error)}"
+    if isinstance(error, typer.BadParameter) and error.param is not None:
+        return f"{max(error.param.opts, key=len)}: {_value_mistake(error)}" if error.message else _missing(error.param)
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         return _unknown_option(error)
     message: str = error.format_message().rstrip(".")
+    if unknown := re.match(r"No such command '(.*?)'", message):
+        from nmt.cli.other_names import command_advice
+
+        useful = command_advice(unknown[1], error.ctx.command.list_commands(error.ctx))
+        return f"no such command: {unknown[1]}" + (f". {useful}" if useful else "")
     found = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
     if found is None:
-        return message
+        return message[:1].lower() + message[1:]
     one_only = "translate takes one input only; " if command.endswith(" translate") else ""
     message = f"{one_only}unexpected argument: {found[1]}"
     if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
@@ -174,6 +175,12 @@ def _usage_mistake(error: Any, command: str) -> str:
     elif keys := [text for text in (error.ctx.params.get("set_") or []) if "=" not in text]:
         message += f". --set takes KEY=VALUE, as in --set {keys[0]}={found[1]}"
     return message
+
+
+def _missing(param: Any) -> str:
+    """Which option or argument is missing, with its help."""
+    name = param.metavar if param.param_type_name == "argument" else f"{max(param.opts, key=len)} {param.metavar}"
+    return f"missing {param.param_type_name}: {name} ({param.help.rstrip('.')})"
 
 
 def _value_mistake(error: Any) -> str:
@@ -226,7 +233,8 @@ def _print_version(ctx: typer.Context, wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Hold the options of ``nmt`` itself."""

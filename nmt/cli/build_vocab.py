@@ -128,7 +128,7 @@ def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
         if trained.too_small_for_bytes:
             notice(
                 "byte fallback: off, since 256 byte pieces would take more than a quarter of "
-                f"{trained.asked_size:,} pieces; characters without a piece become unknown (--byte-fallback "
+                f"{trained.vocab.size:,} pieces; characters without a piece become unknown (--byte-fallback "
                 "turns it on)"
             )
     total = sum(built[0].sampled.values())

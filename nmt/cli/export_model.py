@@ -22,7 +22,13 @@ def export_model(
     out: Annotated[
         Path | None, option("The folder to write.  [models/NAME-FORMAT]", "-o", "--out", metavar="PATH", group=STREAMS)
     ] = None,
-    quantization: Annotated[str | None, option("Type of the stored weights.  [float32]", metavar="TYPE")] = None,
+    quantization: Annotated[
+        str | None,
+        option(
+            "float32, float16, bfloat16, int8, int16, int8_float16 or int8_bfloat16, by format.  [float32]",
+            metavar="TYPE",
+        ),
+    ] = None,
     check_text: CheckText = None,
 ) -> None:
     """Export a model to the format of another toolkit.

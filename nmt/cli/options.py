@@ -30,6 +30,9 @@ from nmt.option_fields import (
 if TYPE_CHECKING:
     from nmt.config.sections import StrictSection
 
+# What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
 _OTHERS = "Other"
 # Folders and pages are written to --out, lines to --output; either word is understood.
 _SAME = {"--out": "--output", "--output": "--out"}
@@ -84,12 +87,20 @@ def _is_value(word: str) -> bool:
 
 
 class _HelpToStdout:
-    """For commands and groups: an error in writing the help names standard output."""
+    """For commands and groups: an error in writing the help names standard output, and a usage error what was typed."""
 
-    def make_context(self, *args: Any, **options: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
         """Read the words of the command line; what is written meanwhile is help."""
-        with naming_stream(STANDARD_OUTPUT):
-            return super().make_context(*args, **options)  # type: ignore[misc]
+        typed = list(args)
+        try:
+            with naming_stream(STANDARD_OUTPUT):
+                return super().make_context(info_name, args, *others, **options)  # type: ignore[misc]
+        except UsageError as error:
+            # Options are read in either case, and the error has the name in lower case.
+            if (name := getattr(error, "option_name", None)) is not None:
+                as_typed = (word[: len(name)] for word in typed if word.casefold().startswith(name))
+                error.option_name = next(as_typed, name)  # type: ignore[attr-defined]
+            raise
 
 
 class CommandGroup(_HelpToStdout, typer.core.TyperGroup):

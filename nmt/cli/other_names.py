@@ -1,4 +1,4 @@
-"""Options of other toolkits, and what they are called here: an unknown option is answered with ours.
+"""Commands and options of other toolkits, and what they are called here: an unknown one is answered with ours.
 
 The table of docs/faq.md in short. :mod:`tests.cli.test_other_names` checks that all that is recommended exists.
 """
@@ -13,6 +13,18 @@ _LIMITS = "--max-updates N or --max-minutes X"
 _RATE = "--set schedule.factor=X, which multiplies the learning rate of the schedule"
 _TEXT = "nmt prepare-data NAME --train-source FILE --train-target FILE, then nmt train --data data/NAME"
 _GPU = "--device cuda"
+
+_COMMANDS = {
+    "preprocess prepare": "prepare-data, then nmt build-vocab",
+    "vocab create-vocab learn-bpe train-vocab": "build-vocab",
+    "finetune fine-tune": "train --init-from RUN",
+    "generate decode predict infer": "translate",
+    "interactive": "translate --interactive",
+    "average": "average-checkpoints",
+    "evaluate eval bleu sacrebleu": "score",
+    "server": "serve",
+    "convert": "import or nmt export",
+}
 
 _NAMES: dict[str, dict[str, str]] = {
     "prepare-data": {
@@ -116,6 +128,21 @@ def advice(command: str, option: str, known: Iterable[str]) -> str:
             return f"Use {ours}"
     near = difflib.get_close_matches(option, list(known), n=1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else ""
+
+
+def command_advice(command: str, known: Iterable[str]) -> str:
+    """What to type in place of an unknown command; empty if nothing is near."""
+    word = command.lower().replace("_", "-")
+    for names, ours in _COMMANDS.items():
+        if word in names.split():
+            return f"Use nmt {ours}"
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def recommended_commands() -> list[str]:
+    """What is recommended in place of commands."""
+    return list(_COMMANDS.values())
 
 
 def recommended() -> dict[str, list[str]]:

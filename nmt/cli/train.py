@@ -34,7 +34,7 @@ Data = Annotated[
 Preset = Annotated[
     str | None,
     option(
-        "tiny, small, base or big.  [by the size of the corpus]",
+        "tiny, small, base or big.  [by corpus and device]",
         metavar="NAME",
         group=SETTINGS,
         autocompletion=presets,
@@ -97,41 +97,46 @@ def train(
 
     Example: nmt train --preset small --max-minutes 30
     """
-    from nmt.config import dump_config
+    from nmt.config import describe_config
     from nmt.training.ranks.exchange import is_launched, ranks_of_environment
     from nmt.training.run import check_run
+    from nmt.training.start.choose_settings import settings_of_run
     from nmt.training.start.setup import settle, summarize
 
-    launches = nproc is not None and nproc > 1 and not is_launched()
+    only_shows = show_settings and not dry_run
+    launches = nproc is not None and nproc > 1 and not is_launched() and not only_shows
     is_main = ranks_of_environment().is_main
     # Only the main rank prints; other ranks, and the process that starts them, would repeat it.
     say = notice if is_main and not launches else lambda message: None
     if resume is not None:
         own = {"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}
         _refuse_beside_resume(own | {"--fresh": fresh or None})
-        weighted, choice = _of_run(resume, data, say)
+        weighted, choice = ([], settings_of_run(resume)) if only_shows else _of_run(resume, data, say)
     else:
-        weighted, choice = _chosen(data, preset, config, init_from, say)
+        weighted, choice = _chosen(data, preset, config, init_from, say, needs_data=not only_shows)
     given = {"max_updates": max_updates, "max_minutes": max_minutes, "device": device, "precision": precision}
-    resolved = settle(weighted, choice, _layers(set_ or [], given))
+    # Settings are shown also before a data set has a vocabulary.
+    resolved = settle([] if only_shows else weighted, choice, _layers(set_ or [], given))
     folders = [folder for folder, _ in weighted]
     if choice.description is not None:
         say(choice.description)
+    if show_settings and is_main and not launches:
+        write_stdout(describe_config(resolved))
+    if only_shows:
+        return
     run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
-    if is_main and not dry_run and not show_settings and not fresh:
-        check_run(run, resolved, folders, accept_changes=accept_changes)
+    how: dict[str, Any] = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
+    if is_main and not dry_run:
+        check_run(run, resolved, folders, **how)
     if launches:
         raise typer.Exit(_launch(folders, resolved, nproc or 1))
     summary = summarize(folders, resolved)
-    if show_settings and is_main:
-        write_stdout(dump_config(summary.config, described=True))
     if dry_run:
         lines = _rehearsed(folders, run, resolved, init_from, summary)
         mark = "# " if show_settings else ""  # a comment below the settings
         if is_main:
             write_stdout("".join(f"{mark}{line}\n" for line in lines))
-    elif not show_settings:
-        how = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
+    else:
         _train(folders, run, resolved, summary, say if is_main else None, how)
 
 
@@ -147,18 +152,23 @@ def _of_run(run: Path, data: list[str] | None, say: Say) -> tuple[list[tuple[Pat
 
 
 def _chosen(
-    data: list[str] | None, preset: str | None, config: Path | None, init_from: Path | None, say: Say
+    data: list[str] | None,
+    preset: str | None,
+    config: Path | None,
+    init_from: Path | None,
+    say: Say,
+    *,
+    needs_data: bool,
 ) -> tuple[list[tuple[Path, float]], Choice]:
-    """The data and the settings that are named, or chosen."""
-    from nmt.data.manifest import newest_data_set, read_manifest
+    """The data and the settings that are named, or chosen. Unless data is needed, there may be none."""
+    from nmt.data.manifest import data_sets_below, newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
     from nmt.training.start.choose_settings import choose_settings
 
-    if data is None:
+    weighted = [parse_weighted(text) for text in data or []]
+    if data is None and (needs_data or data_sets_below()):
         weighted = [(newest_data_set(), 1.0)]
         say(f"data: {weighted[0][0]} (the newest)")
-    else:
-        weighted = [parse_weighted(text) for text in data]
     manifests = [read_manifest(folder) for folder, _ in weighted]
     return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
 

@@ -163,7 +163,7 @@ def preflight_lines(found: Preflight) -> list[str]:
 
     usable = f" of {decimal(found.memory_for_use)}" if found.memory_for_use is not None else ""
     lines = [
-        f"worst micro-batch: {found.worst_positions:,} positions, {decimal(found.memory_bytes)}{usable}",
+        f"worst micro-batch: {found.worst_positions:,} pieces per side, {decimal(found.memory_bytes)}{usable}",
         f"checkpoints: {decimal(found.checkpoint_bytes)} each, {decimal(found.checkpoints_bytes)} in all; "
         f"{decimal(found.disk_free)} free",
     ]

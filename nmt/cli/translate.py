@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -98,6 +99,8 @@ def translate(
 
     if text is not None and input is not None:
         raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one.")
+    if text is not None and " " in str(text) and not os.path.lexists(text):
+        raise ConfigError(f'{text}: there is no such file. To translate a sentence: echo "{text}" | nmt translate')
     if format == "pharaoh":
         options["alignment"] = True
     given = {"--prefix": prefix, "--guard-report": guard_report, "--workers": workers, "--part": part}

@@ -1,6 +1,13 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
-from nmt.config.dumping import belongs_to_weights, changeable_on_resume, differences, dump_config, flatten
+from nmt.config.dumping import (
+    belongs_to_weights,
+    changeable_on_resume,
+    describe_config,
+    differences,
+    dump_config,
+    flatten,
+)
 from nmt.config.layering import Layer, overlay, parse_layers, setting_in
 from nmt.config.mistakes import did_you_mean, first_mistake, mistakes, setting_names
 from nmt.config.reading import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
 
@@ -28,22 +28,29 @@ _CHANGEABLE_ON_RESUME = (
 )
 
 
-def dump_config(config: Config, *, described: bool = False) -> str:
-    """The settings as YAML, every default resolved.
+def dump_config(config: Config) -> str:
+    """The settings as YAML, every default resolved."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
-    Args:
-        described: add each setting's description as a comment.
+
+def describe_config(config: Config) -> str:
+    """The settings that a user may set as YAML, each with its allowed values and its description as a comment.
+
+    The section ``data`` is left out: it follows from the data sets.
     """
-    if not described:
-        return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     lines = []
-    for name, values in config.model_dump(mode="json").items():
+    for name, values in config.model_dump(mode="json", exclude={"data"}).items():
         fields = type(getattr(config, name)).model_fields
         lines.append(f"{name}:")
         for key, value in values.items():
-            description = fields[key].description
-            lines.append(f"  {key}: {as_yaml(value)}" + (f"  # {description}" if description else ""))
+            comment = ". ".join(filter(None, (_choices(fields[key].annotation), fields[key].description)))
+            lines.append(f"  {key}: {as_yaml(value)}" + (f"  # {comment}" if comment else ""))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _choices(annotation: Any) -> str:
+    """The allowed values of a setting that has a fixed set of them, else no text."""
+    return ", ".join(get_args(annotation)) if get_origin(annotation) is Literal else ""
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from nmt.text.addresses import is_address
 from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 
 _BLOCK = 1 << 20
+_LINES_LOOKED_AT = 10
 _MEMBER = "!"
 
 
@@ -31,7 +33,7 @@ class Input:
     name: str
     """Its name in the manifest; of a download, its name in the cache."""
     path: Path = Path()
-    """Where it is, unless it is a download."""
+    """Where it is, as errors show it, unless it is a download."""
     remote: RemoteFile | None = None
     """The download."""
     folder: Path | None = None
@@ -60,8 +62,15 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
     if key in downloads:
         return Input(downloads[key].name, remote=downloads[key]), f"{member}.{language}" if language else member
     nor = f" It is no key of downloads either ({', '.join(downloads)})." if downloads else ""
-    path = _file_of_prefix(location, language, nor) if language else _file(Path(location), nor)
-    return Input(str(path), path), ""
+    seen = _from_here(location)
+    path = _file_of_prefix(seen, language, nor) if language else _file(Path(seen), nor)
+    return Input(str(path if seen == location else Path.cwd() / path), path), ""
+
+
+def _from_here(location: str) -> str:
+    """A path as a user types it: relative to the current folder if it lies below."""
+    path, here = Path(location), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else location
 
 
 def key_and_member(location: str) -> tuple[str, str]:
@@ -133,6 +142,9 @@ def _advice(prefix: str) -> str:
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
     if kind_of(path) == "file" and plain.suffix:
         stem = str(plain.with_suffix(""))
+        if _has_two_columns(path):
+            ending = prefix.removeprefix(str(plain))
+            return f"{prefix} has two columns separated by tabs: rename it to {stem}.tsv{ending}, and give that name."
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
             f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
@@ -143,6 +155,16 @@ def _advice(prefix: str) -> str:
         "They also take NAME.tsv, NAME.tmx, a zip from OPUS, the web address of one of these, a folder, and - for "
         "standard input."
     )
+
+
+def _has_two_columns(path: Path) -> bool:
+    """Whether the first lines of a file have one tab each, like text of two columns."""
+    try:
+        with open_bytes(path) as stream:
+            lines = list(itertools.islice(stream, _LINES_LOOKED_AT))
+    except (OSError, EOFError, DataError):  # the file is named in another error
+        return False
+    return bool(lines) and all(line.count(b"\t") == 1 for line in lines)
 
 
 @functools.lru_cache(maxsize=32)

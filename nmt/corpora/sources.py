@@ -158,7 +158,7 @@ class Sources:
         files = []
         for part, member in parts:
             path = self._paths[part]
-            name = STANDARD_INPUT if part.name == STDIN else part.name if part.remote is None else str(path)
+            name = STANDARD_INPUT if part.name == STDIN else str(path if part.remote else part.path)
             file = CorpusFile(path, name, is_fetched=part.remote is not None)
             files.append(CorpusFile(unpacked[part, member], f"{name}: {member}", is_fetched=True) if member else file)
         return files

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from nmt.data.data_folder import DataFolder, vocabulary_files
 from nmt.data.data_set import DATA_SET
@@ -17,7 +18,7 @@ from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import Encoding, replacing_shards
 from nmt.data.shards import ENCODED_SPLITS, SHARDS, SIDES, ShardIndex, Side, is_current, known_index
 from nmt.data.training_lines import language_samples, lines_to_train_on, source_normalizer, training_lines
-from nmt.data.vocab import TrainedVocabulary, default_size, train_vocabulary
+from nmt.data.vocab import SPECIAL_PIECES, TrainedVocabulary, Vocabulary, default_size, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import (
     DataSetText,
@@ -42,6 +43,8 @@ _FEWEST_PER_PIECE = 10
 Gowda and May (2020, "Finding the Optimal Vocabulary Size for Neural Machine Translation") advise the largest vocabulary
 of which 95% of the pieces occur at least 100 times. Small corpora do not allow that; this is a far weaker limit.
 """
+_PAIRS_THAT_FILL = 5_000
+"""From this number of pairs on, text has enough pieces for the default size of its vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,9 @@ def build_vocabulary(
         _check_replaceable(texts, vocab)
     else:
         rule = settings.source_normalization or "identity"
-        settings = replace(settings, size=settings.size or _chosen_size(texts), source_normalization=rule)
+        settings = replace(settings, source_normalization=rule)
+        asked_size = settings.size or _default_size(texts)
+        settings = replace(settings, size=settings.size or _lowered(asked_size, texts, settings, rule))
         record = VocabularyRecord.of_training(settings, texts)
         _check_replaceable(texts, None)
         before = next((text.data for text in texts if text.has_vocabulary(record)), None)
@@ -116,7 +121,7 @@ def build_vocabulary(
         else:
             for text in texts:
                 check_unused(text.data)
-            trained = _train(texts, settings, rule)
+            trained = replace(_train(texts, settings, rule), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
     encoding = Encoding(vocab, max_length, rule, threads or vocab.source.threads)
@@ -252,18 +257,45 @@ def _file_records(vocab: VocabularyPair, path: Path) -> list[Record]:
     ]
 
 
-def _chosen_size(texts: Sequence[DataSetText]) -> int:
-    chosen = texts[0].manifest.recipe.get("vocab_size") if len(texts) == 1 else None
-    chosen = chosen or default_size(sum(text.lines("source") for text in texts))
+def _default_size(texts: Sequence[DataSetText]) -> int:
+    chosen = _size_of_recipe(texts) or default_size(_pairs(texts))
     if not isinstance(chosen, int):
         raise VocabularyError(f"{texts[0].data}: the recipe's vocab_size must be a number, not {chosen!r}.")
     return chosen
 
 
+def _size_of_recipe(texts: Sequence[DataSetText]) -> Any:
+    return texts[0].manifest.recipe.get("vocab_size") if len(texts) == 1 else None
+
+
+def _pairs(texts: Sequence[DataSetText]) -> int:
+    return sum(text.lines("source") for text in texts)
+
+
+def _lowered(size: int, texts: Sequence[DataSetText], settings: VocabularySettings, rule: NormalizationRule) -> int:
+    """A default size, or the largest below it whose pieces occur often enough in a small text."""
+    if _size_of_recipe(texts) or _pairs(texts) >= _PAIRS_THAT_FILL:
+        return size
+    trial = _train(texts, replace(settings, size=size), rule).vocab
+    pieces = sum(map(len, trial.encode(list(lines_to_train_on(texts, rule, settings.sampling_temperature)))))
+    return size if pieces >= _FEWEST_PER_PIECE * trial.size else _learnable_size(trial, pieces) or size
+
+
+def _learnable_size(vocab: Vocabulary, pieces: int) -> int | None:
+    """The vocabulary size, in hundreds, whose pieces occur often enough in a text that has so many pieces.
+
+    None if it is too small for the characters of the text.
+    """
+    size = pieces // _FEWEST_PER_PIECE // 100 * 100
+    characters = sum(len(piece) == 1 for piece in vocab.pieces(range(vocab.size)))
+    return int(size) if size >= characters + len(SPECIAL_PIECES) else None
+
+
 def _train(texts: Sequence[DataSetText], settings: VocabularySettings, rule: NormalizationRule) -> TrainedVocabulary:
+    assert settings.size is not None
     return train_vocabulary(
         lines_to_train_on(texts, rule, settings.sampling_temperature),
-        size=settings.size or _chosen_size(texts),
+        size=settings.size,
         model_type=settings.model_type,
         character_coverage=settings.character_coverage,
         normalization=settings.normalization,
@@ -295,7 +327,7 @@ def size_warnings(built: Sequence[BuiltVocabulary]) -> list[str]:
     found = sum(each.index.splits["train"].sides[side].pieces for each in built for side in SIDES)
     if built[0].record.is_given or found >= _FEWEST_PER_PIECE * size:
         return []
-    smaller = int(found / _FEWEST_PER_PIECE) // 100 * 100
+    smaller = _learnable_size(built[0].vocab.source, found)
     advice = f"Choose a smaller vocabulary, such as --size {smaller}, or add text." if smaller else "Add text."
     occurs = f"each of the {size:,} pieces occurs {found / size:.1f} times on average"
     return [f"{occurs}, too rarely to be learnt. {advice}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -165,7 +166,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{folder}: is not a prepared data set (no {path.name}). {_what_to_name(folder)}") from None
+        problem = f"is not a prepared data set (no {path.name})" if os.path.lexists(folder) else "does not exist"
+        raise DataError(f"{folder}: {problem}. {_what_to_name(folder)}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with --data.") from None
     except ValidationError as error:
@@ -242,7 +244,7 @@ def newest_data_set(root: Path = _DATA_SETS) -> Path:
     return found[0]
 
 
-def data_sets_below(root: Path) -> list[Path]:
+def data_sets_below(root: Path = _DATA_SETS) -> list[Path]:
     """The data sets below ``root``, the most recently prepared first."""
     # A name that begins with a dot belongs to an unfinished data set.
     folders = [folder for folder in root.glob("[!.]*") if DataFolder(folder).manifest.is_file()]

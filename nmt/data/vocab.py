@@ -213,7 +213,7 @@ class TrainedVocabulary:
     skipped_lines: int
     """The number of lines that were too long for SentencePiece's trainer."""
     asked_size: int
-    """The requested size; larger than ``vocab.size`` if the text could not fill it."""
+    """The requested or default size; larger than ``vocab.size`` if the text could not fill it."""
     too_small_for_bytes: bool
     """Whether byte fallback was turned off because the size is below :data:`SMALLEST_WITH_BYTES`."""
 

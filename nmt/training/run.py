@@ -39,7 +39,7 @@ from nmt.training.ranks.exchange import (
 )
 from nmt.training.run_log import RunLog
 from nmt.training.saving import CheckpointWriter, telling_where_to_resume, tidy
-from nmt.training.start.beginning import Beginning, find_beginning, make_learner
+from nmt.training.start.beginning import Beginning, check_initial_weights, find_beginning, make_learner
 from nmt.training.start.changes import refuse_changes
 from nmt.training.start.model_memory import check_memory, out_of_memory_explained
 from nmt.training.start.new_folder import run_folder
@@ -155,14 +155,26 @@ def train(
         return Outcome(run, ending, False, progress, stop.signal)
 
 
-def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool = False) -> None:
-    """Check early whether :func:`train` would refuse the folder or the settings.
+def check_run(
+    run: Path,
+    config: Config,
+    data: Sequence[Path],
+    *,
+    fresh: bool = False,
+    accept_changes: bool = False,
+    init_from: Path | None = None,
+) -> None:
+    """Check early whether :func:`train` would refuse the folder, the settings or the initial weights.
 
     Raises:
         ConfigError: the settings differ from those of the run's start.
         OutputError: ``run`` exists and is not a run.
-        CheckpointError: the folder cannot be made, because a file is in its path.
+        CheckpointError: the folder cannot be made, because a file is in its path; or the bundle does not fit.
     """
+    if init_from is not None and (fresh or not checkpoints(run)):
+        check_initial_weights(init_from, config, data)
+    if fresh:
+        return
     check_replaceable(run, RUN, in_place=True)
     if (file := file_in_path(run)) is not None:
         raise CheckpointError(f"{run}: cannot be written ({file} is a file). Name another folder with --out.")

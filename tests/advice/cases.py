@@ -369,7 +369,7 @@ CASES = [
     Case("build-vocab --data none", "build-vocab --data data/a", ("data/manifest.py: --data",)),
     Case(
         "build-vocab --data data/toy-en-de", AS_PRINTED, ("data/manifest.py: nmt prepare-data toy-en-de",),
-        fixed="is not a prepared data set",
+        fixed="data/toy-en-de: does not exist",
     ),
     Case(
         f"{TRAIN} --out runs/new", f"{REMAKE} --force",

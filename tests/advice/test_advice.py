@@ -73,6 +73,14 @@ def test_a_vocabulary_whose_shards_are_lost_stays_trained_if_the_advice_is_follo
     assert after["vocab.json"] == before["vocab.json"] and after["vocab.model"] == before["vocab.model"]
 
 
+@pytest.mark.parametrize("options", ["--data data/b", "--data data/a --preset tiny", "--data data/b --fresh"])
+def test_initial_weights_that_do_not_fit_are_refused_before_the_run_begins(project: Path, options: str):
+    failed = type_command(f"train {options} --init-from runs/r --out new/run")
+    assert failed.exit_code == 2
+    assert "error: runs/r/" in failed.stderr and "run: " not in failed.stderr
+    assert not (project / "new").exists()
+
+
 def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
     before = contents(project / "data" / "a")
     changing = (

@@ -9,6 +9,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+import nmt
 from nmt.cli import console
 from nmt.cli.app import app
 
@@ -104,6 +105,11 @@ def test_help_texts_have_ten_words_at_most(command):
         assert len(words) <= 10, param.name
 
 
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_the_version_has_a_letter(word):
+    assert CliRunner().invoke(app, [word]).stdout == f"nmt {nmt.__version__}\n"
+
+
 def test_quiet_leaves_warnings(monkeypatch, capsys):
     monkeypatch.setattr(console, "_quiet", False)
     console.stderr.cache_clear()
@@ -133,6 +139,11 @@ def test_quiet_leaves_warnings(monkeypatch, capsys):
             "unexpected argument: 0.1. --set takes KEY=VALUE, as in --set model.dropout=0.1.",
         ),
         ("train --prest tiny", "no such option: --prest. Did you mean --preset?"),
+        ("train --Hocus 1", "no such option: --Hocus."),
+        ("translate --hocus 1 --HOCUS", "no such option: --hocus."),
+        ("export runs/r", "missing option: --to FORMAT (marian, ctranslate2, huggingface, onnx or argos)."),
+        ("export --to onnx", "missing argument: MODEL (Run or bundle)."),
+        ("serve --port", "option '--port' requires an argument."),
         ("translate --device tpu", "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda', 'mps'."),
     ],
 )
@@ -141,3 +152,9 @@ def test_an_error_about_a_value_shows_the_value(words, message):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
     assert result.stderr == f"error: {message} See nmt {command[0]} --help.\n"
+
+
+def test_a_sentence_in_place_of_a_file_is_answered_with_how_to_translate_it():
+    result = CliRunner().invoke(app, ["translate", "The man sleeps."])
+    assert result.exit_code == 2
+    assert 'To translate a sentence: echo "The man sleeps." | nmt translate' in result.stderr

@@ -85,6 +85,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
                 option_layer("training.device", "cpu"),
                 option_layer("training.precision", "fp32"),
             ],
+            "check_run.fresh": True,
+            "check_run.init_from": Path("i"),
             "train.data": [Path("a"), Path("b")],
             "train.run": Path("r"),
             "train.config": "the settings",
@@ -114,8 +116,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "train --data a --out r --show-settings",
         TRAINING,
-        "nmt.config.dump_config",
-        {"dump_config.described": True},
+        "nmt.config.describe_config",
+        {"settle.data": []},
     ),
     (
         "train --resume r --data a --set model.heads=2 --max-minutes 1.5 --accept-changes",

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.cli.completion import export_formats
-from nmt.cli.other_names import recommended
+from nmt.cli.other_names import recommended, recommended_commands
 from nmt.config import Config, setting_names
 from nmt.convert.formats import WRITABLE
 
@@ -25,6 +25,30 @@ def test_all_that_is_recommended_exists(command, advice):
     assert flags or "no option" in advice
     for key in re.findall(r"--set ([a-z_.]+)=", advice):
         assert key in setting_names(Config)
+
+
+def test_all_commands_that_are_recommended_exist():
+    for advice in recommended_commands():
+        for part in f"nmt {advice}".replace(", then ", " ").replace(" or ", " ").split("nmt ")[1:]:
+            command, *flags = part.split()
+            assert {word for word in flags if word.startswith("-")} <= {
+                word for param in COMMANDS[command].params for word in param.opts
+            }
+
+
+@pytest.mark.parametrize(
+    ("typed", "error"),
+    [
+        ("preprocess", "no such command: preprocess. Use nmt prepare-data, then nmt build-vocab. See nmt --help."),
+        ("generate", "no such command: generate. Use nmt translate. See nmt --help."),
+        ("tranlsate", "no such command: tranlsate. Did you mean translate? See nmt --help."),
+        ("hocus", "no such command: hocus. See nmt --help."),
+        ("bench trains", "no such command: trains. Did you mean train? See nmt bench --help."),
+    ],
+)
+def test_an_unknown_command_is_answered_with_ours(typed, error):
+    result = CliRunner().invoke(app, typed.split())
+    assert (result.exit_code, result.stderr) == (2, f"error: {error}\n")
 
 
 def test_no_name_is_an_option_of_ours():
@@ -54,6 +78,12 @@ def test_no_name_is_an_option_of_ours():
 def test_an_option_of_another_toolkit_is_answered_with_ours(typed, ours):
     result = CliRunner().invoke(app, typed.split())
     assert (result.exit_code, ours in result.stderr) == (2, True), result.stderr
+
+
+def test_the_help_lists_the_types_of_weights_of_all_exports():
+    [param] = [param for param in COMMANDS["export"].params if param.name == "quantization"]
+    listed = re.findall(r"[a-z]+[0-9][a-z0-9_]*", param.help.partition("  [")[0])
+    assert set(listed) == {name for target in WRITABLE for name in target.quantizations}
 
 
 def test_the_completed_formats_are_those_of_exports():

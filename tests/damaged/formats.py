@@ -23,7 +23,7 @@ from nmt.checkpoint.bundle import TrainingState, load_bundle, save_bundle
 from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
-from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
+from nmt.config import Config, describe_config, dump_config, load_preset, load_yaml, parse_config
 from nmt.convert.foreign import NOTHING_GIVEN
 from nmt.convert.formats import find_format
 from nmt.convert.vocabulary import our_vocabulary
@@ -119,7 +119,7 @@ _LINES_OF_DATA = {"max_length": 256, "source": _SIDE, "target": _SIDE, "target_p
 
 
 def _read_settings(folder: Path) -> None:
-    dump_config(parse_config(load_yaml(folder / "my.yaml"), name="my.yaml"), described=True)
+    describe_config(parse_config(load_yaml(folder / "my.yaml"), name="my.yaml"))
 
 
 def _write_data(folder: Path) -> None:

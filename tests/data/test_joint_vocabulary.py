@@ -160,7 +160,7 @@ def test_a_data_set_named_twice_is_refused(sets, tmp_path):
     (tmp_path / "link").symlink_to(sets[0])
     with pytest.raises(DataError, match="given twice"):
         build([sets[0], tmp_path / "link"])
-    with pytest.raises(DataError, match="none: is not a prepared data set"):
+    with pytest.raises(DataError, match="none: does not exist"):
         build([sets[0], tmp_path / "none"])
     with pytest.raises(VocabularyError, match="sampling temperature"):
         build(sets, sampling_temperature=0.5)
@@ -176,6 +176,24 @@ def test_the_default_size_is_that_for_the_text_of_all(sets, monkeypatch):
     monkeypatch.setattr(build_module, "default_size", lambda pairs: asked.append(pairs) or 60)
     assert build(sets, size=None)[0].vocab.source.size == 60
     assert asked == [sum(pairs for *_, pairs in SIZES.values())]
+
+
+def test_a_default_size_that_small_text_cannot_fill_is_lowered_to_what_the_warning_would_advise(tmp_path):
+    data = write_set(tmp_path / "own", "en", "de", 270)
+    [warning] = size_warnings(build([data], size=2_000))
+    [built] = build([data], size=None)
+    advised = built.vocab.source.size
+    assert f"such as --size {advised}, or add text" in warning
+    assert built.trained.asked_size == 2_000
+    assert size_warnings([built]) == []
+    assert not build([data], size=None)[0].changed
+
+
+def test_a_default_size_is_not_lowered_below_the_characters_of_the_text(tmp_path, monkeypatch):
+    monkeypatch.setitem(ALPHABETS, "en", [chr(0x4E00 + number) for number in range(500)])
+    built = build([write_set(tmp_path / "own", "en", "de", 60)], size=None)
+    assert built[0].vocab.source.size > 500
+    assert size_warnings(built)[0].endswith("Add text.")
 
 
 def test_the_size_of_a_recipe_is_that_of_its_data_set_alone(sets, monkeypatch):

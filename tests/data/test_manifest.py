@@ -37,9 +37,10 @@ def test_without_a_data_set_the_error_says_how_to_make_one(tmp_path):
 )
 def test_the_error_about_another_folder_names_data_sets(write_data_set, tmp_path, monkeypatch, named, advice):
     monkeypatch.chdir(tmp_path)
+    problem = "does not exist" if named in ("small", "none") else r"is not a prepared data set \(no manifest.json\)"
     for number, name in enumerate(("data/other", "data/small", "elsewhere/deep")):
         (tmp_path / name).mkdir(parents=True)
         write_data_set(tmp_path / name, ["ba"], ["do"])
         os.utime(tmp_path / name / "manifest.json", (number, number))
-    with pytest.raises(DataError, match=rf"{named}: is not a prepared data set .*{advice}"):
+    with pytest.raises(DataError, match=rf"{named}: {problem}\. {advice}"):
         read_manifest(Path(named))

@@ -151,7 +151,7 @@ def test_settings_that_are_shown_can_be_read_again(trained, nmt, tmp_path):
     shown = nmt("train", "--show-settings", *changed, "--out", "nowhere", cwd=trained).stdout
     settings = yaml.safe_load(shown)
     assert (settings["model"]["d_model"], settings["training"]["max_minutes"]) == (512, 30)
-    assert settings["data"]["vocab_size"] == 1256
+    assert "data" not in settings
     (tmp_path / "mine.yaml").write_text(shown)
     assert nmt("train", "--show-settings", "--config", tmp_path / "mine.yaml", cwd=trained).stdout == shown
     assert not (trained / "nowhere").exists()

@@ -156,7 +156,7 @@ def test_doubtful_languages_are_warned_about(compare, trained):
         (["-", "-", "--reference", "ref.de"], "standard input (-) can be one of the texts only"),
         (["-", "b.txt", "--reference", "-"], "standard input (-) can be one of the texts only"),
         (["a.txt", "b.txt"], "--reference"),
-        (["a.txt", "--reference", "ref.de"], "Missing argument"),
+        (["a.txt", "--reference", "ref.de"], "missing argument"),
         (["a.txt", "b.txt", "--reference", "ref.de", "--data", "."], "is not a prepared data set"),
         (["a.txt", "b.txt", "--reference", "ref.de", "--json", "--out", "page.html"], "give one"),
         (["a.txt", "b.txt", "--reference", "ref.de", "--samples", "-1"], "--samples"),

@@ -60,6 +60,7 @@ def test_the_quick_start_goes_from_nothing_to_a_score_and_goes_on_where_it_was(t
         )  # fmt: skip
         assert result.returncode == 0, result.stderr
         assert "BLEU = " in result.stdout
+        assert f"| {programs}/nmt translate\n" in result.stdout
     assert "Nothing to do: runs/toy-en-de-tiny is finished" in result.stderr
 
 

@@ -155,7 +155,7 @@ def test_a_file_beside_its_packed_copy(nmt, own, tmp_path):
     (corpus / "a.en.gz").write_bytes(gzip.compress(captions("en", 1, 200)))
     done = nmt("prepare-data", "own-en-de", "--train", "corpus/a", expect=2)
     message = " ".join(done.stderr.split())
-    assert f"{corpus / 'a.en'} and {corpus / 'a.en.gz'} hold different text" in message
+    assert "error: corpus/a.en and corpus/a.en.gz hold different text" in message
 
 
 def test_languages_with_regions_may_stand_in_the_name(nmt, own, tmp_path):
@@ -280,14 +280,19 @@ def test_no_name_steers_the_terminal(tmp_path):
         (["own-en-de", "--train", "corpus/c."], "leave off the . at the end and write"),
         (["own-en-de", "--train", "corpus/p.en.gz"], "leave off .en.gz and write"),
         (
+            ["own-en-de", "--train", "corpus/t.txt"],
+            "corpus/t.txt has two columns separated by tabs: rename it to corpus/t.tsv, and give that name.",
+        ),
+        (["own-en-de", "--train", "corpus/t.txt.gz"], "rename it to corpus/t.tsv.gz, and give that name."),
+        (
             ["own-en-de", "--train-source", "corpus/c.en"],
             "--train-source was given once and --train-target never",
         ),
         (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus/c.en"], "and as its --train-target"),
-        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus"], "corpus: is a folder"),
-        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "no.de"], "no.de: does not exist"),
+        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus"], "error: corpus: is a folder"),
+        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "no.de"], "error: no.de: does not exist"),
         (["toy-en-de", "--test-source", "x", "--test-target", "y"], "--test-source: only for text of your own"),
-        (["own-en-de", "--train", "nowhere/x"], "there is no "),
+        (["own-en-de", "--train", "nowhere/x"], "there is no nowhere/x.en (nor "),
         (["toy-en-de", "--max-ratio", "0.5"], "filters.max_ratio"),
         (["none.yaml"], "none.yaml: there is no such file."),
     ],
@@ -296,6 +301,8 @@ def test_mistakes_are_explained(nmt, tmp_path, arguments, message):
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "c.en").write_text("one\n")
     (tmp_path / "corpus" / "p.en.gz").write_bytes(gzip.compress(b"one\n"))
+    (tmp_path / "corpus" / "t.txt").write_text("one\teins\ntwo\tzwei\n")
+    (tmp_path / "corpus" / "t.txt.gz").write_bytes(gzip.compress(b"one\teins\n"))
     done = nmt("prepare-data", *arguments, expect=2)
     assert message in " ".join(done.stderr.split())
     assert done.stdout == ""

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
+from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
-from nmt.config import Config, belongs_to_weights, differences
+from nmt.config import Config, belongs_to_weights, differences, read_config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
+from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
@@ -149,11 +150,11 @@ def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ra
     if ranks.is_main:
         if beginning.checkpoint is not None:
             bundle = load_bundle(beginning.checkpoint)
-            _check_fit(bundle, config, vocab, beginning.data)
+            _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
         elif beginning.init_from is not None:
             bundle = load_bundle(bundle_to_use(beginning.init_from))
-            _check_fit(bundle, config, vocab, beginning.data)
+            _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
     learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
@@ -212,14 +213,31 @@ def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the mod
         )
 
 
-def _check_fit(bundle: Bundle, config: Config, vocab: VocabularyPair, data: Sequence[Path]) -> None:
+def check_initial_weights(init_from: Path, config: Config, data: Sequence[Path]) -> None:
+    """Check whether a run can start from a bundle or run, without reading the weights.
+
+    Raises:
+        CheckpointError: there is no such bundle, or it has another model, vocabulary or text normalization.
+    """
+    files = BundleFolder(folder := bundle_to_use(init_from))
+    of_bundle = read_config(files.config), VocabularyPair.load(files.vocab)
+    _check_fit(folder, *of_bundle, config, load_vocabulary(data[0]), data)
+
+
+def _check_fit(
+    folder: Path,
+    their_config: Config,
+    their_vocab: VocabularyPair,
+    config: Config,
+    vocab: VocabularyPair,
+    data: Sequence[Path],
+) -> None:
     """Refuse weights of another vocabulary, text normalization or model, even with --accept-changes."""
-    folder = bundle.folder
-    if bundle.vocab.fingerprint != vocab.fingerprint:
+    if their_vocab.fingerprint != vocab.fingerprint:
         raise CheckpointError(
             f"{folder} has another vocabulary than the data. Encode the data with it: {encode_commands(data, folder)}."
         )
-    theirs, ours = bundle.config.data.source_normalization, config.data.source_normalization
+    theirs, ours = their_config.data.source_normalization, config.data.source_normalization
     if theirs != ours:
         raise CheckpointError(
             f"{folder} normalises source text with {theirs}, the data with {ours}. Encode the data as the model does: "
@@ -227,7 +245,7 @@ def _check_fit(bundle: Bundle, config: Config, vocab: VocabularyPair, data: Sequ
         )
     unfit = [
         f"{key}: {theirs}, not {ours}"
-        for key, theirs, ours in differences(bundle.config, config)
+        for key, theirs, ours in differences(their_config, config)
         if belongs_to_weights(key)
     ]
     if unfit:

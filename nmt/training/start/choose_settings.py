@@ -15,6 +15,8 @@ from nmt.config import Config, Layer, load_preset, load_yaml
 from nmt.data.manifest import Manifest
 from nmt.errors import CheckpointError
 
+_PAIRS_FOR_BASE = 500_000
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -28,6 +30,8 @@ class Choice:
     yields_to_minutes: bool = True
     """Whether a limit of time alone replaces the number of updates of the first layer: that of a preset, a run or a
     bundle, not that of the user's own file."""
+    reason: str | None = None
+    """Why the preset was chosen, if none was given."""
 
 
 def choose_settings(
@@ -40,8 +44,10 @@ def choose_settings(
     """Choose the settings. A file with only some settings overrides those that are chosen without it.
 
     Args:
+        manifests: those of the data sets, by which a preset is chosen; none to choose without data.
         preset: a built-in preset.
-        config_file: the user's YAML file. If it has every section, like a run's config.yaml, it is used alone.
+        config_file: the user's YAML file. If it has every section but ``data``, like a run's config.yaml, it is used
+            alone.
         init_from: the bundle or run with the initial weights. Its settings are used if no preset is given.
 
     Raises:
@@ -56,7 +62,7 @@ def choose_settings(
     base = _choose_base(manifests, preset, init_from)
     if own is None or config_file is None:
         return base
-    chosen = " (chosen by corpus size)" if preset is None and init_from is None else ""
+    chosen = "" if base.reason is None else f" ({base.reason})"
     description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
     return Choice((*base.layers, own), config_file.stem, description)
 
@@ -87,20 +93,24 @@ def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: P
     if preset is None and init_from is not None:
         path = BundleFolder(bundle_to_use(init_from)).config
         return Choice((Layer(str(path), load_yaml(path)),), "tuned", f"settings: {path} (--preset takes others)")
-    name = preset or fitting_preset(manifests)
-    description = None if preset else f"preset: {name} (chosen by corpus size; override with --preset)"
-    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description)
+    name, reason = (preset, None) if preset is not None else fitting_preset(manifests)
+    description = None if reason is None else f"preset: {name} ({reason}; override with --preset)"
+    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description, reason=reason)
 
 
 def _is_complete(values: Mapping[str, Any]) -> bool:
-    return all(isinstance(values.get(section), Mapping) for section in Config.model_fields)
+    return all(isinstance(values.get(section), Mapping) for section in Config.model_fields if section != "data")
 
 
-def fitting_preset(manifests: Sequence[Manifest]) -> str:
-    """The preset for corpora of this size on this machine."""
+def fitting_preset(manifests: Sequence[Manifest]) -> tuple[str, str]:
+    """The preset for these data sets on this machine, and the reason for it."""
+    if not manifests:
+        return "small", "without a data set"
     pairs = sum(manifest.files[f"train.{manifest.source_lang}"].lines for manifest in manifests)
-    if pairs >= 500_000 and torch.cuda.is_available():
-        return "base"
+    if pairs >= _PAIRS_FOR_BASE and torch.cuda.is_available():
+        return "base", f"{_PAIRS_FOR_BASE:,} pairs or more, and a CUDA GPU"
     if all(manifest.name.startswith("toy-") for manifest in manifests):
-        return "tiny"
-    return "small"
+        return "tiny", "for the toy pair"
+    if pairs >= _PAIRS_FOR_BASE:
+        return "small", "no CUDA GPU"
+    return "small", f"under {_PAIRS_FOR_BASE:,} pairs"

@@ -22,22 +22,23 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
     """The run's folder, the same on every rank.
 
     With ``fresh`` it is the first free name of ``RUN``, ``RUN-2``, ``RUN-3`` …. The main rank creates it and sends the
-    name to the others, because ranks that searched on their own would find different names. If the folder is still
-    empty when the body fails, it is removed, so that its name is free again.
+    name to the others, because ranks that searched on their own would find different names. A folder that is new and
+    still empty when the body fails is removed, so that its name is free again.
 
     Raises:
         CheckpointError: the folder cannot be created.
         WriteError: the folder is not writable.
     """
-    if not fresh:
-        yield run
-        return
-    found = Path(ranks.broadcast_object(str(_claimed(run) if ranks.is_main else run)))
+    new = [folder for folder in (run, *run.parents) if not folder.exists()]
+    if fresh:
+        run = Path(ranks.broadcast_object(str(_claimed(run) if ranks.is_main else run)))
+        new = [run, *(folder for folder in new if folder in run.parents)]
     try:
-        yield found
+        yield run
     finally:
         if ranks.is_main:
-            _remove_empty(found)
+            for folder in new:
+                _remove_empty(folder)
 
 
 def _claimed(run: Path) -> Path:

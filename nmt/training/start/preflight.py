@@ -56,7 +56,7 @@ class Preflight:
 
     micro_batch_tokens: int
     worst_positions: int
-    """The positions (rows times length) of the worst micro-batch."""
+    """The pieces, with eos, on each side of the worst micro-batch."""
     memory_bytes: int
     """The memory in use with the worst micro-batch."""
     memory_for_use: int | None

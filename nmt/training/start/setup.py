@@ -77,6 +77,9 @@ def resolve_config(
 def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence[Layer] = ()) -> Config:
     """All settings of a run on data sets with their weights: the chosen ones, overridden by the options.
 
+    Args:
+        data: without any, the section ``data`` has its defaults.
+
     Raises:
         ConfigError: a setting is unknown or invalid.
         DataError: a data set is not prepared, or has no vocabulary yet.
@@ -88,7 +91,9 @@ def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence
     layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in choice.layers]
     if choice.yields_to_minutes:
         layers[0] = _yielding_to_minutes(layers[0], [*layers[1:], *options])
-    return parse_layers([*layers, *options, Layer("the data", {"data": _data_settings(data)})])
+    if data:
+        options = [*options, Layer("the data", {"data": _data_settings(data)})]
+    return parse_layers([*layers, *options])
 
 
 def _yielding_to_minutes(first: Layer, others: Sequence[Layer]) -> Layer:

@@ -40,12 +40,34 @@ def without_data(config):
     return config.model_dump(exclude={"data"})
 
 
+@pytest.mark.parametrize(
+    ("name", "pairs", "has_gpu", "description"),
+    [
+        ("toy-en-de", 30_000, False, "preset: tiny (for the toy pair; override with --preset)"),
+        ("europarl", 270, True, "preset: small (under 500,000 pairs; override with --preset)"),
+        ("europarl", 500_000, False, "preset: small (no CUDA GPU; override with --preset)"),
+        ("europarl", 500_000, True, "preset: base (500,000 pairs or more, and a CUDA GPU; override with --preset)"),
+    ],
+)
+def test_a_chosen_preset_comes_with_the_reason(reversed_words, monkeypatch, name, pairs, has_gpu, description):
+    manifest = read_manifest(reversed_words)
+    train = f"train.{manifest.source_lang}"
+    files = manifest.files | {train: manifest.files[train].model_copy(update={"lines": pairs})}
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_gpu)
+    changed = manifest.model_copy(update={"name": name, "files": files})
+    assert choose_settings([changed]).description == description
+
+
+def test_settings_are_chosen_and_settled_without_data():
+    choice = choose_settings([])
+    assert choice.description == "preset: small (without a data set; override with --preset)"
+    assert settle([], choice).model.d_model == 256
+
+
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "model:\n"])
 def test_an_empty_file_changes_nothing_of_the_preset_that_is_chosen(resolve, choose, own, text):
     assert resolve(config_file=own(text)) == resolve()
-    assert (
-        choose(config_file=own(text)).description == f"settings: {own(text)} over preset small (chosen by corpus size)"
-    )
+    assert choose(config_file=own(text)).description == f"settings: {own(text)} over preset small (under 500,000 pairs)"
     assert choose(config_file=own(text)).name == "my"
 
 
@@ -71,7 +93,7 @@ def test_a_runs_own_file_gives_exactly_its_settings(resolve, choose, own):
     assert "over" not in choose(config_file=path).description
     # An older version's lacks keys that were added since: their defaults hold, not a preset's values.
     values = load_yaml(path)
-    del values["schedule"]["decay"], values["training"]["patience"]
+    del values["schedule"]["decay"], values["training"]["patience"], values["data"]
     assert resolve(config_file=own(yaml.safe_dump(values))).schedule.decay == "inverse_sqrt"
     assert load_preset("small")["schedule"]["decay"] == "linear"
 

@@ -41,6 +41,16 @@ def test_a_folder_that_a_failed_start_leaves_empty_is_free_again(tmp_path):
     assert claim(tmp_path / "run") == tmp_path / "run"
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_failed_start_leaves_no_new_folder_and_every_old_one(tmp_path, fresh):
+    (tmp_path / "old").mkdir()
+    for run in (tmp_path / "runs" / "run", tmp_path / "old"):
+        with pytest.raises(DataError), run_folder(run, NO_OTHERS, fresh=fresh) as folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            raise DataError("no pair is left")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
 def test_many_that_start_at_once_take_different_folders(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         folders = list(pool.map(lambda _: claim(tmp_path / "run"), range(16)))
