@@ -18,6 +18,7 @@ import typer.main
 
 import nmt
 from nmt.cli.app import app
+from nmt.config import Config
 from nmt.option_fields import option_fields
 from nmt.translation.options import TranslateOptions
 
@@ -114,6 +115,21 @@ def test_every_command_has_a_page_with_all_its_options(pages, site):
                 words = param.opts if param.param_type_name == "option" else [param.metavar]
                 assert [word for word in words if word not in text] == [], name
         assert "Example:" not in text
+
+
+def test_the_page_of_settings_holds_every_setting(pages, site):
+    text = pages[site / "docs" / "reference" / "settings.html"].text
+    for section, values in Config().model_dump().items():
+        fields = type(getattr(Config(), section)).model_fields
+        assert [key for key in values if f"{section}.{key}" not in text] == []
+        assert [key for key, field in fields.items() if (field.description or "") not in text] == []
+
+
+def test_names_with_hyphens_stay_on_one_line(site):
+    page = (site / "docs" / "training.html").read_text("utf-8")
+    assert 'with <code><span class="name">--init-from</span></code>' in page
+    assert "<code>runs/NAME-PRESET/</code>" not in page
+    assert '<span class="name">' not in page.partition("<pre>")[2].partition("</pre>")[0]
 
 
 def test_the_page_of_the_python_api_holds_every_public_name(pages, site):

@@ -18,11 +18,14 @@ from mkdocs.structure.pages import Page
 from modules_page import modules_page
 from python_page import python_page
 
-from nmt.config import Config, describe_config
+from nmt.config import Config
+from nmt.config.dumping import described
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 HELP = re.compile(r"`nmt ([a-z-]+(?: [a-z]+)?) --help`")
+CODE = re.compile(r"(?<!<span></span>)<code>[^<]*</code>")  # in a sentence or a table; blocks begin with an empty span
+NAME = re.compile(r"[\w-]*-[\w-]+")
 COMMANDS = {f"docs/reference/{name.replace(' ', '-')}.md": (name, text) for name, text in command_pages()}
 
 
@@ -73,6 +76,15 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return HELP.sub(to_command, LINK.sub(to_listing, markdown))
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep names with hyphens, such as ``--out``, on one line: browsers break lines behind hyphens."""
+
+    def kept(code: re.Match[str]) -> str:
+        return NAME.sub(r'<span class="name">\g<0></span>', code[0])
+
+    return CODE.sub(kept, html)
+
+
 def repository_pages() -> list[Path]:
     """The pages that are in the repository."""
     patterns = ("*.md", "docs/*.md", "examples/*/README.md")
@@ -88,9 +100,15 @@ def linked_sources(page: Path) -> Iterator[Path]:
 
 
 def settings_page() -> str:
-    """Every setting of a run with its default and its description, as ``nmt train --show-settings`` prints them."""
+    """A table per section with every setting of a run, its default and its description."""
     about = "Every setting of a run, with its default. `nmt train --show-settings` prints those of your run."
-    return f"# Settings\n\n{about}\n\n```yaml\n{describe_config(Config())}```\n"
+    lines = ["# Settings", "", about]
+    for section, settings in described(Config()).items():
+        lines += ["", f"## {section}", "", "| setting | default | meaning |", "|---|---|---|"]
+        for key, value, comment in settings:
+            meaning = re.sub(r"([*_|<\[\\])", r"\\\1", comment)
+            lines.append(f"| `{section}.{key}` | `{value}` | {meaning} |")
+    return "\n".join(lines) + "\n"
 
 
 def is_source(path: Path) -> bool:

@@ -33,18 +33,27 @@ def dump_config(config: Config) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def describe_config(config: Config) -> str:
-    """The settings that a user may set as YAML, each with its allowed values and its description as a comment.
+def described(config: Config) -> dict[str, list[tuple[str, str, str]]]:
+    """Section -> its settings: key, value as YAML, and allowed values and description.
 
     The section ``data`` is left out: it follows from the data sets.
     """
-    lines = []
+    sections = {}
     for name, values in config.model_dump(mode="json", exclude={"data"}).items():
         fields = type(getattr(config, name)).model_fields
+        sections[name] = [
+            (key, as_yaml(value), ". ".join(filter(None, (_choices(fields[key].annotation), fields[key].description))))
+            for key, value in values.items()
+        ]
+    return sections
+
+
+def describe_config(config: Config) -> str:
+    """The settings that a user may set as YAML, each with a comment."""
+    lines = []
+    for name, settings in described(config).items():
         lines.append(f"{name}:")
-        for key, value in values.items():
-            comment = ". ".join(filter(None, (_choices(fields[key].annotation), fields[key].description)))
-            lines.append(f"  {key}: {as_yaml(value)}" + (f"  # {comment}" if comment else ""))
+        lines += [f"  {key}: {value}" + (f"  # {comment}" if comment else "") for key, value, comment in settings]
     return "".join(f"{line}\n" for line in lines)
 
 
