@@ -124,7 +124,7 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 
 def test_the_table_has_every_command_fault_and_place():
-    writing = {name for name, _ in commands()}
+    writing = {name for name, _ in commands()} - {"serve"}  # which writes no file
     assert writing == {name.partition(" (")[0] for name in COMMANDS}
     benchmarks = sum(command.measures for command in COMMANDS.values())
     assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 660
