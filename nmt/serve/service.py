@@ -16,7 +16,7 @@ from nmt.serve.errors import InternalError, RequestError
 from nmt.serve.layout import Layout
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
-from nmt.serve.pool import BusyError, ClosedError, Job, Pool
+from nmt.serve.pool import BusyError, Job, Pool
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
 from nmt.translation.segment import Segment, joined_findings
@@ -118,10 +118,7 @@ class Service:
                 loop.call_soon_threadsafe(changed.set)
 
         job.notify = notify
-        try:
-            self.pool.submit(job)
-        except ClosedError:
-            raise RequestError(503, "The server is shutting down.", retry_after=1) from None
+        self.pool.submit(job)  # open: it closes after the event loop
         try:
             for number, segments in enumerate(segments_by_line):
                 count = 0
