@@ -163,7 +163,7 @@ def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Ch
     """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
     model, graphs = graph_model(bundle), (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
     weights = model.state_dict() | {POSITIONS[1]: model.target_positions.weight}
-    expected = {name: tensor.numpy() for name, tensor in weights.items()}
+    expected = {name: tensor.detach().numpy() for name, tensor in weights.items()}
     stored = (tensor for graph in graphs for tensor in _stored(folder / graph))
     return [
         check_tensors(stored, expected, quantization),
