@@ -112,6 +112,11 @@ class ForkedPython:
             connection.close()
 
     @property
+    def pid(self) -> int | None:
+        """Its id."""
+        return self._process.pid
+
+    @property
     def returncode(self) -> int | None:
         """The exit code, negative after a signal; None while it runs."""
         return self._process.exitcode

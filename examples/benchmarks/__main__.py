@@ -131,13 +131,14 @@ def encode(
 
 @app.command()
 def serve(
-    text: Annotated[Path, typer.Argument(metavar="TEXT", help="Lines to translate: each is a request.")],
+    text: Annotated[Path, typer.Argument(metavar="TEXT", help="Lines to translate.")],
     model: Annotated[Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.")] = None,
     pair: Annotated[str, typer.Option(metavar="SRC-TGT", help="Source and target language.")] = "en-de",
     other: Annotated[
         str | None, typer.Option(metavar="URL", help="Another server with LibreTranslate's interface, in turn.")
     ] = None,
     clients: Annotated[int, typer.Option(metavar="N", min=1, help="Clients that ask at the same time.")] = 64,
+    longest: Annotated[int, typer.Option(metavar="N", min=1, help="Requests have 1 to N lines, in turn.")] = 8,
     seconds: Annotated[float, typer.Option(metavar="X", min=1, help="Seconds of each measurement.")] = 120.0,
     rounds: Rounds = 3,
     option: Annotated[
@@ -150,7 +151,7 @@ def serve(
     lines = [line for line in text.read_text("utf-8").split("\n") if line.strip()]
     result = bench_serving(
         bundle, option or [], {"source": source, "target": target}, lines,
-        other=other, clients=clients, seconds=seconds, rounds=rounds, report=report,
+        other=other, clients=clients, longest=longest, seconds=seconds, rounds=rounds, report=report,
     )  # fmt: skip
     print(report_text({"benchmark": "serve", **result}), end="")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PAIR = dict[str, str]
-_NUMBERS = itertools.count(1)
 _OK = 200
 
 
@@ -58,33 +58,43 @@ def _seconds(words: Sequence[str], lines: Sequence[str]) -> float:
     return time.monotonic() - began
 
 
-def load(address: str, pair: PAIR, lines: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
-    """Send lines from many clients, each its next one when it has the answer; each line is a request.
+def recombined(lines: Sequence[str]) -> Iterator[str]:
+    """Lines of the first half of one line and the second half of another, without end: a server may remember lines."""
+    words, chosen = [line.split() for line in lines], random.Random(0)
+    while True:
+        first, second = chosen.choice(words), chosen.choice(words)
+        yield " ".join([*first[: len(first) // 2], *second[len(second) // 2 :]])
 
-    Every line has a number of its own before it: a server may remember translations.
+
+def load(
+    address: str, pair: PAIR, lines: Iterator[str], clients: int, seconds: float, *, longest: int = 1
+) -> dict[str, Any]:
+    """Send lines from many clients, each its next request when it has the answer.
+
+    Args:
+        longest: requests have 1 to so many lines, in turn.
     """
-    return asyncio.run(_load(address, pair, lines, clients, seconds))
+    return asyncio.run(_load(address, pair, lines, clients, seconds, longest))
 
 
-def numbered(lines: Sequence[str]) -> Iterator[str]:
-    """The lines again and again, each with the next number of this process before it."""
-    return (f"{next(_NUMBERS)} {line}" for line in itertools.cycle(lines))
-
-
-async def _load(address: str, pair: PAIR, lines: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
-    texts = numbered(lines)
+async def _load(
+    address: str, pair: PAIR, lines: Iterator[str], clients: int, seconds: float, longest: int
+) -> dict[str, Any]:
+    counts = itertools.cycle(range(1, longest + 1))
     times: list[float] = []
-    refused = 0
+    translated = refused = 0
     began = time.monotonic()
 
     async def ask() -> None:
-        nonlocal refused
+        nonlocal translated, refused
         client = await _Client.connected(address)
         while time.monotonic() - began < seconds:
-            sent = time.monotonic()
-            status = await client.post("/translate", {"q": next(texts), **pair})
+            count, sent = next(counts), time.monotonic()
+            text = "\n".join(itertools.islice(lines, count))
+            status = await client.post("/translate", {"q": text, **pair})
             if status == _OK:
                 times.append(time.monotonic() - sent)
+                translated += count
             else:
                 refused += 1
         client.close()
@@ -93,7 +103,7 @@ async def _load(address: str, pair: PAIR, lines: Sequence[str], clients: int, se
     elapsed = time.monotonic() - began
     by_share = statistics.quantiles(times, n=100)
     return {
-        "lines_per_second": round(len(times) / elapsed, 2),
+        "lines_per_second": round(translated / elapsed, 2),
         "requests": len(times),
         "refused": refused,
         "median_ms": round(1_000 * by_share[49]),
@@ -127,9 +137,11 @@ class _Client:
 
 
 def anonymous_megabytes(process: int) -> float:
-    """The anonymous memory of a process (RssAnon)."""
+    """The anonymous memory (RssAnon) of a process and those that it started; what they share counts once for each."""
     status = Path(f"/proc/{process}/status").read_text("ascii")
-    return round(int(status.partition("RssAnon:")[2].split()[0]) / 1_000, 1)
+    own = int(status.partition("RssAnon:")[2].split()[0]) / 1_000
+    started = Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
+    return round(own + sum(map(anonymous_megabytes, map(int, started))), 1)
 
 
 def bench_serving(
@@ -140,6 +152,7 @@ def bench_serving(
     *,
     other: str | None,
     clients: int,
+    longest: int,
     seconds: float,
     rounds: int,
     report: Callable[[str], None],
@@ -149,22 +162,22 @@ def bench_serving(
     Args:
         options: of both commands.
         other: the address of another server that speaks LibreTranslate's dialect.
+        longest: requests have 1 to so many lines.
     """
+    new = recombined(lines)
     results: list[dict[str, Any]] = []
-    with our_server([str(model), *options]) as (address, process):
-        load(address, pair, lines, clients, min(10.0, seconds))
+    with our_server([str(model), *options]) as (ours, process):
+        load(ours, pair, new, clients, min(10.0, seconds), longest=longest)
         for number in range(1, rounds + 1):
-            found: dict[str, Any] = {"server": load(address, pair, lines, clients, seconds)}
-            found["server"]["anonymous_megabytes"] = anonymous_megabytes(process)
-            found["one_client"] = load(address, pair, lines, 1, seconds / 4)
-            if other is not None:
-                found["other"] = load(other, pair, lines, clients, seconds)
-                found["other_one_client"] = load(other, pair, lines, 1, seconds / 4)
+            found: dict[str, Any] = {}
+            for name, address in {"server": ours, **({"other": other} if other else {})}.items():
+                found[name] = load(address, pair, new, clients, seconds, longest=longest)
+                found[f"{name}_one_client"] = load(address, pair, new, 1, seconds / 4)
+            found["anonymous_megabytes"] = anonymous_megabytes(process)
             count = max(200, round(found["server"]["lines_per_second"] * seconds))
-            text = list(itertools.islice(numbered(lines), count))
-            found["translate"] = {"lines_per_second": round(translate_rate(["--model", str(model), *options], text), 2)}
-            ratio = found["server"]["lines_per_second"] / found["translate"]["lines_per_second"]
-            found["server_over_translate"] = round(ratio, 3)
+            rate = translate_rate(["--model", str(model), *options], list(itertools.islice(new, count)))
+            found["translate"] = {"lines_per_second": round(rate, 2)}
+            found["server_over_translate"] = round(found["server"]["lines_per_second"] / rate, 3)
             report(f"round {number}: {found}")
             results.append(found)
-    return {"clients": clients, "seconds": seconds, "rounds": results}
+    return {"clients": clients, "longest": longest, "seconds": seconds, "rounds": results}

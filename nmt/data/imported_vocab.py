@@ -110,7 +110,7 @@ class ImportedVocabulary(Vocabulary):
             return [[words.get(word, unknown) for word in line.split(self._separator) if word] for line in lines]
         split = [self.split_tag(line) for line in lines]
         prepared, stand_ins = self._hidden([line for _, line in split])
-        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        encoded = self._processed(prepared, threads)
         for index, ids in enumerate(encoded):
             if self._other_marks and self._unknown_mark in ids:  # before stand-ins change the number of pieces
                 encoded[index] = self._with_others(prepared[index], ids)

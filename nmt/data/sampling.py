@@ -23,6 +23,7 @@ from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, build_
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from nmt.io.files import replacing_folder
+from nmt.machine.modules import start_module
 
 _POLL_SECONDS = 0.2
 _NICENESS = 10
@@ -189,16 +190,13 @@ class _Child:
     def __init__(self, epoch: int, data: Path, folder: Path, vocab: Path, dropout: float, seed: int) -> None:
         self.epoch = epoch
         self._folder = folder
-        # Not a process of multiprocessing, which would run the caller's main module again. A session of its own keeps
-        # Ctrl-C away from the child: this process handles it. Nothing is written to the child's stdin, which closes
-        # when this process ends; then the child ends too.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, data, folder, vocab, repr(float(dropout)), str(seed), str(epoch)],
+        # Nothing is written to the child's stdin, which closes when this process ends; then the child ends too.
+        self._process = start_module(
+            __name__,
+            [data, folder, vocab, float(dropout), seed, epoch],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
-            start_new_session=True,
         )
 
     def wait(self) -> None:

@@ -30,6 +30,8 @@ _SMALLEST_COVERAGE = 0.98
 """The trainer accepts no less."""
 _TOO_HIGH = re.compile(r"<= (\d+)")
 _LOG_ERRORS_ONLY = 2
+_FEW = 64
+"""Lines that are encoded one by one."""
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 _BYTES = 256
 SMALLEST_WITH_BYTES = 4 * _BYTES
@@ -126,9 +128,16 @@ class Vocabulary:
     def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
         """The pieces that SentencePiece makes of each line, by its own ids."""
         prepared, stand_ins = self._hidden(lines)
-        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        encoded = self._processed(prepared, threads)
         for index, of_line in stand_ins.items():
             encoded[index] = self._reserved.restore(encoded[index], of_line)
+        return encoded
+
+    def _processed(self, lines: list[str], threads: int) -> list[list[int]]:
+        """SentencePiece's ids. For a list it starts threads, which takes ten times as long as to encode a line."""
+        if len(lines) <= _FEW:
+            return list(map(self._processor.encode, lines))
+        encoded: list[list[int]] = self._processor.encode(lines, num_threads=threads)
         return encoded
 
     def _hidden(self, lines: Sequence[str]) -> tuple[list[str], dict[int, dict[str, str]]]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, NmtError
+from nmt.serve.engine_process import RemoteEngine
 from nmt.serve.errors import UnknownLanguageError
 from nmt.text.languages import fitting, language_tag
-from nmt.translation.engine import Engine, Searcher
+from nmt.translation.engine import Searcher
 from nmt.translation.options import SplitSentences, translate_options
 from nmt.translation.translator import Translator
 
@@ -23,7 +24,7 @@ _LONGEST_SHOWN = 40
 class ServedModel:
     """A loaded model, and how it translates."""
 
-    engine: Engine
+    engine: RemoteEngine
     options: Mapping[str, Any]
     """The options of translating that were given."""
     workers: int | None = None
@@ -31,10 +32,11 @@ class ServedModel:
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def warm_up(self) -> None:
-        """Translate something, since the first translation takes seconds."""
+        """Translate something with each worker, since its first translation takes seconds."""
         translator = self.translator()
-        [segments] = translator.prepare(["1"])
-        translator.search(segments)
+        for _ in range(translator.worker_count):
+            [segments] = translator.prepare(["1"])
+            translator.search(segments)
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -42,8 +44,12 @@ class ServedModel:
         options = translate_options(self.engine.config.decoding, **self.options)
         return self.engine.searcher(options, self.workers, shared=True)
 
+    def watch(self, lost: Callable[[NmtError], object]) -> None:
+        """Let a function be called, in another thread, when the process of the model has ended by itself."""
+        self.engine.process.watch(lost)
+
     def abandon(self) -> None:
-        """End all searches at their next step: nobody waits for them."""
+        """End all searches: nobody waits for them."""
         self._searcher.abandon()
 
     @property

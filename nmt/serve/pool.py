@@ -1,7 +1,8 @@
 """The pool: the segments of all requests wait here, and are searched together in batches.
 
-A batch takes the segments that wait, one of each request in turn, so a long text does not hold up a short one. Nothing
-waits for a batch to become full.
+A batch takes one segment of each request in turn, so a long text does not hold up a short one. It takes this worker's
+share of all that is there, and clients whose answers have just been sent have a moment to ask again: otherwise one
+worker would search nearly everything, and the others a few segments at a time, which is much slower for each.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from typing import Protocol
 from nmt.errors import NmtError
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
+
+_PATIENCE = 0.1
+"""The share of the last batch's time for which a worker waits for as many jobs again."""
 
 
 class Search(Protocol):
@@ -107,7 +111,8 @@ class Pool:
         self._jobs: deque[Job] = deque()
         """Jobs with segments that no batch has taken."""
         self._waiting = 0
-        self._idle = 0
+        self._searched = 0
+        """The number of source pieces that are searched."""
         self._is_closed = False
         self._rate = 0.0  # pieces per second of one worker, averaged
         self._changed = threading.Condition()
@@ -178,40 +183,51 @@ class Pool:
         return max(1, min(math.ceil(self._waiting / rate), 3_600)) if rate else 1
 
     def _work(self) -> None:
-        while batch := self._take():
+        jobs: dict[Job, None] = {}
+        seconds = 0.0
+        while batch := self._take(len(jobs), _PATIENCE * seconds):
             began = time.monotonic()
             self._search(batch)
             seconds = time.monotonic() - began
-            rate = sum(_size(job.segments[index]) for job, index in batch) / max(seconds, 1e-6)
-            self._rate = 0.9 * self._rate + 0.1 * rate if self._rate else rate
+            size = sum(_size(job.segments[index]) for job, index in batch)
+            rate = size / max(seconds, 1e-6)
+            with self._changed:
+                self._searched -= size
+                self._rate = 0.9 * self._rate + 0.1 * rate if self._rate else rate
             if self._observe is not None:
                 self._observe(batch, seconds)
-            for job in dict.fromkeys(job for job, _ in batch):
+            jobs = dict.fromkeys(job for job, _ in batch)
+            for job in jobs:
                 job.notify()
 
-    def _take(self) -> Batch:
-        """Wait for segments and take some. Empty if there will be none."""
+    def _take(self, jobs: int, seconds: float) -> Batch:
+        """Wait for segments and take some. Empty if there will be none.
+
+        Args:
+            jobs, seconds: once there are some, wait so long for so many jobs.
+        """
         with self._changed:
-            self._idle += 1
-            while not self._jobs and not self._is_closed:
-                self._changed.wait()
-            batch = list(self._fair()) if self._jobs else []
-            self._idle -= 1
-            return batch
+            while True:
+                self._changed.wait_for(lambda: self._jobs or self._is_closed)
+                self._changed.wait_for(lambda: len(self._jobs) >= jobs or self._is_closed, seconds)
+                if self._jobs or self._is_closed:  # otherwise another worker has taken them
+                    return list(self._fair())
 
     def _fair(self) -> Iterator[tuple[Job, int]]:
-        """One segment of each job in turn, all of one model, up to this worker's share of what waits."""
+        """One segment of each job in turn, all of one model, up to a worker's share of what waits and is searched."""
+        if not self._jobs:
+            return
         translator = self._jobs[0].translator
         of_model = deque(job for job in self._jobs if job.translator is translator)
         others = [job for job in self._jobs if job.translator is not translator]
-        waiting = sum(job.waiting for job in of_model)
-        budget = min(translator.batch_tokens, math.ceil(waiting / self._idle))
+        budget = min(translator.batch_tokens, math.ceil((self._waiting + self._searched) / len(self._threads)))
         while of_model and budget > 0:
             job = of_model.popleft()
             index = job.take()
             size = _size(job.segments[index])
             budget -= size
             self._waiting -= size
+            self._searched += size
             if not job.is_taken:
                 of_model.append(job)
             yield job, index

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.applications import Starlette
 
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, NmtError
 from nmt.serve.access import Access
 from nmt.serve.app import application
 from nmt.serve.connection import Connection
@@ -84,6 +84,7 @@ def run(
     Raises:
         ConfigError: two models translate the same languages, or one does not say which; or another server began to
             listen at the address while the models were loaded.
+        NmtError: the process of a model has ended by itself.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     models, metrics = Models(served), Metrics()
@@ -102,13 +103,23 @@ def run(
         stopping.server = server
         with _explained(*listening.getsockname()[:2]):
             listening.listen(_BACKLOG)
-        asyncio.run(_serve(server, listening, stopping, lambda: started(models)))
+        asyncio.run(_serve(server, listening, stopping, served, lambda: started(models)))
     finally:
         if stopping.is_hurried:
             pool.drop()
-            for model in served:
-                model.abandon()
+            _abandon(served)
         pool.close()
+        _abandon(served)
+    if stopping.lost is not None:
+        raise NmtError(
+            f"{stopping.lost} It held the model: start the server again. Fewer --workers and --batch-tokens take less "
+            "memory."
+        )
+
+
+def _abandon(served: Sequence[ServedModel]) -> None:
+    for model in served:
+        model.abandon()
 
 
 def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
@@ -132,9 +143,16 @@ class _Stopping:
     """Ends the server at the first signal; at a second SIGINT without waiting for its requests."""
 
     server: uvicorn.Server
+    lost: NmtError | None = None
+    """How the process of a model has ended by itself."""
 
     def __init__(self) -> None:
         self.has_begun = self.is_hurried = False
+
+    def lose(self, error: NmtError) -> None:
+        """End since a model's process has ended."""
+        self.lost = error
+        self.has_begun = self.server.should_exit = True
 
     def __call__(self, number: int) -> None:
         if self.has_begun and number == signal.SIGINT:
@@ -147,9 +165,15 @@ class _Stopping:
 
 
 async def _serve(
-    server: uvicorn.Server, listening: socket.socket, stopping: _Stopping, started: Callable[[], None]
+    server: uvicorn.Server,
+    listening: socket.socket,
+    stopping: _Stopping,
+    served: Sequence[ServedModel],
+    started: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
+    for model in served:
+        model.watch(stopping.lose)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping, number)
     serving = asyncio.ensure_future(server._serve([listening]))

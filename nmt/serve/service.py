@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from nmt.errors import NmtError
+from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
@@ -23,6 +24,8 @@ from nmt.translation.segment import Segment, joined_findings
 from nmt.translation.translator import Translator
 
 _SECONDS_UNTIL_MEMORY = 10
+_AT_ONCE = 2_000
+"""Characters that are encoded in less than a millisecond, and so without another thread."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Service:
             raise _refusal(error) from error
 
     async def _prepared(self, translator: Translator, lines: list[str]) -> dict[str, list[Segment]]:
-        """The segments of each line. Encoding takes milliseconds, in which the server answers others.
+        """The segments of each line. Encoding a long text takes milliseconds, in which the server answers others.
 
         Raises:
             BusyError: too much waits already.
@@ -97,7 +100,9 @@ class Service:
         if not lines:
             return {}
         self.pool.check_room()
-        return dict(zip(lines, await asyncio.to_thread(translator.prepare, lines), strict=True))
+        is_long = sum(map(len, lines)) > _AT_ONCE
+        segments = await asyncio.to_thread(translator.prepare, lines) if is_long else translator.prepare(lines)
+        return dict(zip(lines, segments, strict=True))
 
     async def _searched(
         self, job: Job, segments_by_line: Sequence[Sequence[Segment]]
@@ -174,6 +179,8 @@ def candidates_of(text: Layout, translations: Sequence[Translation]) -> list[str
 
 
 def _refusal(error: Exception) -> RequestError:
+    if isinstance(error, ProcessLostError):
+        return RequestError(503, "The server ends.", retry_after=_SECONDS_UNTIL_MEMORY)
     if isinstance(error, BeamTooWideError):  # its message is for people who choose the beam
         return RequestError(
             503,

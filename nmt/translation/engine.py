@@ -32,6 +32,11 @@ class Searcher(Protocol):
         """The maximum source pieces per batch, padding included; a beam wider than 4 takes fewer."""
         ...
 
+    @property
+    def may_fork(self) -> bool:
+        """Whether a copy of the process searches too, and several copies are faster than as many workers."""
+        ...
+
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """Find the candidates of segments.
 

@@ -5,6 +5,7 @@ A batch that does not fit into the memory is halved; a sentence that does not fi
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -55,6 +56,15 @@ class TorchSearcher:
     def worker_count(self) -> int:
         """As :attr:`nmt.translation.engine.Searcher.worker_count`."""
         return self._workers.count
+
+    @property
+    def may_fork(self) -> bool:
+        """As :attr:`nmt.translation.engine.Searcher.may_fork`.
+
+        Python starts torch's operations, and runs one thread at a time. A copy has neither a GPU nor OpenMP's threads.
+        """
+        is_on_cpu = self._hardware.device.type == "cpu"
+        return sys.platform == "linux" and is_on_cpu and self._workers.threads_of_each == 1
 
     def abandon(self) -> None:
         """As :meth:`nmt.translation.engine.Searcher.abandon`."""

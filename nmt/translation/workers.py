@@ -22,7 +22,7 @@ class AbandonedError(Exception):
 class Workers:
     """A pool of worker threads. It starts no more workers than there are batches, and keeps none.
 
-    Shared workers stay: several threads map at the same time, and their batches wait for a worker.
+    Shared workers are the threads that map, so many of them at a time.
     """
 
     def __init__(
@@ -45,12 +45,16 @@ class Workers:
         """
         self._threads = threads
         self.count = min(count or threads, threads) if on_cpu else count or 1
+        self.threads_of_each = max(1, threads // self.count)
         self.are_shared = shared
         self._set_threads = set_threads
         self._of_thread = threading.local()
         self._is_abandoned = threading.Event()
         """Set when the results of shared workers are no longer needed."""
-        self._staying = self._executor(self.count, self._is_abandoned) if shared else None
+        self._free = threading.Semaphore(self.count)
+        """Shared workers."""
+        if shared:
+            set_threads(self.threads_of_each)
 
     def check_abandoned(self) -> None:
         """Stop the calling worker if its result is no longer needed. Mapped functions call this regularly.
@@ -58,8 +62,8 @@ class Workers:
         Raises:
             AbandonedError: another worker failed, or the user interrupted.
         """
-        is_abandoned = getattr(self._of_thread, "is_abandoned", None)
-        if is_abandoned is not None and is_abandoned.is_set():
+        is_abandoned: threading.Event = getattr(self._of_thread, "is_abandoned", self._is_abandoned)
+        if is_abandoned.is_set():
             raise AbandonedError
 
     def abandon(self) -> None:
@@ -68,8 +72,11 @@ class Workers:
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results of ``function`` for all items, in order."""
-        if self._staying is not None:
-            yield from self._staying.map(function, items)
+        if self.are_shared:
+            for item in items:
+                with self._free:
+                    result = function(item)
+                yield result
             return
         count = min(self.count, len(items))
         if count <= 1:
@@ -87,10 +94,8 @@ class Workers:
             self._set_threads(self._threads)
 
     def _executor(self, count: int, is_abandoned: threading.Event) -> ThreadPoolExecutor:
-        share = max(1, self._threads // count)
-
         def begin() -> None:
-            self._set_threads(share)
+            self._set_threads(max(1, self._threads // count))
             self._of_thread.is_abandoned = is_abandoned
 
         return ThreadPoolExecutor(count, "search", initializer=begin)

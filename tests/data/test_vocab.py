@@ -46,6 +46,12 @@ def test_any_text_can_be_encoded(lines):
     assert len(TRAINED.vocab.decode(encoded)) == len(lines)
 
 
+def test_many_lines_are_encoded_as_each_alone():
+    lines = arbitrary_lines(200)
+    assert TRAINED.vocab.encode(lines) == [ids for line in lines for ids in TRAINED.vocab.encode([line])]
+    assert TRAINED.vocab.encode([]) == []
+
+
 def arbitrary_lines(count: int) -> list[str]:
     """Lines of arbitrary Unicode, the same every time: every kind of character, and what SentencePiece reserves."""
     draw = random.Random(7)
@@ -209,10 +215,11 @@ def test_encoding_and_decoding_keep_to_the_threads_that_they_are_given(monkeypat
     vocab = Vocabulary(DEFAULT.model_bytes)
     vocab.encode(["a"])  # what is computed once asks the true processor
     monkeypatch.setattr(vocab, "_processor", Processor())
-    vocab.encode(["a"])
+    lines = ["a"] * 100
+    vocab.encode(lines)
     vocab.threads = 3
-    vocab.encode(["a"])
-    vocab.encode(["a"], threads=1)
+    vocab.encode(lines)
+    vocab.encode(lines, threads=1)
     vocab.decode([[5]])
     assert asked == [usable_cores(), 3, 1, 3]
 

@@ -94,6 +94,12 @@ class Model:
     def warm_up(self) -> None:
         """It is warm."""
 
+    def watch(self, lost: Callable[[Exception], object]) -> None:
+        """It is not lost."""
+
+    def abandon(self) -> None:
+        """It has no searches."""
+
     def translator(self, candidates: int = 1, split: str | None = None) -> Capitals:
         """The translator with these settings."""
         return self.translators.setdefault((candidates, split), Capitals(candidates, split))

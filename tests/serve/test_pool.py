@@ -1,10 +1,12 @@
 """The pool: fair, bounded, and whole whatever happens to a job."""
 
 import threading
+import time
 
 import pytest
 
 from nmt.errors import DataError
+from nmt.serve import pool as module
 from nmt.serve.pool import BusyError, ClosedError, Job, Pool
 from nmt.translation.segment import Segment
 from tests.serve.doubles import SECONDS, Capitals
@@ -137,17 +139,54 @@ def test_several_workers_search_at_the_same_time(make, translator):
         wait(one)
 
 
-def test_workers_without_work_share_what_waits(make, translator):
+def test_workers_share_what_waits(make, translator):
     pool = make(translator, workers=2)
     translator.gate.clear()
-    while pool._idle < 2:
-        pass
     pool.submit(one := job(translator, *"abcdefghij"))
     while len(translator.batches) < 2:
         pass
     translator.gate.set()
     wait(one)
     assert list(map(len, translator.batches)) == [5, 5]
+
+
+def test_a_worker_leaves_a_share_to_another_that_is_busy(make, translator):
+    pool = make(translator, workers=2)
+    first = occupy(pool, translator)
+    pool.submit(one := job(translator, *"abcdefghi"))
+    while len(translator.batches) < 2:
+        pass
+    assert translator.batches == [["first"], [*"abcde"]]
+    translator.gate.set()
+    wait(first)
+    wait(one)
+
+
+def test_a_worker_gives_clients_a_moment_to_ask_again(make, translator, monkeypatch):
+    monkeypatch.setattr(module, "_PATIENCE", 1e6)
+    pool = make(translator)
+    occupy(pool, translator)
+    first, again = ([job(translator, text) for text in texts] for texts in ("abc", "xyz"))
+    for one in first:
+        pool.submit(one)
+    translator.gate.set()
+    for one in first:
+        wait(one)
+    for one in again:
+        pool.submit(one)
+        time.sleep(0.02)
+    for one in again:
+        wait(one)
+    assert translator.batches == [["first"], [*"abc"], [*"xyz"]]
+
+
+def test_a_single_client_waits_for_nobody(make, translator, monkeypatch):
+    monkeypatch.setattr(module, "_PATIENCE", 10_000.0)
+    pool = make(translator)
+    for text in "abc":
+        pool.submit(one := job(translator, text))
+        wait(one)
+    assert translator.batches == [["a"], ["b"], ["c"]]
 
 
 def test_the_queue_is_bounded(make, translator):

@@ -1,12 +1,14 @@
 """The command as its users and their service managers meet it: it starts, answers, and ends as it should."""
 
 import json
+import os
 import shutil
 import signal
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -135,6 +137,21 @@ def test_ctrl_c_waits_once(count):
             assert answer.result().status_code == 200
         else:
             assert isinstance(answer.exception(), httpx.HTTPError)
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_model_whose_process_is_killed_ends_the_server(is_busy):
+    with serve_command(BUNDLE, *SMALL_BATCHES) as command, ThreadPoolExecutor(1) as executor:
+        if is_busy:
+            answer = executor.submit(translate, command.port, SLOW)
+            wait_until_busy(command.port)
+        [child] = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        assert command.process.wait(SECONDS) == 2
+        assert "was killed by SIGKILL (the system also does this when memory runs out). It held" in command.rest()
+        if is_busy:
+            assert answer.result().status_code == 503
+            assert answer.result().json() == {"error": "The server ends."}
 
 
 def test_the_model_may_be_replaced_while_it_serves(tmp_path):

@@ -258,6 +258,11 @@ class CTranslate2Searcher:
         """As :attr:`nmt.translation.engine.Searcher.worker_count`."""
         return self._workers.count
 
+    @property
+    def may_fork(self) -> bool:
+        """As :attr:`nmt.translation.engine.Searcher.may_fork`: CTranslate2 searches without Python."""
+        return False
+
     def abandon(self) -> None:
         """As :meth:`nmt.translation.engine.Searcher.abandon`."""
         self._workers.abandon()

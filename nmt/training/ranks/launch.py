@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 
 from nmt.errors import TrainingError
 from nmt.machine.exit_codes import how_it_ended
+from nmt.machine.modules import start_module
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.ranks.stop_signals import SECONDS_OF_ONE_SIGNAL, stop_signals
 
@@ -41,7 +39,8 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
         job = _Job(signals)
         try:
             for rank in range(ranks):
-                job.processes.append(_start(arguments, environment_of_rank(rank, ranks, rendezvous)))
+                environment = environment_of_rank(rank, ranks, rendezvous)
+                job.processes.append(start_module("nmt", arguments, environment=environment))
             job.watch()
         finally:
             job.kill()
@@ -117,14 +116,6 @@ class _Job:
         codes = {rank: process.returncode for rank, process in enumerate(self.processes) if process.returncode}
         failed = [rank for rank, code in codes.items() if code < 128 and -code not in self.signals]
         return sorted(failed, key=lambda rank: codes[rank] > 0)
-
-
-def _start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    # The rank gets this process's import path, and -P keeps its working directory off it. In a session of its own, it
-    # does not receive the terminal's signals, which would arrive twice.
-    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    command = [sys.executable, "-P", "-m", "nmt", *arguments]
-    return subprocess.Popen(command, env=environment | {"PYTHONPATH": path}, start_new_session=True)
 
 
 def _send(number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:

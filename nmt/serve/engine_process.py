@@ -1,0 +1,154 @@
+"""An engine in a process of its own.
+
+Python runs one thread at a time. In the process that searches, a request would wait for the searches at every step of
+its way, dozens of times.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.config import Config
+from nmt.data.vocab_pair import VocabularyPair
+from nmt.errors import NmtWarning
+from nmt.loading import NamedModels
+from nmt.machine.calls import CalledProcess
+from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
+from nmt.search.hypotheses import Hypothesis
+from nmt.search.settings import SearchSettings
+from nmt.translation.engine import Engine, Searcher
+from nmt.translation.options import TranslateOptions
+from nmt.translation.results import TranslatedText
+from nmt.translation.segment import Segment
+from nmt.translation.workers import AbandonedError
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of an engine without asking it."""
+
+    name: EngineName
+    description: str
+    vocab: VocabularyPair
+    config: Config
+    positions: int
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class RemoteEngine(_Facts):
+    """An :class:`~nmt.translation.engine.Engine` whose models are in another process."""
+
+    process: CalledProcess
+
+    @classmethod
+    def load(
+        cls,
+        named: NamedModels,
+        device: DeviceChoice,
+        precision: PrecisionChoice,
+        threads: int | None,
+        *,
+        report: Callable[[str], object],
+    ) -> RemoteEngine:
+        """Load models in a new process; as :meth:`nmt.loading.NamedModels.load`."""
+        process = CalledProcess(_Loaded, report=report)
+        facts: _Facts
+        facts, warned = process.call("load", named.engine, named.folders, device, precision, threads)
+        for message in warned:
+            warnings.warn(NmtWarning(message), stacklevel=2)
+        return cls(**vars(facts), process=process)
+
+    def remarks(self, options: TranslateOptions) -> list[str]:
+        """As :meth:`nmt.translation.engine.Engine.remarks`."""
+        found: list[str] = self.process.call("remarks", options)
+        return found
+
+    def searcher(self, options: TranslateOptions, workers: int | None = None, *, shared: bool = False) -> Searcher:
+        """As :meth:`nmt.translation.engine.Engine.searcher`. There is one for each engine."""
+        worker_count, batch_tokens, fork = self.process.call("searcher", options, workers, shared)
+        self.process.divide(worker_count, fork=fork)
+        return _RemoteSearcher(self.process, worker_count, batch_tokens)
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        options: TranslateOptions,
+        *,
+        alignment: bool,
+    ) -> list[Hypothesis]:
+        """As :meth:`nmt.translation.engine.Engine.score`."""
+        found: list[Hypothesis] = self.process.call("score", sources, targets, options, alignment) if sources else []
+        return found
+
+
+@dataclass(frozen=True)
+class _RemoteSearcher:
+    process: CalledProcess
+    worker_count: int
+    batch_tokens: int
+    may_fork: bool = False
+
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+        if not segments:
+            return
+        found: list[tuple[TranslatedText, ...]] = self.process.call("search", segments, settings)
+        for segment, candidates in zip(segments, found, strict=True):
+            segment.candidates = candidates
+
+    def abandon(self) -> None:
+        self.process.end(AbandonedError())
+
+
+class _Loaded:
+    """In the other process: the engine and its searcher."""
+
+    _engine: Engine
+    _searcher: Searcher
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+
+    def load(
+        self,
+        engine: EngineName,
+        folders: Sequence[Path],
+        device: DeviceChoice,
+        precision: PrecisionChoice,
+        threads: int | None,
+    ) -> tuple[_Facts, list[str]]:
+        """What is known of the engine, and what the user is warned of."""
+        with warnings.catch_warnings(record=True) as caught:
+            named = NamedModels.of(folders, engine)
+            self._engine = found = named.load(device, precision, threads, report=self._report)
+        ours = [one for one in caught if issubclass(one.category, NmtWarning)]
+        for one in caught:
+            if one not in ours:
+                warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+        facts = _Facts(found.name, found.description, found.vocab, found.config, found.positions, found.precision)
+        return facts, [str(one.message) for one in ours]
+
+    def remarks(self, options: TranslateOptions) -> list[str]:
+        return self._engine.remarks(options)
+
+    def searcher(self, options: TranslateOptions, workers: int | None, shared: bool) -> tuple[int, int, bool]:
+        """Its numbers of workers and of pieces per batch, and whether each worker is to be a process."""
+        self._searcher = searcher = self._engine.searcher(options, workers, shared=shared)
+        return searcher.worker_count, searcher.batch_tokens, searcher.may_fork
+
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[tuple[TranslatedText, ...]]:
+        self._searcher.search(segments, settings)
+        return [segment.candidates for segment in segments]
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        options: TranslateOptions,
+        alignment: bool,
+    ) -> list[Hypothesis]:
+        return self._engine.score(sources, targets, options, alignment=alignment)

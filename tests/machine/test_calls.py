@@ -1,0 +1,207 @@
+"""Calls of methods in another process, whatever becomes of either."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.machine.calls import CalledProcess, ProcessLostError
+from tests.processes import SECONDS
+
+ROOT = Path(__file__).parents[2]
+
+
+class Callee:
+    """What is called."""
+
+    def __init__(self, report):
+        self.report = report
+        self.kept = []
+        self.both = threading.Barrier(2)
+
+    def keep(self, value):
+        self.kept.append(value)
+        return self.kept
+
+    def process(self, folder, count):
+        """The process's id, once so many lanes have called."""
+        (Path(folder) / f"{os.getpid()}-{threading.get_ident()}").touch()
+        while len(list(Path(folder).iterdir())) < count:
+            time.sleep(0.001)
+        return os.getpid()
+
+    def say(self, *words):
+        for word in words:
+            self.report(word)
+
+    def fail(self, error):
+        raise error
+
+    def fail_by_an_error_of_two_arguments(self):
+        class OddError(Exception):
+            def __init__(self, one, two):
+                super().__init__(one)
+
+        raise OddError(1, 2)
+
+    def fail_to_answer(self):
+        return threading.Lock()
+
+    def sleep(self):
+        time.sleep(SECONDS)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def called(said):
+    process = CalledProcess(Callee, report=said.append)
+    yield process
+    process.end(DataError("the test has ended"))
+
+
+def processes_of(called, tmp_path, count):
+    """The id of the process of each lane."""
+    with ThreadPoolExecutor(count) as executor:
+        return list(executor.map(lambda _: called.call("process", str(tmp_path), count), range(count)))
+
+
+def wait_until_gone(pid):
+    end = time.monotonic() + SECONDS
+    while Path(f"/proc/{pid}").exists() and "(zombie)" not in Path(f"/proc/{pid}/status").read_text("ascii"):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_object_in_another_process_is_called(called):
+    assert [called.call("keep", value) for value in "ab"] == [["a"], ["a", "b"]]
+
+
+def test_messages_arrive_before_the_answer(called, said):
+    called.call("say", "one", "two")
+    assert said == ["one", "two"]
+
+
+def test_a_users_error_arrives_as_it_is(called):
+    with pytest.raises(DataError, match=r"^too long$") as found:
+        called.call("fail", DataError("too long"))
+    assert not hasattr(found.value, "__notes__")
+
+
+def test_another_error_tells_where_it_was_raised(called):
+    with pytest.raises(ZeroDivisionError) as found:
+        called.call("fail", ZeroDivisionError("0"))
+    assert "in fail" in found.value.__notes__[0]
+
+
+@pytest.mark.parametrize("method", ["fail_by_an_error_of_two_arguments", "fail_to_answer", "no_such_method"])
+def test_an_error_never_ends_the_process(called, method):
+    with pytest.raises((RuntimeError, TypeError, AttributeError)):
+        called.call(method)
+    assert called.call("keep", 1) == [1]
+
+
+def test_what_cannot_be_sent_is_an_error_here(called):
+    with pytest.raises((TypeError, AttributeError)):
+        called.call("keep", threading.Lock())
+    assert called.call("keep", 1) == [1]
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_lanes_answer_at_the_same_time(called, tmp_path, fork):
+    called.call("keep", "before")
+    called.divide(3, fork=fork)
+    found = processes_of(called, tmp_path, 3)
+    assert len(set(found)) == (3 if fork else 1)
+    assert all(called.call("keep", "after")[0] == "before" for _ in range(3))
+
+
+def test_lanes_take_turns(called, tmp_path):
+    called.divide(2, fork=True)
+    found = [called.call("process", str(tmp_path), 0) for _ in range(4)]
+    assert found[0] != found[1]
+    assert found[:2] == found[2:]
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_process_that_is_killed_fails_its_calls_and_those_that_come(called, tmp_path, killed):
+    called.divide(2, fork=True)
+    lost = []
+    called.watch(lost.append)
+    pids = processes_of(called, tmp_path, 2)
+    with ThreadPoolExecutor(2) as executor:
+        calls = [executor.submit(called.call, "sleep") for _ in range(2)]
+        time.sleep(0.1)
+        os.kill(sorted(pids)[killed], signal.SIGKILL)
+        for call in calls:
+            with pytest.raises(ProcessLostError, match=r"process \d+ was killed by SIGKILL \(the system also"):
+                call.result(SECONDS)
+    with pytest.raises(ProcessLostError):
+        called.call("keep", 1)
+    for pid in pids:
+        wait_until_gone(pid)
+    assert list(map(type, lost)) == [ProcessLostError]
+    called.watch(lost.append)  # it is too late, and still told
+    assert len(lost) == 2
+
+
+def test_a_process_that_is_ended_fails_its_calls_by_the_reason(called, tmp_path):
+    called.divide(2, fork=True)
+    lost = []
+    called.watch(lost.append)
+    pids = processes_of(called, tmp_path, 2)
+    with ThreadPoolExecutor(2) as executor:
+        calls = [executor.submit(called.call, "sleep") for _ in range(2)]
+        time.sleep(0.1)
+        called.end(DataError("enough"))
+        for call in calls:
+            with pytest.raises(DataError, match="enough"):
+                call.result(SECONDS)
+    with pytest.raises(DataError, match="enough"):
+        called.call("keep", 1)
+    for pid in pids:
+        wait_until_gone(pid)
+    assert lost == []
+
+
+def test_a_request_to_end_is_the_callers_business(called, tmp_path):
+    called.divide(2, fork=True)
+    for pid in processes_of(called, tmp_path, 2):
+        os.kill(pid, signal.SIGTERM)
+    assert [called.call("keep", 1) for _ in range(2)] == [[1], [1]]
+
+
+def test_it_ends_when_its_caller_is_killed(tmp_path):
+    program = (
+        "from tests.machine.test_calls import *\n"
+        "called = CalledProcess(Callee, report=print)\n"
+        "called.divide(2, fork=True)\n"
+        f"print(*processes_of(called, {str(tmp_path)!r}, 2), flush=True)\n"
+        "time.sleep(SECONDS)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as caller:
+        pids = list(map(int, caller.stdout.readline().split()))
+        caller.kill()
+    assert len(set(pids)) == 2
+    for pid in pids:
+        wait_until_gone(pid)
+
+
+def test_a_process_that_does_not_begin_is_lost(said, capfd):
+    class Nowhere:
+        """Not at the top level of the module."""
+
+    process = CalledProcess(Nowhere, report=said.append)
+    with pytest.raises(ProcessLostError, match="ended with exit code 1"):
+        process.call("keep", 1)
+    assert "AttributeError" in capfd.readouterr().err
