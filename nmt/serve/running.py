@@ -6,7 +6,6 @@ import asyncio
 import errno
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,9 +24,6 @@ from nmt.serve.pool import Pool
 from nmt.serve.service import Service
 
 _MAX_CONNECTIONS = 1_000
-_SWITCH_SECONDS = 0.001
-"""After which a thread that computes lets another run. Python's 5 ms hold up every request several times: small models
-answer a third more at 1 ms, and fewer again below."""
 _LONGEST_ADDRESS = 262_144
 """Bytes of a request's first line and headers: texts may stand in it."""
 _BACKLOG = 1_024
@@ -86,7 +82,6 @@ def run(
             listen at the address while the models were loaded.
         NmtError: the process of a model has ended by itself.
     """
-    sys.setswitchinterval(_SWITCH_SECONDS)
     models, metrics = Models(served), Metrics()
     detector = Detector(list(models.sources))
     for model in served:
