@@ -23,8 +23,6 @@ class NamedModels:
     """A bundle, or several that form an ensemble; for CTranslate2 also a folder that was exported for it."""
     remarks: list[str]
     """What a user should know of the choice."""
-    verification: Verification | None
-    """Runs in the background, since importing torch takes longer. None for CTranslate2: it verifies what it reads."""
 
     @classmethod
     def of(cls, named: Sequence[Path], engine: EngineName) -> NamedModels:
@@ -38,11 +36,11 @@ class NamedModels:
             from nmt.convert.ctranslate2.loading import model_for_ctranslate2
 
             folder, remarks = model_for_ctranslate2(named)
-            return cls(engine, [folder], remarks, None)
+            return cls(engine, [folder], remarks)
         from nmt.checkpoint.describing import models_to_use
 
         folders, remarks = models_to_use(named)
-        return cls(engine, folders, remarks, Verification(folders))
+        return cls(engine, folders, remarks)
 
     def load(
         self,
@@ -71,9 +69,10 @@ class NamedModels:
             [model] = self.folders
             chosen, as_chosen = choose(device, precision, begun_in or stored_precision(model))
             return CTranslate2Engine(exported_folder(model, report), chosen, as_chosen, threads)
+        verification = Verification(self.folders)  # in the background, since importing torch takes longer
         from nmt.machine.device import choose_hardware
         from nmt.translation.ensemble import load_ensemble, product_sizes
 
         product = product_sizes(self.folders[0])
         hardware = choose_hardware(device, precision, threads, product=product, begun_in=begun_in)
-        return load_ensemble(self.folders, hardware, self.verification)
+        return load_ensemble(self.folders, hardware, verification)

@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
@@ -82,20 +82,28 @@ class CalledProcess:
         """
         lane = self._free.get()
         try:
-            lane.send((method, arguments))
-            kind, value = lane.recv()
+            with self._explained():
+                lane.send((method, arguments))
+                kind, value = lane.recv()
             while kind == "report":
                 self._report(value)
-                kind, value = lane.recv()
-        except (EOFError, OSError):
-            self._watcher.join()
-            assert self._end is not None
-            raise self._end from None
+                with self._explained():
+                    kind, value = lane.recv()
         finally:
             self._free.put(lane)
         if kind == "error":
             raise value
         return value
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn the end of a lane into the reason."""
+        try:
+            yield
+        except (EOFError, OSError):
+            self._watcher.join()
+            assert self._end is not None
+            raise self._end from None
 
     def watch(self, lost: Callable[[ProcessLostError], object]) -> None:
         """Let a function be called, in another thread, when the process has ended by itself."""
@@ -154,7 +162,7 @@ def _answer(lane: Connection, target: object) -> NoReturn:
                 _divide(lane, target, *arguments)
             else:
                 lane.send_bytes(_outcome(target, method, arguments))
-    except (EOFError, OSError):
+    except (EOFError, ConnectionError):
         os._exit(0)
     except BaseException:
         traceback.print_exc()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from nmt.config import Config
 from nmt.data.vocab_pair import VocabularyPair
@@ -57,7 +56,11 @@ class RemoteEngine(_Facts):
         """Load models in a new process; as :meth:`nmt.loading.NamedModels.load`."""
         process = CalledProcess(_Loaded, report=report)
         facts: _Facts
-        facts, warned = process.call("load", named.engine, named.folders, device, precision, threads)
+        try:
+            facts, warned = process.call("load", named, device, precision, threads)
+        except BaseException:
+            process.end(AbandonedError())
+            raise
         for message in warned:
             warnings.warn(NmtWarning(message), stacklevel=2)
         return cls(**vars(facts), process=process)
@@ -114,16 +117,10 @@ class _Loaded:
         self._report = report
 
     def load(
-        self,
-        engine: EngineName,
-        folders: Sequence[Path],
-        device: DeviceChoice,
-        precision: PrecisionChoice,
-        threads: int | None,
+        self, named: NamedModels, device: DeviceChoice, precision: PrecisionChoice, threads: int | None
     ) -> tuple[_Facts, list[str]]:
         """What is known of the engine, and what the user is warned of."""
         with warnings.catch_warnings(record=True) as caught:
-            named = NamedModels.of(folders, engine)
             self._engine = found = named.load(device, precision, threads, report=self._report)
         ours = [one for one in caught if issubclass(one.category, NmtWarning)]
         for one in caught:
