@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,7 +28,6 @@ class ServedModel:
     """The options of translating that were given."""
     workers: int | None = None
     _translators: dict[tuple[int, SplitSentences | None], Translator] = field(default_factory=dict)
-    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def warm_up(self) -> None:
         """Translate something with each worker, since its first translation takes seconds."""
@@ -58,19 +56,18 @@ class ServedModel:
         return translate_options(self.engine.config.decoding, **self.options).beam
 
     def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> Translator:
-        """What translates with so many candidates. It may be used by several threads.
+        """What translates with so many candidates. Several threads may use it, and one may ask for it.
 
         Args:
             candidates: at most :attr:`max_candidates`.
             split: replaces the option ``split_sentences``.
         """
         key = candidates, split
-        with self._making:
-            if key not in self._translators:
-                given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
-                options = translate_options(self.engine.config.decoding, **given)
-                self._translators[key] = Translator(self.engine, options, searcher=self._searcher)
-            return self._translators[key]
+        if key not in self._translators:
+            given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
+            options = translate_options(self.engine.config.decoding, **given)
+            self._translators[key] = Translator(self.engine, options, searcher=self._searcher)
+        return self._translators[key]
 
 
 @dataclass(frozen=True, eq=False)
