@@ -59,11 +59,15 @@ def _seconds(words: Sequence[str], lines: Sequence[str]) -> float:
 
 
 def recombined(lines: Sequence[str]) -> Iterator[str]:
-    """Lines of the first half of one line and the second half of another, without end: a server may remember lines."""
-    words, chosen = [line.split() for line in lines], random.Random(0)
-    while True:
-        first, second = chosen.choice(words), chosen.choice(words)
-        yield " ".join([*first[: len(first) // 2], *second[len(second) // 2 :]])
+    """Lines of thirds of three lines. None comes twice: a server may remember it."""
+    words, chosen, seen = [line.split() for line in lines], random.Random(0), set[str]()
+    for _ in range(len(lines) ** 3):
+        thirds = enumerate(chosen.choices(words, k=3))
+        line = " ".join(word for part, of in thirds for word in of[part * len(of) // 3 : (part + 1) * len(of) // 3])
+        if line not in seen:
+            seen.add(line)
+            yield line
+    raise SystemExit("The text has too few lines.")
 
 
 def load(

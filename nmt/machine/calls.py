@@ -1,6 +1,6 @@
 """Calls of methods in another process: of one object, in as many lanes as there are calls at the same time.
 
-A lane is a connection that is answered by a thread of the other process, or by a process of its own.
+A lane is a connection. A thread of the other process answers it, or a process of its own.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import importlib
 import os
 import pickle
 import queue
+import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NoReturn
 
 from nmt.errors import NmtError
@@ -26,6 +29,8 @@ from nmt.machine.exit_codes import how_it_ended
 from nmt.machine.modules import start_module
 
 _DIVIDE = "divide"
+Tell = Callable[[object], None]
+"""Sends a message to the process that calls, during a call."""
 
 
 class ProcessLostError(NmtError):
@@ -35,60 +40,89 @@ class ProcessLostError(NmtError):
 class CalledProcess:
     """Another process with an object whose methods are called. It ends with this process, however that ends."""
 
-    def __init__(self, kind: Callable[[Callable[[str], None]], object], *, report: Callable[[str], object]) -> None:
+    def __init__(self, name: str, kind: Callable[[Tell], object], *, told: Tell) -> None:
         """Start the process, with one lane.
 
         Args:
-            kind: the class of the object, at the top level of its module. It is made with a function that sends a
-                message to this process during a call.
-            report: called with these messages.
+            name: of the process, for errors.
+            kind: the class of the object, at the top level of its module.
+            told: called with the messages of the object.
         """
-        self._report = report
-        self._when_lost: Callable[[ProcessLostError], object] = lambda error: None
-        self._end: Exception | None = None
+        self._name = name
+        self._told = told
+        self._ended: Future[Exception] = Future()
         """Why there are no more answers."""
-        self._lanes: list[socket.socket] = []
         self._free: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        self._ending = threading.Lock()
-        theirs = self._new_lane()
+        ours, theirs = Pipe()
         with theirs:
             number = theirs.fileno()
             arguments = [kind.__module__, kind.__qualname__, number]
             self._process = start_module(__name__, arguments, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[number])
+        self._free.put(ours)
         self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
         self._watcher.start()
 
     def divide(self, lanes: int, *, fork: bool) -> None:
-        """Let so many calls be answered at the same time. Call it once, before other threads call.
+        """Let so many calls be answered at the same time. Call it once, before other threads use this object.
 
         Args:
             fork: answer each lane in a process of its own, which begins as a copy of the object's. Otherwise in a
                 thread.
+
+        Raises:
+            NmtError: the system allows no more processes.
         """
-        theirs = [self._new_lane() for _ in range(lanes - 1)]
-        first = self._lanes[0]
-        lane = self._free.get()
-        lane.send((_DIVIDE, (len(theirs), fork)))
-        for each in theirs:
-            socket.send_fds(first, [b"\0"], [each.fileno()])
-            each.close()
-        self._free.put(lane)
+        pairs = [Pipe() for _ in range(lanes - 1)]
+
+        def send_lanes(lane: Connection) -> None:
+            for _, theirs in pairs:
+                send_handle(lane, theirs.fileno(), self._process.pid)
+                theirs.close()
+
+        self._ask(pickle.dumps((_DIVIDE, (len(pairs), fork))), then=send_lanes)
+        for ours, _ in pairs:
+            self._free.put(ours)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method, in the lane that has waited longest. Returns what it returns, or raises what it raises.
+        """Call a method, in the lane that has been free for longest. Returns what it returns, or raises what it raises.
 
         Raises:
             ProcessLostError: the process has ended by itself.
         """
+        return self._ask(pickle.dumps((method, arguments)))
+
+    def watch(self, lost: Callable[[ProcessLostError], object]) -> None:
+        """Let a function be called, in another thread, when the process has ended by itself."""
+
+        def tell(ended: Future[Exception]) -> None:
+            if isinstance(reason := ended.result(), ProcessLostError):
+                lost(reason)
+
+        self._ended.add_done_callback(tell)
+
+    def end(self, reason: Exception) -> None:
+        """End the process at once. Running and later calls raise the reason."""
+        with contextlib.suppress(InvalidStateError):  # it has ended
+            self._ended.set_result(reason)
+        if self._watcher.is_alive():
+            self._kill()
+            self._watcher.join()
+
+    def _ask(self, request: bytes, *, then: Callable[[Connection], None] = lambda lane: None) -> Any:
+        """Send a request, do something with the lane, and wait for the answer."""
         lane = self._free.get()
         try:
             with self._explained():
-                lane.send((method, arguments))
+                lane.send_bytes(request)
+                then(lane)
                 kind, value = lane.recv()
-            while kind == "report":
-                self._report(value)
+            while kind == "message":
+                self._told(value)
                 with self._explained():
                     kind, value = lane.recv()
+        except BaseException:  # the lane has no answer, or another one
+            self.end(RuntimeError("a call was broken off"))
+            raise
         finally:
             self._free.put(lane)
         if kind == "error":
@@ -97,97 +131,74 @@ class CalledProcess:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn the end of a lane into the reason."""
+        """Turn the end of a lane into its reason."""
         try:
             yield
         except (EOFError, OSError):
-            self._watcher.join()
-            assert self._end is not None
-            raise self._end from None
-
-    def watch(self, lost: Callable[[ProcessLostError], object]) -> None:
-        """Let a function be called, in another thread, when the process has ended by itself."""
-        with self._ending:
-            self._when_lost = lost
-            error = self._end
-        if isinstance(error, ProcessLostError):
-            lost(error)
-
-    def end(self, reason: Exception) -> None:
-        """End the process at once. Calls without an answer raise the reason, and those that come."""
-        with self._ending:
-            self._end = self._end or reason
-        self._kill()
-        self._watcher.join()
+            raise self._ended.result() from None
 
     def _kill(self) -> None:
         """Kill the process and its copies."""
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _new_lane(self) -> socket.socket:
-        """Make a lane. Returns the other process's end."""
-        ours, theirs = socket.socketpair()
-        self._lanes.append(ours)
-        self._free.put(Connection(os.dup(ours.fileno())))
-        return theirs
 
     def _watch(self) -> None:
         code = self._process.wait()
-        lost = ProcessLostError(f"process {self._process.pid} {how_it_ended(code)}.")
-        with self._ending:
-            self._end, when_lost = self._end or lost, self._when_lost
         self._kill()
-        for lane in self._lanes:
-            with contextlib.suppress(OSError):
-                lane.shutdown(socket.SHUT_RDWR)
-        if self._end is lost:
-            when_lost(lost)
+        with contextlib.suppress(InvalidStateError):  # it was ended
+            self._ended.set_result(ProcessLostError(f"{self._name} {how_it_ended(code)}."))
 
 
 def _run(module: str, kind: str, number: str) -> None:
     """The other process: answer calls until the process that makes them has ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # service managers send it to all processes: the caller decides
+    # Service managers send these to all processes of a service. The process that calls decides what to do.
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
     lane = Connection(int(number))
-    target = getattr(importlib.import_module(module), kind)(lambda message: lane.send(("report", message)))
+    threading.Thread(target=_end_with_caller, args=(lane.fileno(),), daemon=True).start()
+    target = getattr(importlib.import_module(module), kind)(lambda message: lane.send(("message", message)))
     _answer(lane, target)
 
 
+def _end_with_caller(number: int) -> None:
+    """Wait until the other end of a connection is closed, and end."""
+    waiting = select.poll()
+    waiting.register(number, 0)
+    waiting.poll()
+    _end()
+
+
+def _end() -> NoReturn:
+    """End at once, with all copies and what they have started: nobody waits for results."""
+    os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
 def _answer(lane: Connection, target: object) -> NoReturn:
-    """Answer the calls of a lane until its end, which is that of the process: what others compute is for nobody."""
+    """Answer the calls of a lane until its end, which is that of the process."""
     try:
         while True:
             method, arguments = lane.recv()
             if method == _DIVIDE:
-                _divide(lane, target, *arguments)
+                count, fork = arguments
+                lanes = [Connection(recv_handle(lane)) for _ in range(count)]
+                lane.send_bytes(_outcome(_divide, lane, lanes, target, fork))
             else:
-                lane.send_bytes(_outcome(target, method, arguments))
+                lane.send_bytes(_outcome(lambda: getattr(target, method)(*arguments)))  # noqa: B023
     except (EOFError, ConnectionError):
-        os._exit(0)
+        _end()
     except BaseException:
         traceback.print_exc()
         os._exit(1)
 
 
-def _divide(first: Connection, target: object, lanes: int, fork: bool) -> None:
-    """Let further lanes be answered."""
-    copies = []
-    with socket.socket(fileno=os.dup(first.fileno())) as receiving:
-        for _ in range(lanes):
-            _, [number], _, _ = socket.recv_fds(receiving, 1, 1)
-            lane = Connection(number)
-            if not fork:
-                threading.Thread(target=_answer, args=(lane, target), daemon=True).start()
-                continue
-            with warnings.catch_warnings():  # Python 3.12 warns if there are threads, which a copy lacks
-                warnings.simplefilter("ignore", DeprecationWarning)
-                copy = os.fork()
-            if copy == 0:
-                first.close()
-                receiving.close()
-                _answer(lane, target)
-            lane.close()
-            copies.append(copy)
+def _divide(first: Connection, lanes: Sequence[Connection], target: object, fork: bool) -> None:
+    """Let further lanes be answered.
+
+    Raises:
+        NmtError: the system allows no more processes.
+    """
+    copies: list[int] = []
 
     def end_as_copy(*_: object) -> None:
         for copy in copies:
@@ -197,22 +208,45 @@ def _divide(first: Connection, target: object, lanes: int, fork: bool) -> None:
             elif ended:
                 os._exit(os.waitstatus_to_exitcode(status))
 
+    for lane in lanes:
+        if not fork:
+            threading.Thread(target=_answer, args=(lane, target), daemon=True).start()
+        elif (copy := _forked()) == 0:
+            first.close()
+            _answer(lane, target)
+        else:
+            copies.append(copy)
+            lane.close()
     if fork:
         signal.signal(signal.SIGCHLD, end_as_copy)
         end_as_copy()
 
 
-def _outcome(target: object, method: str, arguments: tuple[Any, ...]) -> bytes:
+def _forked() -> int:
+    """Fork. Returns 0 in the copy, and its id in the original."""
+    with warnings.catch_warnings():  # Python 3.12 warns if there are threads, which a copy lacks
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return os.fork()
+        except OSError as error:
+            raise NmtError(
+                f"a worker's process cannot be started ({error.strerror}). Give fewer --workers, or let the system "
+                "allow more processes or memory."
+            ) from None
+
+
+def _outcome(work: Callable[..., object], *arguments: object) -> bytes:
     """The answer to a call."""
     try:
-        return pickle.dumps(("result", getattr(target, method)(*arguments)))
+        return pickle.dumps(("result", work(*arguments)))
     except Exception as error:
-        if not isinstance(error, NmtError):
-            error.add_note("".join(traceback.format_exception(error)))  # else the place is lost
+        where = "".join(traceback.format_exception(error))
+        error.add_note(where)  # a pickle holds no traceback
         with contextlib.suppress(Exception):  # an error that is not made from its arguments
             pickle.loads(answer := pickle.dumps(("error", error)))
             return answer
-        return pickle.dumps(("error", RuntimeError("".join(traceback.format_exception(error)))))
+        same = NmtError(str(error)) if isinstance(error, NmtError) else RuntimeError(where)
+        return pickle.dumps(("error", same))
 
 
 if __name__ == "__main__":

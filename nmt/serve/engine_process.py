@@ -9,12 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nmt.config import Config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtWarning
 from nmt.loading import NamedModels
-from nmt.machine.calls import CalledProcess
+from nmt.machine.calls import CalledProcess, Tell
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
@@ -54,15 +55,20 @@ class RemoteEngine(_Facts):
         report: Callable[[str], object],
     ) -> RemoteEngine:
         """Load models in a new process; as :meth:`nmt.loading.NamedModels.load`."""
-        process = CalledProcess(_Loaded, report=report)
-        facts: _Facts
+
+        def told(message: object) -> None:
+            if isinstance(message, NmtWarning):
+                warnings.warn(message, stacklevel=2)
+            else:
+                report(str(message))
+
+        name = f"the process that translates with {', '.join(map(str, named.folders))}"
+        process = CalledProcess(name, _Loaded, told=told)
         try:
-            facts, warned = process.call("load", named, device, precision, threads)
+            facts: _Facts = process.call("load", named, device, precision, threads)
         except BaseException:
             process.end(AbandonedError())
             raise
-        for message in warned:
-            warnings.warn(NmtWarning(message), stacklevel=2)
         return cls(**vars(facts), process=process)
 
     def remarks(self, options: TranslateOptions) -> list[str]:
@@ -103,9 +109,6 @@ class _RemoteSearcher:
         for segment, candidates in zip(segments, found, strict=True):
             segment.candidates = candidates
 
-    def abandon(self) -> None:
-        self.process.end(AbandonedError())
-
 
 class _Loaded:
     """In the other process: the engine and its searcher."""
@@ -113,21 +116,22 @@ class _Loaded:
     _engine: Engine
     _searcher: Searcher
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
 
-    def load(
-        self, named: NamedModels, device: DeviceChoice, precision: PrecisionChoice, threads: int | None
-    ) -> tuple[_Facts, list[str]]:
-        """What is known of the engine, and what the user is warned of."""
-        with warnings.catch_warnings(record=True) as caught:
-            self._engine = found = named.load(device, precision, threads, report=self._report)
-        ours = [one for one in caught if issubclass(one.category, NmtWarning)]
-        for one in caught:
-            if one not in ours:
-                warnings.showwarning(one.message, one.category, one.filename, one.lineno)
-        facts = _Facts(found.name, found.description, found.vocab, found.config, found.positions, found.precision)
-        return facts, [str(one.message) for one in ours]
+    def load(self, named: NamedModels, device: DeviceChoice, precision: PrecisionChoice, threads: int | None) -> _Facts:
+        with warnings.catch_warnings():
+            show_others = warnings.showwarning
+
+            def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+                if isinstance(message, NmtWarning):
+                    self._tell(message)
+                else:
+                    show_others(message, category, *place, **options)
+
+            warnings.showwarning = show
+            self._engine = found = named.load(device, precision, threads, report=self._tell)
+        return _Facts(found.name, found.description, found.vocab, found.config, found.positions, found.precision)
 
     def remarks(self, options: TranslateOptions) -> list[str]:
         return self._engine.remarks(options)

@@ -14,6 +14,7 @@ from nmt.text.languages import fitting, language_tag
 from nmt.translation.engine import Searcher
 from nmt.translation.options import SplitSentences, translate_options
 from nmt.translation.translator import Translator
+from nmt.translation.workers import AbandonedError
 
 _LONGEST_SHOWN = 40
 """Characters of an unknown language code in an error."""
@@ -47,8 +48,8 @@ class ServedModel:
         self.engine.process.watch(lost)
 
     def abandon(self) -> None:
-        """End all searches: nobody waits for them."""
-        self._searcher.abandon()
+        """End all searches, and the process of the model: nobody waits for them."""
+        self.engine.process.end(AbandonedError())
 
     @property
     def max_candidates(self) -> int:

@@ -22,7 +22,9 @@ from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
 
 _PATIENCE = 0.1
-"""The share of the last batch's time for which a worker waits for as many jobs again."""
+"""The share of a batch's time for which its worker waits for as many jobs again."""
+_LONGEST_PATIENCE = 0.05
+"""In seconds: about what 64 clients take to ask again."""
 
 
 class Search(Protocol):
@@ -183,12 +185,12 @@ class Pool:
         return max(1, min(math.ceil(self._waiting / rate), 3_600)) if rate else 1
 
     def _work(self) -> None:
-        jobs: dict[Job, None] = {}
-        seconds = 0.0
-        while batch := self._take(len(jobs), _PATIENCE * seconds):
+        count, until = 0, 0.0
+        while batch := self._take(count, until):
             began = time.monotonic()
             self._search(batch)
-            seconds = time.monotonic() - began
+            ended = time.monotonic()
+            seconds = ended - began
             size = sum(_size(job.segments[index]) for job, index in batch)
             rate = size / max(seconds, 1e-6)
             with self._changed:
@@ -196,27 +198,34 @@ class Pool:
                 self._rate = 0.9 * self._rate + 0.1 * rate if self._rate else rate
             if self._observe is not None:
                 self._observe(batch, seconds)
-            jobs = dict.fromkeys(job for job, _ in batch)
+            jobs = list(dict.fromkeys(job for job, _ in batch))
             for job in jobs:
                 job.notify()
+            count, until = len(jobs), ended + min(_PATIENCE * seconds, _LONGEST_PATIENCE)
+            del batch, jobs  # else they would stay while this worker waits
 
-    def _take(self, jobs: int, seconds: float) -> Batch:
+    def _take(self, jobs: int, until: float) -> Batch:
         """Wait for segments and take some. Empty if there will be none.
 
         Args:
-            jobs, seconds: once there are some, wait so long for so many jobs.
+            jobs, until: wait until then for so many jobs, or for a full batch.
         """
+
+        def are_enough() -> bool:
+            full = self._jobs[0].translator.batch_tokens if self._jobs else math.inf
+            return len(self._jobs) >= jobs or self._waiting >= full or self._is_closed
+
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._jobs or self._is_closed)
-                self._changed.wait_for(lambda: len(self._jobs) >= jobs or self._is_closed, seconds)
-                if self._jobs or self._is_closed:  # otherwise another worker has taken them
+                self._changed.wait_for(are_enough, until - time.monotonic())
+                if self._jobs:  # otherwise another worker has taken them
                     return list(self._fair())
+                if self._is_closed:
+                    return []
 
     def _fair(self) -> Iterator[tuple[Job, int]]:
         """One segment of each job in turn, all of one model, up to a worker's share of what waits and is searched."""
-        if not self._jobs:
-            return
         translator = self._jobs[0].translator
         of_model = deque(job for job in self._jobs if job.translator is translator)
         others = [job for job in self._jobs if job.translator is not translator]

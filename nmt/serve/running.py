@@ -106,10 +106,7 @@ def run(
         pool.close()
         _abandon(served)
     if stopping.lost is not None:
-        raise NmtError(
-            f"{stopping.lost} It held the model: start the server again. Fewer --workers and --batch-tokens take less "
-            "memory."
-        )
+        raise stopping.lost
 
 
 def _abandon(served: Sequence[ServedModel]) -> None:

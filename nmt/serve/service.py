@@ -23,9 +23,10 @@ from nmt.translation.results import Translation
 from nmt.translation.segment import Segment, joined_findings
 from nmt.translation.translator import Translator
 
-_SECONDS_UNTIL_MEMORY = 10
+_RETRY_SECONDS = 10
 _AT_ONCE = 2_000
-"""Characters that are encoded in less than a millisecond, and so without another thread."""
+"""Characters that are encoded in about two milliseconds, and so without another thread."""
+_LINES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Service:
         if not lines:
             return {}
         self.pool.check_room()
-        is_long = sum(map(len, lines)) > _AT_ONCE
+        is_long = len(lines) > _LINES_AT_ONCE or sum(map(len, lines)) > _AT_ONCE
         segments = await asyncio.to_thread(translator.prepare, lines) if is_long else translator.prepare(lines)
         return dict(zip(lines, segments, strict=True))
 
@@ -180,12 +181,12 @@ def candidates_of(text: Layout, translations: Sequence[Translation]) -> list[str
 
 def _refusal(error: Exception) -> RequestError:
     if isinstance(error, ProcessLostError):
-        return RequestError(503, "The server ends.", retry_after=_SECONDS_UNTIL_MEMORY)
+        return RequestError(503, "The server is shutting down.", retry_after=_RETRY_SECONDS)
     if isinstance(error, BeamTooWideError):  # its message is for people who choose the beam
         return RequestError(
             503,
             "The server has too little memory for a sentence of this text. Send shorter sentences, or try again later.",
-            retry_after=_SECONDS_UNTIL_MEMORY,
+            retry_after=_RETRY_SECONDS,
         )
     if isinstance(error, NmtError):
         return RequestError(400, str(error))

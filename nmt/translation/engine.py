@@ -34,7 +34,7 @@ class Searcher(Protocol):
 
     @property
     def may_fork(self) -> bool:
-        """Whether a copy of the process searches too, and several copies are faster than as many workers."""
+        """Whether copies of the process, one for each worker, may search in place of worker threads, and are faster."""
         ...
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
@@ -42,12 +42,7 @@ class Searcher(Protocol):
 
         Raises:
             BeamTooWideError: a single sentence does not fit into the memory.
-            AbandonedError: :meth:`abandon` was called.
         """
-        ...
-
-    def abandon(self) -> None:
-        """End the searches of a shared searcher at their next step, and those that come."""
         ...
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import torch
@@ -50,7 +51,10 @@ class TorchSearcher:
         self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
         self._memory.check_beam(options)
         self.batch_tokens = options.batch_tokens or self._memory.batch_tokens(options, self._workers.count)
-        self._alone = threading.Lock()
+        # Copies of this process, too, take turns.
+        self._alone = get_context("fork").Lock() if shared and self.may_fork else threading.Lock()
+        if shared:
+            ensemble.vocab.set_threads(self._workers.threads_of_each)
 
     @property
     def worker_count(self) -> int:
@@ -61,18 +65,15 @@ class TorchSearcher:
     def may_fork(self) -> bool:
         """As :attr:`nmt.translation.engine.Searcher.may_fork`.
 
-        Python starts torch's operations, and runs one thread at a time. A copy has neither a GPU nor OpenMP's threads.
+        Python starts torch's operations, and runs one thread at a time. A copy has neither a GPU nor OpenMP's threads;
+        on macOS, libraries of the system do not work in one.
         """
         is_on_cpu = self._hardware.device.type == "cpu"
         return sys.platform == "linux" and is_on_cpu and self._workers.threads_of_each == 1
 
-    def abandon(self) -> None:
-        """As :meth:`nmt.translation.engine.Searcher.abandon`."""
-        self._workers.abandon()
-
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
-        batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.count)
+        batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.of_one_call)
         free = self._memory.free
         searches = self._workers.count if self._workers.are_shared else min(self._workers.count, len(batches))
         share = None if free is None else free // max(1, searches)

@@ -22,7 +22,7 @@ class AbandonedError(Exception):
 class Workers:
     """A pool of worker threads. It starts no more workers than there are batches, and keeps none.
 
-    Shared workers are the threads that map, so many of them at a time.
+    Shared workers are the threads that map; there are to be as many.
     """
 
     def __init__(
@@ -47,12 +47,10 @@ class Workers:
         self.count = min(count or threads, threads) if on_cpu else count or 1
         self.threads_of_each = max(1, threads // self.count)
         self.are_shared = shared
+        self.of_one_call = 1 if shared else self.count
+        """The workers that a call of :meth:`map` has."""
         self._set_threads = set_threads
         self._of_thread = threading.local()
-        self._is_abandoned = threading.Event()
-        """Set when the results of shared workers are no longer needed."""
-        self._free = threading.Semaphore(self.count)
-        """Shared workers."""
         if shared:
             set_threads(self.threads_of_each)
 
@@ -62,24 +60,14 @@ class Workers:
         Raises:
             AbandonedError: another worker failed, or the user interrupted.
         """
-        is_abandoned: threading.Event = getattr(self._of_thread, "is_abandoned", self._is_abandoned)
-        if is_abandoned.is_set():
+        is_abandoned = getattr(self._of_thread, "is_abandoned", None)
+        if is_abandoned is not None and is_abandoned.is_set():
             raise AbandonedError
-
-    def abandon(self) -> None:
-        """Stop all shared workers, those of later batches too."""
-        self._is_abandoned.set()
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results of ``function`` for all items, in order."""
-        if self.are_shared:
-            for item in items:
-                with self._free:
-                    result = function(item)
-                yield result
-            return
         count = min(self.count, len(items))
-        if count <= 1:
+        if count <= 1 or self.are_shared:
             yield from map(function, items)
             return
         is_abandoned = threading.Event()

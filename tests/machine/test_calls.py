@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtError
+from nmt.io.writing import writing
 from nmt.machine.calls import CalledProcess, ProcessLostError
 from tests.processes import SECONDS
 
@@ -51,6 +52,16 @@ class Callee:
 
         raise OddError(1, 2)
 
+    def fail_to_write(self):
+        with writing(Path("x")):
+            raise OSError(28, "a reason", "x")
+
+    def allow_no_process(self):
+        def fork():
+            raise BlockingIOError(11, "no")
+
+        os.fork = fork
+
     def fail_to_answer(self):
         return threading.Lock()
 
@@ -65,7 +76,7 @@ def said():
 
 @pytest.fixture
 def called(said):
-    process = CalledProcess(Callee, report=said.append)
+    process = CalledProcess("the process", Callee, told=said.append)
     yield process
     process.end(DataError("the test has ended"))
 
@@ -93,9 +104,9 @@ def test_messages_arrive_before_the_answer(called, said):
 
 
 def test_a_users_error_arrives_as_it_is(called):
-    with pytest.raises(DataError, match=r"^too long$") as found:
+    with pytest.raises(DataError, match=r"^too long") as found:
         called.call("fail", DataError("too long"))
-    assert not hasattr(found.value, "__notes__")
+    assert "in fail" in found.value.__notes__[0]
 
 
 def test_another_error_tells_where_it_was_raised(called):
@@ -109,6 +120,29 @@ def test_an_error_never_ends_the_process(called, method):
     with pytest.raises((RuntimeError, TypeError, AttributeError)):
         called.call(method)
     assert called.call("keep", 1) == [1]
+
+
+def test_a_users_error_with_arguments_of_its_own_stays_one(called):
+    with pytest.raises(NmtError, match=r"x: cannot be written \(a reason\)"):
+        called.call("fail_to_write")
+    assert called.call("keep", 1) == [1]
+
+
+def test_an_error_of_the_one_who_is_told_ends_the_process(called, said):
+    def refuse(message):
+        raise OSError(message)
+
+    process = CalledProcess("the process", Callee, told=refuse)
+    with pytest.raises(OSError, match="word"):
+        process.call("say", "word")
+    with pytest.raises(RuntimeError, match="broken off"):
+        process.call("keep", 1)
+
+
+def test_a_system_without_room_for_a_process_is_an_error(called):
+    called.call("allow_no_process")
+    with pytest.raises(NmtError, match=r"a worker's process cannot be started .* Give fewer --workers"):
+        called.divide(2, fork=True)
 
 
 def test_what_cannot_be_sent_is_an_error_here(called):
@@ -144,7 +178,7 @@ def test_a_process_that_is_killed_fails_its_calls_and_those_that_come(called, tm
         time.sleep(0.1)
         os.kill(sorted(pids)[killed], signal.SIGKILL)
         for call in calls:
-            with pytest.raises(ProcessLostError, match=r"process \d+ was killed by SIGKILL \(the system also"):
+            with pytest.raises(ProcessLostError, match=r"^the process was killed by SIGKILL \(the system also"):
                 call.result(SECONDS)
     with pytest.raises(ProcessLostError):
         called.call("keep", 1)
@@ -177,17 +211,18 @@ def test_a_process_that_is_ended_fails_its_calls_by_the_reason(called, tmp_path)
 def test_a_request_to_end_is_the_callers_business(called, tmp_path):
     called.divide(2, fork=True)
     for pid in processes_of(called, tmp_path, 2):
-        os.kill(pid, signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(pid, number)
     assert [called.call("keep", 1) for _ in range(2)] == [[1], [1]]
 
 
 def test_it_ends_when_its_caller_is_killed(tmp_path):
     program = (
         "from tests.machine.test_calls import *\n"
-        "called = CalledProcess(Callee, report=print)\n"
+        "called = CalledProcess('the process', Callee, told=print)\n"
         "called.divide(2, fork=True)\n"
         f"print(*processes_of(called, {str(tmp_path)!r}, 2), flush=True)\n"
-        "time.sleep(SECONDS)"
+        "called.call('sleep')"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as caller:
         pids = list(map(int, caller.stdout.readline().split()))
@@ -201,7 +236,7 @@ def test_a_process_that_does_not_begin_is_lost(said, capfd):
     class Nowhere:
         """Not at the top level of the module."""
 
-    process = CalledProcess(Nowhere, report=said.append)
+    process = CalledProcess("the process", Nowhere, told=said.append)
     with pytest.raises(ProcessLostError, match="ended with exit code 1"):
         process.call("keep", 1)
     assert "AttributeError" in capfd.readouterr().err

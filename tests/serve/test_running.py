@@ -148,10 +148,10 @@ def test_a_model_whose_process_is_killed_ends_the_server(is_busy):
         [child] = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
         os.kill(int(child), signal.SIGKILL)
         assert command.process.wait(SECONDS) == 2
-        assert "was killed by SIGKILL (the system also does this when memory runs out). It held" in command.rest()
+        assert f"{BUNDLE} was killed by SIGKILL (the system also does this when memory runs out)." in command.rest()
         if is_busy:
             assert answer.result().status_code == 503
-            assert answer.result().json() == {"error": "The server ends."}
+            assert answer.result().json() == {"error": "The server is shutting down."}
 
 
 def test_the_model_may_be_replaced_while_it_serves(tmp_path):

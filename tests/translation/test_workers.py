@@ -100,22 +100,7 @@ def test_what_nobody_waits_for_is_left_when_it_looks_up():
     assert inner == [[3, 7], [4, 7]]
 
 
-def test_shared_workers_are_abandoned_for_good():
-    workers, begun = Workers(2, shared=True), threading.Event()
-
-    def work(item: int) -> None:
-        begun.set()
-        while True:  # would go on for ever
-            workers.check_abandoned()
-            time.sleep(0.01)
-
-    def abandon() -> None:
-        assert begun.wait(timeout=10)
-        workers.abandon()
-
-    thread = threading.Thread(target=abandon)
-    thread.start()
-    for _ in range(2):
-        with pytest.raises(AbandonedError):
-            list(workers.map(work, range(3)))
-    thread.join()
+def test_shared_workers_are_the_threads_that_map():
+    workers = Workers(2, shared=True)
+    assert set(workers.map(lambda item: threading.get_ident(), range(3))) == {threading.get_ident()}
+    assert (workers.count, workers.of_one_call) == (2, 1)

@@ -263,13 +263,9 @@ class CTranslate2Searcher:
         """As :attr:`nmt.translation.engine.Searcher.may_fork`: CTranslate2 searches without Python."""
         return False
 
-    def abandon(self) -> None:
-        """As :meth:`nmt.translation.engine.Searcher.abandon`."""
-        self._workers.abandon()
-
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
-        batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.count)
+        batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.of_one_call)
         # In int8, a single batch too is faster with the one thread of a worker than with all (docs/benchmarks.md).
         by_worker = self._workers.are_shared or len(batches) > 1
         by_worker = by_worker or (self._engine.precision == "int8" and self._engine.device == "cpu")
