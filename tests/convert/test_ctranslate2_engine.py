@@ -26,7 +26,6 @@ from nmt.translation.options import TranslateOptions, translate_options
 from nmt.translation.segment import Segment
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
-from nmt.translation.workers import AbandonedError
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 
@@ -242,15 +241,6 @@ def test_threads_that_share_the_engine_use_one_model(theirs):
     options = translate_options(engine.config.decoding)
     engine.searcher(options, shared=True).search([Segment("a", [5])], options)
     assert [engine.model(1) for _ in range(9)] == [engine.model(2)] * 9
-
-
-def test_abandoned_searches_end(theirs):
-    engine = CTranslate2Engine(theirs._folder, "cpu", threads=2)
-    options = translate_options(engine.config.decoding)
-    searcher = engine.searcher(options, shared=True)
-    searcher.abandon()
-    with pytest.raises(AbandonedError):
-        searcher.search([Segment("a", [5])], options)
 
 
 def test_scoring_nothing_opens_no_model(theirs):
