@@ -125,9 +125,9 @@ def _loaded(
     workers: int | None,
 ) -> ServedModel:
     from nmt.checkpoint.describing import describe_model
-    from nmt.serve.engine_process import RemoteEngine
+    from nmt.serve.engine_process import load_in_process
     from nmt.serve.models import ServedModel
 
     for line in (f"model: {', '.join(map(describe_model, named.folders))}", *named.remarks):
         notice(line)
-    return ServedModel(RemoteEngine.load(named, device, precision, threads, report=notice), options, workers)
+    return ServedModel(load_in_process(named, device, precision, threads, report=notice), options, workers)

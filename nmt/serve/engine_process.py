@@ -44,33 +44,6 @@ class RemoteEngine(_Facts):
 
     process: CalledProcess
 
-    @classmethod
-    def load(
-        cls,
-        named: NamedModels,
-        device: DeviceChoice,
-        precision: PrecisionChoice,
-        threads: int | None,
-        *,
-        report: Callable[[str], object],
-    ) -> RemoteEngine:
-        """Load models in a new process; as :meth:`nmt.loading.NamedModels.load`."""
-
-        def told(message: object) -> None:
-            if isinstance(message, NmtWarning):
-                warnings.warn(message, stacklevel=2)
-            else:
-                report(str(message))
-
-        name = f"the process that translates with {', '.join(map(str, named.folders))}"
-        process = CalledProcess(name, _Loaded, told=told)
-        try:
-            facts: _Facts = process.call("load", named, device, precision, threads)
-        except BaseException:
-            process.end(AbandonedError())
-            raise
-        return cls(**vars(facts), process=process)
-
     def remarks(self, options: TranslateOptions) -> list[str]:
         """As :meth:`nmt.translation.engine.Engine.remarks`."""
         found: list[str] = self.process.call("remarks", options)
@@ -93,6 +66,32 @@ class RemoteEngine(_Facts):
         """As :meth:`nmt.translation.engine.Engine.score`."""
         found: list[Hypothesis] = self.process.call("score", sources, targets, options, alignment) if sources else []
         return found
+
+
+def load_in_process(
+    named: NamedModels,
+    device: DeviceChoice,
+    precision: PrecisionChoice,
+    threads: int | None,
+    *,
+    report: Callable[[str], object],
+) -> RemoteEngine:
+    """Load models in a new process; as :meth:`nmt.loading.NamedModels.load`."""
+
+    def told(message: object) -> None:
+        if isinstance(message, NmtWarning):
+            warnings.warn(message, stacklevel=2)
+        else:
+            report(str(message))
+
+    name = f"the process that translates with {', '.join(map(str, named.folders))}"
+    process = CalledProcess(name, _Loaded, told=told)
+    try:
+        facts: _Facts = process.call("load", named, device, precision, threads)
+    except BaseException:
+        process.end(AbandonedError())
+        raise
+    return RemoteEngine(**vars(facts), process=process)
 
 
 @dataclass(frozen=True)
