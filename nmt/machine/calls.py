@@ -1,6 +1,6 @@
-"""Calls of methods in another process: of one object, in as many lanes as there are calls at the same time.
+"""Calls of the methods of an object in another process, several at the same time.
 
-A lane is a connection. A thread of the other process answers it, or a process of its own.
+Each of these calls has a lane: a connection that a thread of the other process answers, or a copy of that process.
 """
 
 from __future__ import annotations
@@ -109,7 +109,11 @@ class CalledProcess:
             self._watcher.join()
 
     def _ask(self, request: bytes, *, then: Callable[[Connection], None] = lambda lane: None) -> Any:
-        """Send a request, do something with the lane, and wait for the answer."""
+        """Send a request, and wait for the answer.
+
+        Args:
+            then: sends what belongs to the request.
+        """
         lane = self._free.get()
         try:
             with self._explained():
@@ -120,7 +124,7 @@ class CalledProcess:
                 self._told(value)
                 with self._explained():
                     kind, value = lane.recv()
-        except BaseException:  # the lane has no answer, or another one
+        except BaseException:  # the next call in this lane would get the answer of this one
             self.end(RuntimeError("a call was broken off"))
             raise
         finally:
@@ -169,7 +173,7 @@ def _end_with_caller(number: int) -> None:
 
 
 def _end() -> NoReturn:
-    """End at once, with all copies and what they have started: nobody waits for results."""
+    """End at once, with all copies and what they have started: results are no longer needed."""
     os.killpg(0, signal.SIGKILL)
     os._exit(0)
 

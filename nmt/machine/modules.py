@@ -15,8 +15,9 @@ def start_module(
 ) -> subprocess.Popen[bytes]:
     """Start ``python -m module``.
 
-    The process gets this one's import path, and its working directory stays off it. It is in a session of its own, so
-    the signals of a terminal do not reach it. multiprocessing would run the caller's main module again.
+    The process imports from where this one imports, and not from its working directory. It is in a session of its own,
+    so the signals of a terminal reach it only through this process. multiprocessing would run the caller's main module
+    again.
 
     Args:
         environment: its environment variables; default: those of this process.

@@ -57,7 +57,7 @@ class ServedModel:
         return translate_options(self.engine.config.decoding, **self.options).beam
 
     def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> Translator:
-        """What translates with so many candidates. Several threads may use it, and one may ask for it.
+        """What translates with so many candidates. Several threads may use it; only one calls this method.
 
         Args:
             candidates: at most :attr:`max_candidates`.

@@ -1,8 +1,8 @@
 """The pool: the segments of all requests wait here, and are searched together in batches.
 
-A batch takes one segment of each request in turn, so a long text does not hold up a short one. It takes this worker's
-share of all that is there, and clients whose answers have just been sent have a moment to ask again: otherwise one
-worker would search nearly everything, and the others a few segments at a time, which is much slower for each.
+A batch takes one segment of each request in turn, so a long text does not hold up a short one. It holds one worker's
+share of all segments that wait or are searched. After a batch, a worker gives its clients a moment to ask again.
+Otherwise one worker would search nearly everything, and the others a few segments at a time, which is much slower.
 """
 
 from __future__ import annotations

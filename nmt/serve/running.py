@@ -132,7 +132,7 @@ def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
 
 
 class _Stopping:
-    """Ends the server at the first signal; at a second SIGINT without waiting for its requests."""
+    """Ends the server at the first signal, or when a model is lost; at a second SIGINT without waiting for requests."""
 
     server: uvicorn.Server
     lost: NmtError | None = None

@@ -27,6 +27,7 @@ _RETRY_SECONDS = 10
 _AT_ONCE = 2_000
 """Characters that are encoded in about two milliseconds, and so without another thread."""
 _LINES_AT_ONCE = 16
+"""Likewise, in lines."""
 
 
 @dataclass(frozen=True)

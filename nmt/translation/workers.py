@@ -22,7 +22,8 @@ class AbandonedError(Exception):
 class Workers:
     """A pool of worker threads. It starts no more workers than there are batches, and keeps none.
 
-    Shared workers are the threads that map; there are to be as many.
+    Shared workers are the threads that call :meth:`map`: each call computes in its own thread. The callers see to it
+    that there are no more such threads than workers.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Workers:
             threads: the threads of the processor that the workers share.
             count: at most the number of threads on a CPU. Default: one per thread on a CPU, one on a GPU.
             on_cpu: whether the workers compute on the CPU.
-            shared: whether several threads use the workers at the same time.
+            shared: whether several threads call :meth:`map` at the same time.
             set_threads: sets the number of threads that the calling worker computes with.
         """
         self._threads = threads
