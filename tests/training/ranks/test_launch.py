@@ -159,10 +159,10 @@ def ranks_that(monkeypatch):
     """Let each rank run a program of the test's in place of a training."""
 
     def run(program: str) -> None:
-        def start(arguments, environment):
+        def start(module, arguments, *, environment):
             return subprocess.Popen([sys.executable, "-c", program], env=environment)
 
-        monkeypatch.setattr(launch_module, "_start", start)
+        monkeypatch.setattr(launch_module, "start_module", start)
 
     return run
 
@@ -192,10 +192,10 @@ def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
 ):
     command = [sys.executable, str(SCRIPT), str(reversed_words), str(settings()), str(tmp_path / "run")]
 
-    def start(arguments, environment):
+    def start(module, arguments, *, environment):
         return subprocess.Popen([*command, str(tmp_path / "out"), "raise", "1", "5"], env=environment)
 
-    monkeypatch.setattr(launch_module, "_start", start)
+    monkeypatch.setattr(launch_module, "start_module", start)
     assert launch([], 2) == 1
     said = capfd.readouterr().err
     assert "a mistake of this test" in said

@@ -33,7 +33,7 @@ def stopped(tmp_path, monkeypatch):
     """Launch a rank whose update goes on for some seconds, and send the launcher SIGTERM at each of two moments."""
 
     def launch_and_stop(seconds: float, *moments: str) -> int:
-        def start(arguments, environment):
+        def start(module, arguments, *, environment):
             return subprocess.Popen([sys.executable, "-c", RANK, tmp_path, str(seconds)], env=environment)
 
         def send() -> None:
@@ -42,7 +42,7 @@ def stopped(tmp_path, monkeypatch):
                     time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGTERM)
 
-        monkeypatch.setattr(launch_module, "_start", start)
+        monkeypatch.setattr(launch_module, "start_module", start)
         monkeypatch.setattr(launch_module, "_SECONDS_TO_END", 0.2)
         monkeypatch.setattr(launch_module, "SECONDS_OF_ONE_SIGNAL", 0.0)
         threading.Thread(target=send).start()
