@@ -252,8 +252,9 @@ def _wait_to_be_ended(is_stopping: Callable[[], bool]) -> None:
     """Wait for the launcher's signal, so that the launcher sees the rank that failed first end first."""
     for number in stop_signals():
         signal.signal(number, signal.SIG_DFL)
-    if not is_stopping():  # else the signal has come already
-        time.sleep(_SECONDS_UNTIL_ENDED)
+    if is_stopping():  # the signal has come already
+        signal.raise_signal(signal.SIGTERM)
+    time.sleep(_SECONDS_UNTIL_ENDED)
 
 
 def _report_to_torchrun(error: Exception) -> None:
