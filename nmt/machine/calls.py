@@ -202,28 +202,30 @@ def _divide(first: Connection, lanes: Sequence[Connection], target: object, fork
     Raises:
         NmtError: the system allows no more processes.
     """
-    copies: list[int] = []
-
-    def end_as_copy(*_: object) -> None:
-        for copy in copies:
-            ended, status = os.waitpid(copy, os.WNOHANG)
-            if ended and os.WIFSIGNALED(status):
-                os.kill(os.getpid(), os.WTERMSIG(status))
-            elif ended:
-                os._exit(os.waitstatus_to_exitcode(status))
-
-    for lane in lanes:
-        if not fork:
+    if not fork:
+        for lane in lanes:
             threading.Thread(target=_answer, args=(lane, target), daemon=True).start()
-        elif (copy := _forked()) == 0:
-            first.close()
+        return
+    copies: list[int] = []
+    for lane in lanes:
+        if (copy := _forked()) == 0:
+            for other in (first, *lanes):
+                if other is not lane:
+                    other.close()
             _answer(lane, target)
-        else:
-            copies.append(copy)
-            lane.close()
-    if fork:
-        signal.signal(signal.SIGCHLD, end_as_copy)
-        end_as_copy()
+        copies.append(copy)
+    for lane in lanes:
+        lane.close()
+    for copy in copies:
+        threading.Thread(target=_end_as, args=(copy,), daemon=True).start()
+
+
+def _end_as(copy: int) -> None:
+    """Wait until a copy has ended, and end in the same way."""
+    _, status = os.waitpid(copy, 0)
+    if os.WIFSIGNALED(status):
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 def _forked() -> int:
