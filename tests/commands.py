@@ -236,7 +236,9 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
+        # Another thread may copy the environment now, so it is never empty.
+        for name in variables.keys() - before.keys():
+            os.environ.pop(name, None)
         os.environ.update(before)
 
 

@@ -36,6 +36,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let the commands under test keep what they remember of the machine away from the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("NO_PROXY", "127.0.0.1,::1,localhost")  # the servers of tests
         yield
 
 

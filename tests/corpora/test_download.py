@@ -45,8 +45,8 @@ def server(file_server):
 @pytest.fixture
 def dead_url():
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+        unused.bind(("127.0.0.1", 0))  # nobody else can listen there, and this does not
+        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 def test_a_file_is_fetched_once_and_progress_is_told(server, tmp_path):

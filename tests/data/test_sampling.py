@@ -18,6 +18,7 @@ from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError
 from tests.data.one_data_set import build_vocabulary
+from tests.processes import SECONDS
 
 PAIRS = 60
 
@@ -60,7 +61,7 @@ def texts(shards: ParallelShards, vocab: VocabularyPair) -> list[list[str]]:
     return [vocab.source.decode([ids.tolist() for ids in shards.pair(index)]) for index in range(len(shards))]
 
 
-def wait_until(is_so, seconds: float = 20) -> None:
+def wait_until(is_so, seconds: float = SECONDS) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it did not come to that"
@@ -275,7 +276,7 @@ def test_others_wait_for_the_one_that_writes(sampled):
     time.sleep(0.3)
     assert not opened
     ours = sampled().open(0)
-    waiting.join(20)
+    waiting.join(SECONDS)
     assert opened[0].pair(5)[1].tolist() == ours.pair(5)[1].tolist()
 
 

@@ -1,5 +1,6 @@
 """Calls of methods in another process, whatever becomes of either."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -89,9 +90,10 @@ def processes_of(called, tmp_path, count):
 
 def wait_until_gone(pid):
     end = time.monotonic() + SECONDS
-    while Path(f"/proc/{pid}").exists() and "(zombie)" not in Path(f"/proc/{pid}/status").read_text("ascii"):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while "(zombie)" not in Path(f"/proc/{pid}/status").read_text("ascii"):
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
 
 def test_an_object_in_another_process_is_called(called):
@@ -184,6 +186,10 @@ def test_a_process_that_is_killed_fails_its_calls_and_those_that_come(called, tm
         called.call("keep", 1)
     for pid in pids:
         wait_until_gone(pid)
+    end = time.monotonic() + SECONDS
+    while not lost:  # told after the calls have failed
+        assert time.monotonic() < end
+        time.sleep(0.01)
     assert list(map(type, lost)) == [ProcessLostError]
     called.watch(lost.append)  # it is too late, and still told
     assert len(lost) == 2

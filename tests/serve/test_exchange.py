@@ -172,7 +172,7 @@ def test_a_full_queue_says_when_to_come_back():
     with serving(max_waiting=4) as running:
         translator = running.models[0].translator()
         translator.gate.clear()
-        with httpx.Client(base_url=running.client.base_url) as other:
+        with httpx.Client(base_url=running.client.base_url, timeout=SECONDS) as other:
             first = raw(running, request_bytes(json.dumps(ASKED).encode()))
             running.wait_for(lambda: translator.batches)
             second = raw(running, request_bytes(json.dumps(ASKED).encode()))
@@ -283,7 +283,7 @@ def test_an_internal_error_is_answered_in_the_dialect_and_logged(server, path, t
 def test_a_client_that_stalls_is_hung_up_on(server, sent, monkeypatch):
     monkeypatch.setattr(Connection, "seconds", 0.1)
     monkeypatch.setattr(exchange, "_SECONDS_TO_SEND", 0.1)
-    with raw(server, sent) as connection:
+    with raw(server, sent) as connection, contextlib.suppress(ConnectionResetError):
         while connection.recv(10_000):
             pass
 
@@ -315,12 +315,14 @@ def test_a_client_that_does_not_read_is_hung_up_on(path, monkeypatch):
 
 
 def test_a_client_that_waits_is_not_hung_up_on(monkeypatch):
-    monkeypatch.setattr(Connection, "seconds", 0.05)
+    monkeypatch.setattr(Connection, "seconds", 0.5)
     with serving() as running:
         translator = running.models[0].translator()
         translator.gate.clear()
         with raw(running, request_bytes(json.dumps(ASKED).encode())) as connection:
-            time.sleep(0.5)
+            running.wait_for(lambda: translator.batches)
+            monkeypatch.setattr(Connection, "seconds", 0.05)
+            time.sleep(1.0)
             translator.gate.set()
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
 

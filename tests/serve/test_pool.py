@@ -164,6 +164,7 @@ def test_a_worker_leaves_a_share_to_another_that_is_busy(make, translator):
 
 def test_a_worker_gives_clients_a_moment_to_ask_again(make, translator, monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE", 1e6)
+    monkeypatch.setattr(module, "_LONGEST_PATIENCE", SECONDS)
     pool = make(translator)
     occupy(pool, translator)
     first, again = ([job(translator, text) for text in texts] for texts in ("abc", "xyz"))
@@ -181,7 +182,8 @@ def test_a_worker_gives_clients_a_moment_to_ask_again(make, translator, monkeypa
 
 
 def test_a_single_client_waits_for_nobody(make, translator, monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", 10_000.0)
+    monkeypatch.setattr(module, "_PATIENCE", 1e6)
+    monkeypatch.setattr(module, "_LONGEST_PATIENCE", 2 * SECONDS)
     pool = make(translator)
     for text in "abc":
         pool.submit(one := job(translator, text))
@@ -305,5 +307,6 @@ def test_the_observer_sees_each_batch_and_its_time(make, translator):
     pool = make(translator, observe=lambda batch, seconds: seen.append((len(batch), seconds)))
     pool.submit(one := job(translator, "a", "b"))
     wait(one)
+    pool.close()
     assert [count for count, _ in seen] == [2]
     assert seen[0][1] >= 0

@@ -24,6 +24,8 @@ from tests.serve.doubles import Model
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
 SLOW = "\n".join(f"{number} {line}" for number in range(40) for line in NOTES)  # equal lines are searched once
+ENDLESS = "\n".join(f"{number} {line}" for number in range(400) for line in NOTES)
+"""Nobody waits for its translation."""
 SMALL_BATCHES = ("--threads", 1, "--batch-tokens", 50)
 
 
@@ -35,7 +37,7 @@ def translate(port, q, **more):
 def wait_until_busy(port):
     """Wait until a batch is searched and others wait."""
     end = time.monotonic() + SECONDS
-    while "nmt_waiting_pieces 0.0" in httpx.get(f"http://127.0.0.1:{port}/metrics").text:
+    while "nmt_waiting_pieces 0.0" in httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS).text:
         assert time.monotonic() < end
         time.sleep(0.01)
 
@@ -126,7 +128,7 @@ def test_sigterm_answers_what_was_accepted_and_ends_well():
 @pytest.mark.parametrize("count", [1, 2])
 def test_ctrl_c_waits_once(count):
     with serve_command(BUNDLE, *SMALL_BATCHES) as command, ThreadPoolExecutor(1) as executor:
-        answer = executor.submit(translate, command.port, SLOW)
+        answer = executor.submit(translate, command.port, SLOW if count == 1 else ENDLESS)
         wait_until_busy(command.port)
         for _ in range(count):
             command.process.send_signal(signal.SIGINT)
@@ -143,7 +145,7 @@ def test_ctrl_c_waits_once(count):
 def test_a_model_whose_process_is_killed_ends_the_server(is_busy):
     with serve_command(BUNDLE, *SMALL_BATCHES) as command, ThreadPoolExecutor(1) as executor:
         if is_busy:
-            answer = executor.submit(translate, command.port, SLOW)
+            answer = executor.submit(translate, command.port, ENDLESS)
             wait_until_busy(command.port)
         [child] = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
         os.kill(int(child), signal.SIGKILL)
@@ -230,7 +232,7 @@ def test_the_address_of_ipv6_is_one_that_can_be_opened():
         pytest.skip("this machine has no IPv6")
     with serve_command(BUNDLE, "--host", "::1", "--threads", 1) as command:
         assert f"http://[::1]:{command.port}/" in command.notices
-        assert httpx.get(f"http://[::1]:{command.port}/health").json() == {"status": "ok"}
+        assert httpx.get(f"http://[::1]:{command.port}/health", timeout=SECONDS).json() == {"status": "ok"}
 
 
 def test_connections_that_do_nothing_do_not_keep_it_from_ending():

@@ -99,10 +99,10 @@ def test_a_stream_ends_after_the_time_limit(model):
     translator = model.translators[1, None]
     turn = threading.Semaphore(1)
     translator.gate.wait = lambda seconds: turn.acquire(timeout=seconds)
-    with serving([model], limits=Limits(seconds=0.5)) as running:
+    with serving([model], limits=Limits(seconds=2.5)) as running:
         found = parts(running, "one.two.")
         turn.release()
-        assert found[1:] == [{"text": "ONE."}, {"error": "No translation within 0.5 s: the server is busy."}]
+        assert found[1:] == [{"text": "ONE."}, {"error": "No translation within 2.5 s: the server is busy."}]
         running.wait_for(lambda: counted(running) == {"503": 1})
 
 

@@ -315,7 +315,7 @@ def test_help_has_an_example(nmt):
 def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     (tmp_path / "corpus").mkdir()
     for language in ("en", "de"):
-        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 50_000))
+        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 200_000))
     arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
     until = time.monotonic() + 300

@@ -838,12 +838,14 @@ class Conversation:
         self.process = subprocess.Popen(command, env=ENVIRONMENT | {"TERM": "dumb"} | environment, **streams)
         self.timer = kill_after(self.process)  # an answer that does not come ends the test
         self.shown = b""
+        self.changing = threading.Lock()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         with contextlib.suppress(OSError):
             while piece := os.read(self.ours, 1000):
-                self.shown += piece
+                with self.changing:
+                    self.shown += piece
 
     def wait_for(self, end: bytes) -> bytes:
         """What was shown up to some words."""
@@ -852,7 +854,8 @@ class Conversation:
             assert self.process.poll() is None, self.shown
             assert time.monotonic() < patience, self.shown
             time.sleep(0.01)
-        before, _, self.shown = self.shown.partition(end)
+        with self.changing:
+            before, _, self.shown = self.shown.partition(end)
         return before + end
 
     def type(self, typed: bytes) -> None:

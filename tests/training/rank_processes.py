@@ -12,20 +12,22 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tests.commands import start_python
+from tests.processes import SECONDS
 
 SCRIPT = Path(__file__).with_name("rank_program.py")
 """What each rank runs, and how a test disturbs it."""
 
 
-# Below those that the system hands out itself; each worker of the suite has a range of its own.
-_PORTS = itertools.cycle(range(20_000, 20_500))
+# Below those that the system hands out itself. Each worker of the suite has a range of its own, and begins anywhere in
+# it: another run of the suite has the same range.
+_PORTS = itertools.count(os.getpid())
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 
 def free_port() -> int:
     """A port that nothing on this machine listens on, nor another worker of the suite will."""
     while True:
-        port = next(_PORTS) + 500 * _WORKER
+        port = 20_000 + 500 * _WORKER + next(_PORTS) % 500
         with socket.socket() as listening, contextlib.suppress(OSError):
             listening.bind(("127.0.0.1", port))
             return port
@@ -50,7 +52,7 @@ class Rank:
         self._reader = threading.Thread(target=self._read, args=(stderr,))
         self._reader.start()
 
-    def finish(self, seconds: float = 120) -> str:
+    def finish(self, seconds: float = SECONDS) -> str:
         """Wait for its end; what it wrote to standard error."""
         self.process.wait(seconds)
         self._reader.join()

@@ -21,6 +21,7 @@ from nmt.training import saving, stopping
 from nmt.training.input.feed import Epochs
 from nmt.training.progress import Ending
 from nmt.training.validation import Validator
+from tests.processes import SECONDS
 from tests.training.conftest import assert_same, saved
 from tests.training.rank_processes import start_ranks
 
@@ -34,24 +35,34 @@ def signal_self(number: int = signal.SIGINT) -> None:
 
 
 @pytest.fixture
-def slow_disk(monkeypatch):
-    """Saving takes a moment, and whoever waits for its begin can."""
-    began = threading.Event()
+def signal_while_saving(monkeypatch):
+    """Send a second signal while a checkpoint is saved, which takes a moment longer."""
+    began, sent = threading.Event(), threading.Event()
 
     def save_slowly(*arguments, **options):
         began.set()
-        time.sleep(0.5)
+        assert sent.wait(SECONDS)
+        time.sleep(0.2)
         save_bundle(*arguments, **options)
 
+    def send(number: int) -> None:
+        began.wait()
+        signal_self(number)
+        sent.set()
+
     monkeypatch.setattr(saving, "save_bundle", save_slowly)
-    return began
+    return lambda number=signal.SIGINT: threading.Thread(target=send, args=(number,)).start()
 
 
-def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk):
+def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(
+    run_training, tmp_path, listener, signal_while_saving, monkeypatch
+):
+    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 600.0)
+
     def twice(update):
         if update == 7:
             signal_self()
-            threading.Thread(target=lambda: slow_disk.wait() and signal_self()).start()
+            signal_while_saving()
 
     listener.at_update = twice
     outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
@@ -59,13 +70,13 @@ def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp
     load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
 
 
-def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk, monkeypatch):
+def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, signal_while_saving, monkeypatch):
     monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 0.0)
 
     def twice(update):
         if update == 7:
             signal_self(signal.SIGHUP)
-            threading.Thread(target=lambda: slow_disk.wait() and signal_self(signal.SIGHUP)).start()
+            signal_while_saving(signal.SIGHUP)
 
     listener.at_update = twice
     outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
@@ -74,14 +85,14 @@ def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, liste
 
 
 def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
-    run_training, tmp_path, listener, slow_disk, monkeypatch
+    run_training, tmp_path, listener, signal_while_saving, monkeypatch
 ):
     monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 0.0)
 
     def twice(update):
         if update == 7:
             signal_self()
-            threading.Thread(target=lambda: slow_disk.wait() and signal_self()).start()
+            signal_while_saving()
 
     listener.at_update = twice
     with pytest.raises(KeyboardInterrupt):
@@ -212,13 +223,13 @@ def failing_ranks(reversed_words, tmp_path):
     def run(settings: Path, *disturbance: object) -> list[str]:
         ranks = start_ranks(2, reversed_words, settings, tmp_path / "run", tmp_path / "out", *disturbance)
         processes = [rank.process for rank in ranks]
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + SECONDS
         while all(process.poll() is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.1)
         time.sleep(1)  # a launcher takes a moment to notice, too; the other has lost touch by then
         for process in processes:
             process.terminate()
-        errors = [rank.finish(60) for rank in ranks]
+        errors = [rank.finish() for rank in ranks]
         assert all(process.returncode != 0 for process in processes)
         return errors
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
+from tests.processes import SECONDS
 from tests.training.rank_processes import Rank, start_ranks
 from tests.training.ranks.test_exchange import EXACT, distance, hashes, order
 
 RANKS = 3
-SECONDS = 60
 # A launcher takes longer: torchrun 30 seconds, `nmt train --nproc` 45.
 SECONDS_UNTIL_KILLED = 3
 

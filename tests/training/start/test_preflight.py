@@ -227,7 +227,7 @@ def test_where_nothing_can_be_compiled_the_size_stays(settled, reversed_words, t
 
 def test_the_time_of_a_compiler_that_fails_is_not_the_speed(settled, reversed_words, tmp_path, monkeypatch):
     def failing(graph, _):
-        time.sleep(2)
+        time.sleep(10)
         raise RuntimeError("no compiler")
 
     config = settled("training.compile=true", "batching.micro_batch_tokens=40")
@@ -238,7 +238,7 @@ def test_the_time_of_a_compiler_that_fails_is_not_the_speed(settled, reversed_wo
     learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
     found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
     assert "no compiler" in found.not_compiled
-    assert found.target_tokens_per_second > 40 / 1.9
+    assert found.target_tokens_per_second > 40 / 9
 
 
 def test_a_compiled_micro_batch_that_does_not_fit_is_halved(settled, reversed_words, tmp_path, monkeypatch):
