@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.convert.files import read_text, shown
+from nmt.convert.files import named_in, read_text, shown
 from nmt.convert.foreign import (
     BEAM_OF_5,
     NOTHING_GIVEN,
@@ -221,14 +221,14 @@ def _max_positions(settings: Mapping[str, Any]) -> int:
 
 
 def _dictionary(folder: Path, language: str) -> Path:
-    path = folder / f"dict.{Path(language).name}.txt"
-    if language and path.is_file():
-        return path
-    if language:
+    if not language:
+        raise CheckpointError(f"{folder}: its languages are unknown: name them with --source-lang and --target-lang.")
+    name = f"dict.{Path(language).name}.txt"
+    if (path := named_in(folder, name)) is None:
         raise CheckpointError(
-            f"{folder}: lacks {path.name}, the dictionary that fairseq-preprocess wrote: put it there."
+            f"{folder}: lacks {shown(name)}, the dictionary that fairseq-preprocess wrote: put it there."
         )
-    raise CheckpointError(f"{folder}: its languages are unknown: name them with --source-lang and --target-lang.")
+    return path
 
 
 def read_dictionary(path: Path) -> list[str]:

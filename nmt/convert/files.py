@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,12 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 def named_in(folder: Path, name: object) -> Path | None:
     """The file of a folder that settings name; None without. They hold the path of another machine."""
-    path = folder / Path(name).name if isinstance(name, str) and "\0" not in name else None
-    return path if path is not None and path.is_file() else None
+    if not isinstance(name, str):
+        return None
+    path = folder / Path(name).name
+    with suppress(OSError, ValueError):  # a name that no file can have
+        return path if path.is_file() else None
+    return None
 
 
 def read_bytes(path: Path, advice: str = COPY_AGAIN) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.config.documents import parse_json
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import optional_mapping, read_mapping, shown
+from nmt.convert.files import named_in, optional_mapping, read_mapping, shown
 from nmt.convert.foreign import (
     NOTHING_GIVEN,
     OUTPUT_BIAS,
@@ -281,9 +281,11 @@ def _shards(index: Path) -> list[str]:
         raise CheckpointError(f"{index}: is not an index of safetensors ({error}). Copy the model again.") from None
     for name in names:
         if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{index}: names {name!r}, which is not a .safetensors file of this folder.")
-        if not (index.parent / name).is_file():
-            raise CheckpointError(f"{index.parent}: lacks {name}, which {index.name} names. Copy the model again.")
+            raise CheckpointError(f"{index}: names {shown(name)}, which is not a .safetensors file of this folder.")
+        if named_in(index.parent, name) is None:
+            raise CheckpointError(
+                f"{index.parent}: lacks {shown(name)}, which {index.name} names. Copy the model again."
+            )
     return names
 
 
