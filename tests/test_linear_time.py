@@ -15,7 +15,7 @@ from nmt.corpora.pair_filters import nearly, repair_encoding
 from nmt.data.vocab import train_vocabulary
 from nmt.evaluation.metrics import make_metric
 from nmt.evaluation.paper_bleu import moses_tokenizer
-from nmt.text import moses, normal_form
+from nmt.text import normalization
 from nmt.text import sentences as module
 from nmt.text.lines import comparison_key, normalizer
 from nmt.text.sentences import sentences
@@ -145,12 +145,12 @@ MARKS = st.sampled_from(
 @given(st.lists(MARKS, max_size=60), st.integers(1, 20))
 def test_normal_form_c_is_unicodes(parts, times):
     line = "".join(parts) * times + " " + "ä" * 1_000
-    assert normal_form.nfc(line) == unicodedata.normalize("NFC", line)
+    assert normalization.nfc(line) == unicodedata.normalize("NFC", line)
 
 
 def test_the_marks_are_all_that_unicode_has():
     every = map(chr, (*range(0xD800), *range(0xE000, 0x110000)))
-    assert set(normal_form.marks()) == {
+    assert set(normalization.marks()) == {
         character for character in every if all(map(unicodedata.combining, unicodedata.normalize("NFD", character)))
     }
 
@@ -163,7 +163,7 @@ def test_moses_punctuation_is_that_of_sacremoses(line, language):
     from sacremoses import MosesPunctNormalizer
 
     theirs = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
-    assert moses.punctuation_normalizer(language)(line) == theirs.normalize(line)
+    assert normalization.punctuation_normalizer(language)(line) == theirs.normalize(line)
 
 
 TAGS = st.lists(st.sampled_from(["<seg ", "<seg>", ">", "</seg>", "a", " ", "&amp;"]), max_size=12).map("".join)

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, cast
 
 from nmt.errors import DataError
-from nmt.text import normal_form
+from nmt.text import normalization
 from nmt.text.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.text.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced, primary_language
-from nmt.text.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
 NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
@@ -319,7 +318,7 @@ def beyond_ascii(line: str) -> str:
 
 def comparison_key(line: str) -> str:
     """The form in which equal sentences are equal: NFC, with white space folded and trimmed."""
-    return " ".join(normal_form.nfc(line).split())
+    return " ".join(normalization.nfc(line).split())
 
 
 def normalizer(
@@ -335,9 +334,9 @@ def normalizer(
     """
     steps: list[Callable[[str], str]] = []
     if nfc:
-        steps.append(normal_form.nfc)
+        steps.append(normalization.nfc)
     if punctuation:
-        steps.append(punctuation_normalizer(primary_language(language)))
+        steps.append(normalization.punctuation_normalizer(primary_language(language)))
     if rule != "identity":
         from sentencepiece import SentencePieceNormalizer
 

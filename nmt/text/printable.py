@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
     In a JSON string, the escape means the same character.
     """
-    return _CONTROLLING.sub(_spelt_out, text)
+    return _CONTROLLING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def writable(text: str, encoding: str = "utf-8") -> str:
@@ -40,7 +40,3 @@ def _escape_unwritable(error: UnicodeError) -> tuple[str, int]:
 
 _ESCAPED = "nmt.escaped"
 codecs.register_error(_ESCAPED, _escape_unwritable)
-
-
-def _spelt_out(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
