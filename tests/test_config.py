@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from nmt.config import (
+    PRESETS,
     Config,
     Layer,
     apply_settings,
@@ -18,10 +19,9 @@ from nmt.config import (
     overlay,
     parse_config,
     parse_layers,
-    preset_names,
     setting_in,
 )
-from nmt.config.layering import origin
+from nmt.config.reading import origin
 from nmt.errors import ConfigError
 
 
@@ -45,7 +45,7 @@ def test_big_is_the_papers():
     assert (big.model.dropout, big.training.max_updates, big.checkpoints.keep_last) == (0.3, 300_000, 20)
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_valid_and_survives_being_written(name, tmp_path):
     config = parse_config(load_preset(name), name=name)
     (tmp_path / "config.yaml").write_text(dump_config(config))

@@ -28,7 +28,6 @@ from nmt.data.manifest import newest_data_set
 from nmt.errors import ConfigError, NmtError
 from nmt.io.writing import scratch_folder
 from nmt.machine.device import choose_hardware
-from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
 app = typer.Typer(
@@ -109,7 +108,7 @@ def translate(
         else:
             bundle = folder / "random"
             config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
-            save_random_bundle(bundle, config, load_vocabulary(data))
+            save_random_bundle(bundle, config, data)
         result = bench_translate(
             bundle, data, settings=settings, prepare=lambda work, read: prepare(work, read, peers), device=here,
             threads=hardware[0].threads, rounds=rounds, sentences=sentences, beam=beam, length=length,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.bench.turns import serve
+from nmt.machine.cores import bytes_in_proc
 from nmt.option_fields import EngineName
 
 if TYPE_CHECKING:
@@ -164,12 +165,8 @@ def _pipeline(engine: Engine, job: Job) -> tuple[dict[str, Any], Translate]:
 
 def _peak_memory() -> int:
     """The peak memory of this process, in bytes."""
-    try:
-        # getrusage also counts the parent's memory before exec, so it may report the parent's peak.
-        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
+    # getrusage also counts the parent's memory before exec, so it may report the parent's peak. On macOS it has bytes.
+    return bytes_in_proc("self/status", "VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 if __name__ == "__main__":

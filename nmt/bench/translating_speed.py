@@ -22,7 +22,6 @@ from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.data.manifest import read_manifest
-from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from nmt.io.writing import scratch_folder, write_file, writing
 from nmt.machine.packages import require_package
@@ -32,6 +31,7 @@ from nmt.option_fields import EngineName, Precision
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.text.lines import normalizer, read_lines
+from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.beginning import check_tied_embeddings
 
 _OURS = ("-P", "-m", "nmt.bench.translate_worker")
@@ -149,12 +149,13 @@ def bench_translate(
     }
 
 
-def save_random_bundle(folder: Path, config: Config, vocab: VocabularyPair) -> None:
-    """Write a bundle of an untrained model. If output lengths are forced, it is as fast as a trained one.
+def save_random_bundle(folder: Path, config: Config, data: Path) -> None:
+    """Write a bundle of an untrained model for a data set. With forced lengths, it is as fast as a trained one.
 
     Raises:
         ConfigError: source and target have vocabularies of their own, but the model shares their embeddings.
     """
+    vocab = load_vocabulary(data)
     check_tied_embeddings(config, vocab)
     torch.manual_seed(config.training.seed)
     model = Transformer(config.model, vocab.target.size, source_vocab_size=vocab.source.size)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nmt.errors import NmtError
 from nmt.io.writing import writing
@@ -34,9 +34,7 @@ class Contestant:
             program: the words after ``python``: ``-m`` and a module, or a file; and their arguments.
         """
         self.name = name
-        # A file, because a pipe that nobody reads fills up and stops the worker.
-        with writing(Path(tempfile.gettempdir())):
-            self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._errors = file_of_output()
         self.started = time.time()
         self._process = subprocess.Popen(
             [sys.executable, *program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
@@ -80,8 +78,23 @@ class Contestant:
     def _fail(self) -> None:
         self._process.communicate()
         self._errors.seek(0)
-        last = self._errors.read().strip().splitlines()[-1:] or [f"exit code {self._process.returncode}"]
-        raise NmtError(f"the benchmark of {self.name} failed: {last[0]}")
+        last = last_line(self._errors.read(), self._process.returncode)
+        raise NmtError(f"the benchmark of {self.name} failed: {last}")
+
+
+def file_of_output() -> IO[str]:
+    """A temporary file for what a process prints: a pipe that nobody reads fills up and stops the process.
+
+    Raises:
+        WriteError: the system refused to make it.
+    """
+    with writing(Path(tempfile.gettempdir())):
+        return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+
+
+def last_line(errors: str, code: int) -> str:
+    """The last line of what a failed process wrote to stderr."""
+    return (errors.strip().splitlines() or [f"exit code {code}"])[-1]
 
 
 @contextmanager

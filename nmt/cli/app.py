@@ -13,12 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import nmt
-from nmt.cli.console import (
-    STANDARD_OUTPUT,
-    naming_stream,
-    print_error,
-    write_stdout,
-)
+from nmt.cli.console import print_error, write_stdout
 from nmt.cli.options import CommandGroup, GroupedCommand, UsageError, with_quiet
 from nmt.cli.process import (
     discard_stdout,
@@ -41,21 +36,23 @@ _COMMANDS = {
     "score": ("score", "Score translations: BLEU, chrF, TER."),
     "compare": ("compare", "Show where the translations of two systems differ."),
     "inspect": ("inspect", "Show where something comes from, and whether it changed."),
-    "import": ("import_model", "Import a model of another toolkit."),
-    "export": ("export_model", "Export a model to another toolkit."),
+    "import": ("convert.import_model", "Import a model of another toolkit."),
+    "export": ("convert.export_model", "Export a model to another toolkit."),
     "report": ("report", "Write a page about training runs."),
     "attention": ("attention", "Draw the attention in sentences and their translations."),
     "doctor": ("doctor", "Check this machine and measure its speed."),
     "bench": ("bench", "Measure speed on this machine."),
 }
-"""Each command: its module in ``nmt.cli``, which holds a function or a group of that name, and its line of the help."""
+"""Each command: its place in ``nmt.cli``, and its line of the help. The place is a module, which holds a function or a
+group of that name, or a function of another name."""
 
 
 @functools.cache
 def _command(name: str) -> Any:
     """A command or a group, made of its function or application."""
-    module, short_help = _COMMANDS[name]
-    command = getattr(importlib.import_module(f"nmt.cli.{module}"), module)
+    place, short_help = _COMMANDS[name]
+    module, _, function = place.partition(".")
+    command = getattr(importlib.import_module(f"nmt.cli.{module}"), function or module)
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -106,10 +103,7 @@ class _Group(CommandGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
-            with naming_stream(STANDARD_OUTPUT):
-                sys.stdout.flush()
-            return result
+            return super().invoke(ctx)
         except NmtError as error:
             if os.environ.get("NMT_DEBUG"):
                 raise
@@ -156,13 +150,12 @@ def _usage_mistake(error: Any, command: str) -> str:
     if isinstance(error, typer.BadParameter) and error.param is not None:
         return f"{max(error.param.opts, key=len)}: {_value_mistake(error)}" if error.message else _missing(error.param)
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
-        return _unknown_option(error)
+        params = error.ctx.command.get_params(error.ctx)
+        known = [word for param in params if not getattr(param, "hidden", False) for word in param.opts]
+        return _unknown("option", error.option_name, known, error.ctx.command.name)
     message: str = error.format_message().rstrip(".")
     if unknown := re.match(r"No such command '(.*?)'", message):
-        from nmt.cli.other_names import command_advice
-
-        useful = command_advice(unknown[1], error.ctx.command.list_commands(error.ctx))
-        return f"no such command: {unknown[1]}" + (f". {useful}" if useful else "")
+        return _unknown("command", unknown[1], error.ctx.command.list_commands(error.ctx))
     found = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
     if found is None:
         return message[:1].lower() + message[1:]
@@ -198,13 +191,11 @@ def _value_mistake(error: Any) -> str:
     return f"{message}. Write {thousands[1]}000" if thousands else message
 
 
-def _unknown_option(error: Any) -> str:
+def _unknown(kind: str, typed: str, known: list[str], command: str | None = None) -> str:
     from nmt.cli.other_names import advice
 
-    params = error.ctx.command.get_params(error.ctx)
-    known = [word for param in params if not getattr(param, "hidden", False) for word in param.opts]
-    useful = advice(error.ctx.command.name, error.option_name, known)
-    return f"no such option: {error.option_name}" + (f". {useful}" if useful else "")
+    useful = advice(typed, known, command)
+    return f"no such {kind}: {typed}" + (f". {useful}" if useful else "")
 
 
 app = typer.Typer(

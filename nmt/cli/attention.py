@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.console import notice, write_stdout
-from nmt.cli.defaults import model_to_use
-from nmt.cli.options import Device, Model, Threads, option
+from nmt.cli.options import Device, Model, Threads, model_to_use, option
 from nmt.errors import ConfigError, DataError
 from nmt.option_fields import STREAMS
 from nmt.text.lines import STDIN, read_lines
@@ -20,39 +19,27 @@ MAX_SENTENCES = 50
 """A page holds every weight of every sentence, and a browser has to read them all."""
 
 
-Sentence = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
-]
-Input = Annotated[
-    Path | None, option("Text to translate, a sentence per line.", "-i", "--input", metavar="PATH", group=STREAMS)
-]
-Target = Annotated[list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)]
-Out = Annotated[
-    list[Path] | None,
-    option(
-        "File to write: .html, .png or .json; may be repeated.  [attention.html]",
-        "-o",
-        "--out",
-        metavar="PATH",
-        group=STREAMS,
-    ),
-]
-AsJson = Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)]
-Picture = Annotated[
-    Literal["encoder", "decoder", "memory"] | None,
-    option("The attention that a .png shows.  [memory]", group=STREAMS),
-]
-
-
 def attention(
-    sentence: Sentence = None,
+    sentence: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
+    ] = None,
     model: Model = None,
-    input: Input = None,
-    target: Target = None,
-    out: Out = None,
-    as_json: AsJson = False,
-    picture: Picture = None,
+    input: Annotated[
+        Path | None, option("Text to translate, a sentence per line.", "-i", "--input", group=STREAMS)
+    ] = None,
+    target: Annotated[
+        list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)
+    ] = None,
+    out: Annotated[
+        list[Path] | None,
+        option("File to write: .html, .png or .json; may be repeated.  [attention.html]", "-o", "--out", group=STREAMS),
+    ] = None,
+    as_json: Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)] = False,
+    picture: Annotated[
+        Literal["encoder", "decoder", "memory"] | None,
+        option("The attention that a .png shows.  [memory]", group=STREAMS),
+    ] = None,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 def average_checkpoints(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run's folder.  [newest below runs/]")] = None,
-    last: Annotated[int | None, option("Average the last N checkpoints.  [5]", metavar="N", min=1)] = None,
-    best: Annotated[
-        int | None, option("Average the N best checkpoints by validation score.", metavar="N", min=1)
-    ] = None,
+    last: Annotated[int | None, option("Average the last N checkpoints.  [5]", min=1)] = None,
+    best: Annotated[int | None, option("Average the N best checkpoints by validation score.", min=1)] = None,
     updates: Annotated[str | None, option("Average the checkpoints of these updates.", metavar="N,N")] = None,
-    out: Annotated[Path | None, option("The bundle to write.  [RUN/average]", "-o", "--out", metavar="PATH")] = None,
+    out: Annotated[Path | None, option("The bundle to write.  [RUN/average]", "-o", "--out")] = None,
     data: Annotated[
         list[str] | None, option("The run's data, to validate.  [where the run found it]", metavar="DIR")
     ] = None,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from nmt.bench.turns import report_text
-from nmt.cli.completion import presets
 from nmt.cli.console import notice, write_stdout
-from nmt.cli.defaults import data_set_to_use, model_to_use
 from nmt.cli.options import (
     Changes,
     CommandGroup,
@@ -21,11 +17,16 @@ from nmt.cli.options import (
     Model,
     Threads,
     TrainingPrecisionName,
+    TranslationPrecisionName,
+    data_set_to_use,
+    model_to_use,
     option,
     with_quiet,
+    yaml_names,
 )
 from nmt.errors import ConfigError
 from nmt.io.writing import scratch_folder
+from nmt.option_fields import EngineName
 
 bench = typer.Typer(
     cls=CommandGroup,
@@ -37,23 +38,20 @@ bench = typer.Typer(
 )
 
 
-@bench.callback()
-def root() -> None:
-    """Measure speed on this machine; prints JSON."""
-
-
-Rounds = Annotated[int, option("Rounds, in which each is measured once; medians are reported.", metavar="N", min=1)]
+Rounds = Annotated[int, option("Rounds, in which each is measured once; medians are reported.", min=1)]
 
 
 @bench.command("train", cls=GroupedCommand, short_help="Target tokens per second in training.")
 @with_quiet
 def train(
     data: DataSet = None,
-    preset: Annotated[str, option("tiny, small, base or big.", metavar="NAME", autocompletion=presets)] = "base",
+    preset: Annotated[
+        str, option("tiny, small, base or big.", metavar="NAME", autocompletion=yaml_names("presets"))
+    ] = "base",
     set_: Changes = None,
     rounds: Rounds = 5,
-    updates: Annotated[int, option("Updates per round.", metavar="N", min=1)] = 3,
-    update_tokens: Annotated[int, option("Target tokens per update.", metavar="N", min=1)] = 3_600,
+    updates: Annotated[int, option("Updates per round.", min=1)] = 3,
+    update_tokens: Annotated[int, option("Target tokens per update.", min=1)] = 3_600,
     device: Device = "auto",
     precision: Annotated[TrainingPrecisionName, option("Of matrix products.")] = "auto",
 ) -> None:
@@ -78,22 +76,6 @@ def train(
     write_stdout(report_text(bench_train(data, config, rounds=rounds, updates=updates, report=notice)))
 
 
-class TranslationPrecision(StrEnum):
-    """The precisions of translating."""
-
-    AUTO = "auto"
-    FP32 = "fp32"
-    BF16 = "bf16"
-    INT8 = "int8"
-
-
-class EngineChoice(StrEnum):
-    """The engines of translating."""
-
-    TORCH = "torch"
-    CTRANSLATE2 = "ctranslate2"
-
-
 @bench.command(
     "translate", cls=GroupedCommand, short_help="Target tokens per second, latency and memory in translating."
 )
@@ -103,15 +85,15 @@ def translate(
     preset: Annotated[str | None, option("Use random weights of this preset's sizes.", metavar="NAME")] = None,
     set_: Changes = None,
     data: DataSet = None,
-    engine: Annotated[list[EngineChoice] | None, option("Engine of nmt; may be repeated.  [torch]")] = None,
+    engine: Annotated[list[EngineName] | None, option("Engine of nmt; may be repeated.  [torch]")] = None,
     rounds: Rounds = 5,
-    sentences: Annotated[int, option("Sentences of the test set per round.", metavar="N", min=1)] = 128,
-    beam: Annotated[int, option("Beam size; greedy search is measured anyway.", metavar="N", min=1)] = 4,
-    length: Annotated[int, option("Target tokens per output when rates are measured.", metavar="N")] = 16,
-    batch_tokens: Annotated[int, option("Maximum source pieces searched at once.", metavar="N", min=1)] = 2_048,
+    sentences: Annotated[int, option("Sentences of the test set per round.", min=1)] = 128,
+    beam: Annotated[int, option("Beam size; greedy search is measured anyway.", min=1)] = 4,
+    length: Annotated[int, option("Target tokens per output when rates are measured.")] = 16,
+    batch_tokens: Annotated[int, option("Maximum source pieces searched at once.", min=1)] = 2_048,
     threads: Threads = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], option("Where to compute.")] = "auto",
-    precision: Annotated[list[TranslationPrecision] | None, option("Ours; may be repeated.  [auto]")] = None,
+    precision: Annotated[list[TranslationPrecisionName] | None, option("Ours; may be repeated.  [auto]")] = None,
 ) -> None:
     """Measure translating in each engine and precision, in turn, each in a process of its own.
 
@@ -120,18 +102,24 @@ def translate(
 
     Example: nmt bench translate --model runs/toy-en-de-tiny --precision fp32 --precision int8
     """
-    from nmt.bench.translating_speed import bench_translate, our_settings
+    from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
     from nmt.machine.device import choose_hardware
+    from nmt.training.start.setup import resolve_config
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")
     if set_ and preset is None:
         raise ConfigError("--set changes settings of a --preset: give one.")
     data = data_set_to_use(data)
-    hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
-    settings = our_settings([one.value for one in engine or [EngineChoice.TORCH]], [one.precision for one in hardware])
+    hardware = [choose_hardware(device, word, threads) for word in precision or ["auto"]]
+    settings = our_settings(engine or ["torch"], [one.precision for one in hardware])
     with scratch_folder() as folder:
-        bundle = _random_bundle(folder, data, preset, set_ or []) if preset else model_to_use(model)
+        if preset is None:
+            bundle = model_to_use(model)
+        else:
+            bundle = folder / "random"
+            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
+            save_random_bundle(bundle, config, data)
         result = bench_translate(
             bundle,
             data,
@@ -147,14 +135,3 @@ def translate(
             report=notice,
         )
     write_stdout(report_text(result))
-
-
-def _random_bundle(folder: Path, data: Path, preset: str, settings: list[str]) -> Path:
-    """A bundle of random weights with a preset's sizes."""
-    from nmt.bench.translating_speed import save_random_bundle
-    from nmt.training.input.data_sets import load_vocabulary
-    from nmt.training.start.setup import resolve_config
-
-    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
-    save_random_bundle(folder / "random", config, load_vocabulary(data))
-    return folder / "random"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.cli.console import notice, warn
-from nmt.cli.defaults import data_set_to_use
-from nmt.cli.options import option
+from nmt.cli.options import data_set_to_use, option
 from nmt.data.data_folder import DataFolder
 from nmt.errors import ConfigError
 from nmt.text.lines import NormalizationRule
@@ -19,47 +18,36 @@ if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
 
 
-Data = Annotated[
-    list[Path] | None,
-    option("A prepared data set; several share one vocabulary.  [newest below data/]", metavar="PATH"),
-]
-Size = Annotated[int | None, option("Pieces.  [by the size of the corpus]", metavar="N", min=1)]
-ModelType = Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.")]
-Vocab = Annotated[Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL")]
-CharacterCoverage = Annotated[
-    float, option("Share of characters that get pieces of their own.", metavar="X", min=0.98, max=1.0)
-]
-Normalization = Annotated[
-    NormalizationRule,
-    option("SentencePiece's rule for both sides; identity is lossless."),
-]
-SourceNormalization = Annotated[
-    NormalizationRule | None,
-    option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
-]
-ByteFallback = Annotated[
-    bool | None,
-    option("Spell characters without a piece in bytes.  [on from 1,024 pieces]", "--byte-fallback/--no-byte-fallback"),
-]
-SamplingTemperature = Annotated[
-    float | None, option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T")
-]
-MaxLength = Annotated[int, option("Skip pairs with more pieces on a side.", metavar="N", min=1)]
-Workers = Annotated[int | None, option("Threads for encoding.  [all cores]", metavar="N", min=1)]
-
-
 def build_vocab(
-    data: Data = None,
-    size: Size = None,
-    model_type: ModelType = "bpe",
-    vocab: Vocab = None,
-    character_coverage: CharacterCoverage = 1.0,
-    normalization: Normalization = "identity",
-    source_normalization: SourceNormalization = None,
-    byte_fallback: ByteFallback = None,
-    sampling_temperature: SamplingTemperature = None,
-    max_length: MaxLength = 256,
-    workers: Workers = None,
+    data: Annotated[
+        list[Path] | None, option("A prepared data set; several share one vocabulary.  [newest below data/]")
+    ] = None,
+    size: Annotated[int | None, option("Pieces.  [by the size of the corpus]", min=1)] = None,
+    model_type: Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.")] = "bpe",
+    vocab: Annotated[
+        Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL")
+    ] = None,
+    character_coverage: Annotated[
+        float, option("Share of characters that get pieces of their own.", min=0.98, max=1.0)
+    ] = 1.0,
+    normalization: Annotated[
+        NormalizationRule, option("SentencePiece's rule for both sides; identity is lossless.")
+    ] = "identity",
+    source_normalization: Annotated[
+        NormalizationRule | None,
+        option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
+    ] = None,
+    byte_fallback: Annotated[
+        bool | None,
+        option(
+            "Spell characters without a piece in bytes.  [on from 1,024 pieces]", "--byte-fallback/--no-byte-fallback"
+        ),
+    ] = None,
+    sampling_temperature: Annotated[
+        float | None, option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T")
+    ] = None,
+    max_length: Annotated[int, option("Skip pairs with more pieces on a side.", min=1)] = 256,
+    workers: Annotated[int | None, option("Threads for encoding.  [all cores]", min=1)] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 

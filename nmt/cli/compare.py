@@ -22,40 +22,29 @@ from nmt.text.languages import primary_language
 from nmt.text.lines import STDIN, read_lines
 
 if TYPE_CHECKING:
+    from nmt.data.manifest import Manifest
     from nmt.evaluation.differences.parallel_texts import ParallelTexts
 
 # Progress is shown after this many lines of training text.
 _LINES = 10_000
 
 
-A = Annotated[Path, typer.Argument(metavar="A", help="Translations of system A; - is standard input.")]
-B = Annotated[Path, typer.Argument(metavar="B", help="Translations of system B; - is standard input.")]
-Reference = Annotated[Path, option("Reference translations, one per line.", metavar="PATH", group=STREAMS)]
-Source = Annotated[Path | None, option("Source text: adds names and copied words.", metavar="PATH", group=STREAMS)]
-Data = Annotated[Path | None, option("Data set to count words in.  [the references]", metavar="PATH", group=STREAMS)]
-Out = Annotated[Path | None, option("Write a page instead of printing.", "-o", "--out", metavar="PATH", group=STREAMS)]
-AsJson = Annotated[bool, option("Print JSON.", "--json", group=STREAMS)]
-Samples = Annotated[int, option("Sentences shown for each system.  [5]", metavar="N", min=0)]
-TargetLang = Annotated[
-    str | None, option("Language of the translations.  [reference's name, or data set]", metavar="LANG")
-]
-Tokenize = Annotated[
-    Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
-    option("Tokeniser, as sacreBLEU names it.  [by the language]"),
-]
-
-
 def compare(
-    a: A,
-    b: B,
-    reference: Reference,
-    source: Source = None,
-    data: Data = None,
-    out: Out = None,
-    as_json: AsJson = False,
-    samples: Samples = 5,
-    target_lang: TargetLang = None,
-    tokenize: Tokenize = None,
+    a: Annotated[Path, typer.Argument(metavar="A", help="Translations of system A; - is standard input.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Translations of system B; - is standard input.")],
+    reference: Annotated[Path, option("Reference translations, one per line.", group=STREAMS)],
+    source: Annotated[Path | None, option("Source text: adds names and copied words.", group=STREAMS)] = None,
+    data: Annotated[Path | None, option("Data set to count words in.  [the references]", group=STREAMS)] = None,
+    out: Annotated[Path | None, option("Write a page instead of printing.", "-o", "--out", group=STREAMS)] = None,
+    as_json: Annotated[bool, option("Print JSON.", "--json", group=STREAMS)] = False,
+    samples: Annotated[int, option("Sentences shown for each system.  [5]", min=0)] = 5,
+    target_lang: Annotated[
+        str | None, option("Language of the translations.  [reference's name, or data set]", metavar="LANG")
+    ] = None,
+    tokenize: Annotated[
+        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
+        option("Tokeniser, as sacreBLEU names it.  [by the language]"),
+    ] = None,
 ) -> None:
     """Compare the translations of two systems: where do they differ, and in what?
 
@@ -64,6 +53,7 @@ def compare(
 
     Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
     """
+    from nmt.data.manifest import read_manifest
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
     from nmt.evaluation.scored_systems import reference_language
@@ -76,16 +66,17 @@ def compare(
     if out is not None:
         COMPARISON.check(out)
     warn_of_language(target_lang)
-    language = target_lang or reference_language(reference) or _language_of(data)
+    manifest = None if data is None else read_manifest(data)
+    language = target_lang or reference_language(reference) or ("" if manifest is None else manifest.target_lang)
     lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))
     sources, names = None if source is None else list(read_lines(source)), (str(a), str(b))
     texts = parallel_texts(
         (lines_a, lines_b), references, sources, target_lang=language, tokenize=tokenize, names=names
     )
-    if data is None:
+    if data is None or manifest is None:
         found = find_differences(texts, samples=samples)
     else:
-        frequencies = _frequencies(data, language, texts)
+        frequencies = _frequencies(data, manifest, language, texts)
         found = find_differences(texts, frequencies, counted_in=f"the training data {data}", samples=samples)
     _warn({a: lines_a, b: lines_b}, references, found.totals.metrics.records[0]["signature"])
     files = ComparedFiles(
@@ -118,18 +109,10 @@ def _warn(systems: Mapping[Path, list[str]], references: list[str], signature: s
         )
 
 
-def _language_of(data: Path | None) -> str:
-    from nmt.data.manifest import read_manifest
-
-    return "" if data is None else read_manifest(data).target_lang
-
-
-def _frequencies(data: Path, language: str, texts: ParallelTexts) -> Counter[str]:
+def _frequencies(data: Path, manifest: Manifest, language: str, texts: ParallelTexts) -> Counter[str]:
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
-    from nmt.data.manifest import read_manifest
     from nmt.evaluation.differences.word_frequency import count_words
 
-    manifest = read_manifest(data)
     sides = (manifest.target_lang, manifest.source_lang)
     side = next((side for side in sides if primary_language(side) == primary_language(language)), None)
     path = DataFolder(data).text("train", side or manifest.target_lang)

@@ -6,7 +6,6 @@ text passes through :func:`nmt.text.printable.printable` here. No other module o
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import sys
@@ -21,7 +20,6 @@ from nmt.text.printable import printable, writable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TextColumn
 
 STANDARD_OUTPUT = "standard output"
 
@@ -84,6 +82,8 @@ def write_stdout(text: str) -> None:
 
 def file_of_stdout() -> Path | None:
     """The file below the current folder that standard output is redirected to; None for anything else."""
+    import fcntl  # not on Windows, where `main` says so
+
     try:
         descriptor = sys.stdout.fileno()
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -95,18 +95,6 @@ def file_of_stdout() -> Path | None:
         return Path(name).relative_to(Path.cwd())
     except (OSError, ValueError):  # such as a file elsewhere
         return None
-
-
-def description_column() -> TextColumn:
-    """The column of a progress bar that holds its description; names in it are text, not markup."""
-    from rich.progress import TextColumn
-
-    return TextColumn("{task.description}", markup=False)
-
-
-def description(text: str) -> str:
-    """The description of a progress bar, on one line."""
-    return printable(text).replace("\n", " ")
 
 
 def is_terminal() -> bool:

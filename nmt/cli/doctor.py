@@ -17,16 +17,10 @@ from nmt.table import Table
 def doctor(
     out: Annotated[
         Path | None,
-        option(
-            "The page to write; its JSON goes beside it.  [nmt-doctor.html]",
-            "-o",
-            "--out",
-            metavar="PATH",
-            group=STREAMS,
-        ),
+        option("The page to write; its JSON goes beside it.  [nmt-doctor.html]", "-o", "--out", group=STREAMS),
     ] = None,
     as_json: Annotated[bool, option("Print JSON instead of writing files.", "--json", group=STREAMS)] = False,
-    quick: Annotated[bool, option("Leave out the speed of training and translating.", "--quick")] = False,
+    quick: Annotated[bool, option("Leave out the speed of training and translating.")] = False,
 ) -> None:
     """Examine this machine: what it is, whether it computes right, how fast it trains and translates.
 

@@ -21,9 +21,9 @@ def inspect(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="Score's JSON, translation, run, bundle, exported model or data.")
     ],
-    reproduce: Annotated[bool, typer.Option("--reproduce", help="Print a shell script that makes it again.")] = False,
+    reproduce: Annotated[bool, typer.Option(help="Print a shell script that makes it again.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(metavar="PATH", help="Write a page for a browser instead.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page for a browser instead.")] = None,
 ) -> None:
     """Show what something is and where it comes from, back to the archives and their licences.
 

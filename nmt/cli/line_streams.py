@@ -66,7 +66,7 @@ class Streams:
     whole: Path | None = None
     """The output that the parts are joined to, if the output is that of a part."""
     models: tuple[Path, ...] = ()
-    """The bundles of the models, once they are known."""
+    """The bundles of the models."""
     inputs: InputFiles | None = None
     """The input files as they were before they were read."""
 

@@ -6,14 +6,16 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 import typer.core
 
-from nmt.cli.completion import setting_keys
-from nmt.cli.console import STANDARD_OUTPUT, be_quiet, naming_stream
+from nmt.cli.console import STANDARD_OUTPUT, be_quiet, naming_stream, notice
 from nmt.errors import ConfigError
 from nmt.option_fields import (
     GROUPS,
@@ -40,6 +42,8 @@ _SEVERAL = frozenset({"--train", "--valid", "--test"})
 """Options that take several texts after the name of a data set."""
 _MODELS = ("MODEL", "RUN")
 """Arguments that are models."""
+_METAVARS = {int: "N", float: "X", Path: "PATH"}
+"""What the help calls the value of an option that names it no other way."""
 
 
 def option(help: str, *words: str, group: str | None = None, **details: Any) -> Any:
@@ -47,17 +51,36 @@ def option(help: str, *words: str, group: str | None = None, **details: Any) -> 
 
     Args:
         help: what it does. The default is added, unless it says that itself in brackets.
-        words: its spellings, if they are not that of the parameter: ``--set``, ``-o``.
+        words: its spellings, if they are not that of the parameter: ``--set``, ``-o``. A switch that may be None has
+            two: ``--dedup/--no-dedup``.
         group: its heading in the help.
-        details: further arguments of ``typer.Option``.
+        details: further arguments of ``typer.Option``. By default ``metavar`` is N, X or PATH, by the type.
     """
     return typer.Option(*words, help=help, show_default="[" not in help, rich_help_panel=group, **details)
 
 
-Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", metavar="PATH", group=STREAMS)]
-DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]", metavar="PATH")]
+def yaml_names(folder: str) -> Callable[[str], list[str]]:
+    """Completion of the names of the YAML files in a folder of this program."""
+
+    def complete(incomplete: str) -> list[str]:
+        files = [entry.name for entry in resources.files("nmt").joinpath(*folder.split("/")).iterdir()]
+        names = [name.removesuffix(".yaml") for name in files if name.endswith(".yaml")]
+        return sorted(name for name in names if name.startswith(incomplete))
+
+    return complete
+
+
+def _setting_keys(incomplete: str) -> list[str]:
+    """The settings whose names begin so, each with the ``=`` that comes next."""
+    from nmt.config import Config, setting_names
+
+    return [f"{name}=" for name in setting_names(Config) if name.startswith(incomplete)]
+
+
+Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", group=STREAMS)]
+DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]")]
 Mirrors = Annotated[list[str] | None, option("Folder or URL with the downloads, by name; tried first.", metavar="URL")]
-Offline = Annotated[bool, option("Use no network; report what is missing.", "--offline")]
+Offline = Annotated[bool, option("Use no network; report what is missing.")]
 Changes = Annotated[
     list[str] | None,
     option(
@@ -65,20 +88,47 @@ Changes = Annotated[
         "--set",
         metavar="KEY=VALUE",
         group=SETTINGS,
-        autocompletion=setting_keys,
+        autocompletion=_setting_keys,
     ),
 ]
 Device = Annotated[DeviceChoice, option("Where to compute.", group=HARDWARE)]
 TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
+TranslationPrecisionName = Literal["auto", "fp32", "bf16", "int8"]
 TranslationPrecision = Annotated[
-    Literal["auto", "fp32", "bf16", "int8"],
-    option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE),
+    TranslationPrecisionName, option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE)
 ]
 Engine = Annotated[EngineName, option("ctranslate2: faster on CPUs, with fewer options.", group=HARDWARE)]
-Threads = Annotated[int | None, option("CPU threads.  [all cores]", metavar="N", group=HARDWARE, min=1)]
+Threads = Annotated[int | None, option("CPU threads.  [all cores]", group=HARDWARE, min=1)]
 Workers = Annotated[
-    int | None, option("Batches searched at once.  [CPU: one per thread; GPU: 1]", metavar="N", group=HARDWARE, min=1)
+    int | None, option("Batches searched at once.  [CPU: one per thread; GPU: 1]", group=HARDWARE, min=1)
 ]
+
+
+def model_to_use(model: Path | None) -> Path:
+    """The bundle of a model, or of the newest run; it is printed."""
+    from nmt.checkpoint.describing import models_to_use
+
+    folders, remarks = models_to_use([] if model is None else [model])
+    print_models(folders, remarks)
+    return folders[0]
+
+
+def print_models(folders: Sequence[Path], remarks: Sequence[str]) -> None:
+    """Print which bundles are used, and what a user should know of the choice."""
+    from nmt.checkpoint.describing import describe_model
+
+    for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
+        notice(line)
+
+
+def data_set_to_use(data: Path | None) -> Path:
+    """A data set, or the newest one, which is printed."""
+    from nmt.data.manifest import newest_data_set
+
+    if data is None:
+        data = newest_data_set()
+        notice(f"data: {data} (the newest)")
+    return data
 
 
 def _is_value(word: str) -> bool:
@@ -223,7 +273,6 @@ def _typed(field: OptionField) -> Any:
     option = typer.Option(
         field.flag + switch,
         *([f"-{field.option.letter}"] if field.option.letter else []),
-        metavar={int: "N", float: "X"}.get(kind),
         help=field.help_text,
         show_default=False,
         rich_help_panel=field.option.group,
@@ -253,11 +302,32 @@ def _with_parameters(
 ) -> Callable[..., None]:
     """Show typer, which reads signatures, a command with further parameters: name -> type, default."""
     signature = inspect.signature(command, eval_str=True)
-    own = [one for one in signature.parameters.values() if one.name != "options"]
-    added = [
+    parameters = [one for one in signature.parameters.values() if one.name != "options"]
+    parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
         for name, (kind, default) in further.items()
     ]
-    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*own, *added)} | {"return": None}
+    parameters = [_completed(one) for one in parameters]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
     return run
+
+
+def _completed(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter with what its type says, and typer does not take from it."""
+    kind, info = get_args(parameter.annotation)
+    value = _type_of_value(kind)
+    info.metavar = info.metavar or _METAVARS.get(value)
+    if kind is bool and info.default is ... and not info.param_decls:
+        info.param_decls = [flag_of(parameter.name)]  # without --no-NAME
+    is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
+    if is_list and get_origin(value) is Literal:  # typer takes lists of enumerations only
+        words = {word: word for word in get_args(value)}
+        kind = GenericAlias(list, (StrEnum("Choice", words),)) | None
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
+def _type_of_value(kind: Any) -> Any:
+    """The type of one value: that of ``list[Path] | None`` is ``Path``."""
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    return _type_of_value(inner[0]) if inner and get_origin(kind) is not Literal else kind

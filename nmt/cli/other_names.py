@@ -14,19 +14,19 @@ _RATE = "--set schedule.factor=X, which multiplies the learning rate of the sche
 _TEXT = "nmt prepare-data NAME --train-source FILE --train-target FILE, then nmt train --data data/NAME"
 _GPU = "--device cuda"
 
-_COMMANDS = {
-    "preprocess prepare": "prepare-data, then nmt build-vocab",
-    "vocab create-vocab learn-bpe train-vocab": "build-vocab",
-    "finetune fine-tune": "train --init-from RUN",
-    "generate decode predict infer": "translate",
-    "interactive": "translate --interactive",
-    "average": "average-checkpoints",
-    "evaluate eval bleu sacrebleu": "score",
-    "server": "serve",
-    "convert": "import or nmt export",
+COMMANDS = {
+    "preprocess prepare": "nmt prepare-data, then nmt build-vocab",
+    "vocab create-vocab learn-bpe train-vocab": "nmt build-vocab",
+    "finetune fine-tune": "nmt train --init-from RUN",
+    "generate decode predict infer": "nmt translate",
+    "interactive": "nmt translate --interactive",
+    "average": "nmt average-checkpoints",
+    "evaluate eval bleu sacrebleu": "nmt score",
+    "server": "nmt serve",
+    "convert": "nmt import or nmt export",
 }
-
-_NAMES: dict[str, dict[str, str]] = {
+"""Names of commands, and what to type in their place."""
+OPTIONS: dict[str, dict[str, str]] = {
     "prepare-data": {
         "trainpref train-prefix": "--train PREFIX",
         "validpref valid-prefix dev": "--valid PREFIX",
@@ -112,39 +112,20 @@ _NAMES: dict[str, dict[str, str]] = {
         "model model-path model-dir": "no option: nmt import PATH",
     },
 }
+"""Names of options of each command, and what to type in their place."""
 
 
-def advice(command: str, option: str, known: Iterable[str]) -> str:
-    """What to type in place of an unknown option; empty if nothing is near.
+def advice(typed: str, known: Iterable[str], command: str | None = None) -> str:
+    """What to type in place of an unknown name; empty if nothing is near.
 
     Args:
-        command: the command's name, such as ``train``.
-        option: as it was typed, without a value: ``--lr``.
-        known: the options that the command has.
+        typed: the name of a command, or of an option: ``--lr``.
+        known: the names of that kind that exist.
+        command: the command that the option was typed for; None for the name of a command.
     """
-    word = option.lstrip("-").lower().replace("_", "-")
-    for names, ours in _NAMES.get(command, {}).items():
-        if word in names.split():
+    typed = typed.lower().replace("_", "-")
+    for names, ours in (COMMANDS if command is None else OPTIONS.get(command, {})).items():
+        if typed.lstrip("-") in names.split():
             return f"Use {ours}"
-    near = difflib.get_close_matches(option, list(known), n=1, cutoff=0.7)
+    near = difflib.get_close_matches(typed, list(known), n=1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else ""
-
-
-def command_advice(command: str, known: Iterable[str]) -> str:
-    """What to type in place of an unknown command; empty if nothing is near."""
-    word = command.lower().replace("_", "-")
-    for names, ours in _COMMANDS.items():
-        if word in names.split():
-            return f"Use nmt {ours}"
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
-    return f"Did you mean {near[0]}?" if near else ""
-
-
-def recommended_commands() -> list[str]:
-    """What is recommended in place of commands."""
-    return list(_COMMANDS.values())
-
-
-def recommended() -> dict[str, list[str]]:
-    """What is recommended, by command."""
-    return {command: list(names.values()) for command, names in _NAMES.items()}

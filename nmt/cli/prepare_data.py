@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmt.cli.completion import built_in_pairs
 from nmt.cli.console import notice, write_stdout
-from nmt.cli.options import Mirrors, Offline, option
+from nmt.cli.options import Mirrors, Offline, option, yaml_names
 from nmt.cli.progress_lines import progress_display
 from nmt.errors import ConfigError
 from nmt.text.addresses import is_address, public_address
@@ -20,81 +19,59 @@ if TYPE_CHECKING:
     from nmt.corpora.user_corpora import UserText
 
 
-Dataset = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DATASET",
-        help="Built-in name (see --list), recipe NAME.yaml, or your own name.",
-        autocompletion=built_in_pairs,
-    ),
-]
-Out = Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out", metavar="PATH")]
-Cache = Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]", metavar="PATH")]
-Workers = Annotated[int | None, option("Processes for cleaning.  [all cores]", metavar="N", min=1)]
-Force = Annotated[bool, option("Prepare again; replace edited text or another data set.", "--force")]
-SourceLang = Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")]
-TargetLang = Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")]
-Train = Annotated[
-    list[str] | None, option("Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.", metavar="TEXT")
-]
-Valid = Annotated[list[str] | None, option("The same for validation.  [held out of train]", metavar="TEXT")]
-Test = Annotated[list[str] | None, option("The same for testing.  [held out of train]", metavar="TEXT")]
-TrainSource = Annotated[list[str] | None, option("A source file, pipe or URL; may be repeated.", metavar="PATH")]
-TrainTarget = Annotated[list[str] | None, option("Its target file, one per --train-source.", metavar="PATH")]
-ValidSource = Annotated[list[str] | None, option("The same for validation.", metavar="PATH")]
-ValidTarget = Annotated[list[str] | None, option("The same for validation.", metavar="PATH")]
-TestSource = Annotated[list[str] | None, option("The same for testing.", metavar="PATH")]
-TestTarget = Annotated[list[str] | None, option("The same for testing.", metavar="PATH")]
-Columns = Annotated[
-    str | None, option("Columns of tab-separated files: languages, score, - ignored.", metavar="NAME,...")
-]
-Header = Annotated[bool, option("Tab-separated files begin with a line of names.", "--header")]
-MinScore = Annotated[float | None, option("Drop training pairs whose score is below X.", metavar="X")]
-MaxLength = Annotated[
-    int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", metavar="N", min=0)
-]
-MaxRatio = Annotated[
-    float | None, option("Maximum ratio of the sides' lengths; 0 for no limit.  [4]", metavar="X", min=0)
-]
-Dedup = Annotated[bool | None, option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup")]
-Filters = Annotated[
-    list[str] | None,
-    option("Turn on a filter of training pairs; may be repeated.", "--filter", metavar="NAME[=VALUE]"),
-]
-ShowDropped = Annotated[bool, option("Print examples of the pairs that each filter dropped.", "--show-dropped")]
-ShowRecipe = Annotated[bool, option("Print the recipe as YAML to copy and edit.", "--show-recipe")]
-ListNames = Annotated[bool, option("Print the built-in data sets.", "--list")]
-
-
 def prepare_data(
-    dataset: Dataset = None,
-    out: Out = None,
-    cache: Cache = None,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASET",
+            help="Built-in name (see --list), recipe NAME.yaml, or your own name.",
+            autocompletion=yaml_names("corpora/recipes"),
+        ),
+    ] = None,
+    out: Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out")] = None,
+    cache: Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]")] = None,
     mirror: Mirrors = None,
     offline: Offline = False,
-    workers: Workers = None,
-    force: Force = False,
-    source_lang: SourceLang = None,
-    target_lang: TargetLang = None,
-    train: Train = None,
-    valid: Valid = None,
-    test: Test = None,
-    train_source: TrainSource = None,
-    train_target: TrainTarget = None,
-    valid_source: ValidSource = None,
-    valid_target: ValidTarget = None,
-    test_source: TestSource = None,
-    test_target: TestTarget = None,
-    columns: Columns = None,
-    header: Header = False,
-    min_score: MinScore = None,
-    max_length: MaxLength = None,
-    max_ratio: MaxRatio = None,
-    dedup: Dedup = None,
-    filter_: Filters = None,
-    show_dropped: ShowDropped = False,
-    show_recipe: ShowRecipe = False,
-    list_: ListNames = False,
+    workers: Annotated[int | None, option("Processes for cleaning.  [all cores]", min=1)] = None,
+    force: Annotated[bool, option("Prepare again; replace edited text or another data set.")] = False,
+    source_lang: Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")] = None,
+    target_lang: Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")] = None,
+    train: Annotated[
+        list[str] | None, option("Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.", metavar="TEXT")
+    ] = None,
+    valid: Annotated[list[str] | None, option("The same for validation.  [held out of train]", metavar="TEXT")] = None,
+    test: Annotated[list[str] | None, option("The same for testing.  [held out of train]", metavar="TEXT")] = None,
+    train_source: Annotated[
+        list[str] | None, option("A source file, pipe or URL; may be repeated.", metavar="PATH")
+    ] = None,
+    train_target: Annotated[
+        list[str] | None, option("Its target file, one per --train-source.", metavar="PATH")
+    ] = None,
+    valid_source: Annotated[list[str] | None, option("The same for validation.", metavar="PATH")] = None,
+    valid_target: Annotated[list[str] | None, option("The same for validation.", metavar="PATH")] = None,
+    test_source: Annotated[list[str] | None, option("The same for testing.", metavar="PATH")] = None,
+    test_target: Annotated[list[str] | None, option("The same for testing.", metavar="PATH")] = None,
+    columns: Annotated[
+        str | None, option("Columns of tab-separated files: languages, score, - ignored.", metavar="NAME,...")
+    ] = None,
+    header: Annotated[bool, option("Tab-separated files begin with a line of names.")] = False,
+    min_score: Annotated[float | None, option("Drop training pairs whose score is below X.")] = None,
+    max_length: Annotated[
+        int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", min=0)
+    ] = None,
+    max_ratio: Annotated[
+        float | None, option("Maximum ratio of the sides' lengths; 0 for no limit.  [4]", min=0)
+    ] = None,
+    dedup: Annotated[
+        bool | None, option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup")
+    ] = None,
+    filter_: Annotated[
+        list[str] | None,
+        option("Turn on a filter of training pairs; may be repeated.", "--filter", metavar="NAME[=VALUE]"),
+    ] = None,
+    show_dropped: Annotated[bool, option("Print examples of the pairs that each filter dropped.")] = False,
+    show_recipe: Annotated[bool, option("Print the recipe as YAML to copy and edit.")] = False,
+    list_: Annotated[bool, option("Print the built-in data sets.", "--list")] = False,
 ) -> None:
     """Fetch parallel text, or take your own, clean it, and write a data set.
 

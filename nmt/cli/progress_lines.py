@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from nmt.cli.console import description, description_column, is_terminal, notice, stderr
+from nmt.cli.console import is_terminal, notice, stderr
+from nmt.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -37,10 +38,11 @@ def progress_display() -> Iterator[Callable[[Unit], Update]]:
 def _bars() -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    amount = TextColumn("{task.fields[amount]}", markup=False)
+    # Names are text, not markup.
+    name, amount = (TextColumn(form, markup=False) for form in ("{task.description}", "{task.fields[amount]}"))
     # On a narrow terminal there is room for numbers alone.
     columns = (amount,) if stderr().width < _ROOM_FOR_BARS else (BarColumn(), amount, TimeRemainingColumn())
-    return Progress(description_column(), *columns, console=stderr())
+    return Progress(name, *columns, console=stderr())
 
 
 def _updating(bars: Progress | None, unit: Unit) -> Update:
@@ -55,7 +57,7 @@ def _updating(bars: Progress | None, unit: Unit) -> Update:
         if bars is not None:
             bars.start()
             if name not in tasks:
-                tasks[name] = bars.add_task(description(name), total=total, amount="")
+                tasks[name] = bars.add_task(printable(name).replace("\n", " "), total=total, amount="")
             bars.update(tasks[name], completed=done, total=total, amount=_amount(unit, done, total, rate))
         elif now - printed.setdefault(name, now) >= _INTERVAL:
             printed[name] = now

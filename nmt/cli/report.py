@@ -13,12 +13,10 @@ from nmt.cli.options import option
 
 def report(
     runs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RUN", help="Folders of runs.  [newest below runs/]"),
+        list[Path] | None, typer.Argument(metavar="RUN", help="Folders of runs.  [newest below runs/]")
     ] = None,
     out: Annotated[
-        Path | None,
-        option("File to write.  [RUN/report.html, or ./report.html for several runs]", "-o", "--out", metavar="PATH"),
+        Path | None, option("File to write.  [RUN/report.html, or ./report.html for several runs]", "-o", "--out")
     ] = None,
 ) -> None:
     """Write a page about a training run for a browser; for several runs, a comparison.

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,68 +25,38 @@ if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
 
 
-class Metric(StrEnum):
-    """The metrics; typer takes no list of literals."""
-
-    BLEU = "bleu"
-    CHRF = "chrf"
-    CHRF_PP = "chrf++"
-    TER = "ter"
-    COMET = "comet"
-    BLEURT = "bleurt"
-
-
 FormName = Literal["text", "json", "markdown", "latex"]
-Hypothesis = Annotated[
-    list[Path], typer.Argument(metavar="HYPOTHESIS", help="Translations, one per line; - is standard input.")
-]
-Reference = Annotated[list[Path] | None, option("Reference translations; may be repeated.", metavar="PATH")]
-Source = Annotated[Path | None, option("Source text: for COMET, and to check the lines.", metavar="PATH")]
-TestSet = Annotated[str | None, option("A test set of sacreBLEU, such as wmt14/full.", metavar="NAME")]
-Langpair = Annotated[str | None, option("Languages of the test set, such as en-de.", metavar="PAIR")]
-Metrics = Annotated[list[Metric] | None, option("Metric; may be repeated.  [bleu]")]
-CometModel = Annotated[Path | None, option("Model of COMET: its folder, or model.ckpt.", metavar="PATH")]
-BleurtModel = Annotated[Path | None, option("Model of BLEURT: its folder.", metavar="PATH")]
-Tokenize = Annotated[
-    Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"] | None,
-    option("Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
-]
-Lowercase = Annotated[bool, option("Compare without case; TER always does.", "--lowercase")]
-PaperBleu = Annotated[bool, option("Add BLEU as in the paper: tokenised, compounds split.", "--paper-bleu")]
-TargetLang = Annotated[
-    str | None,
-    option("Language of the translations: de, pt_BR.  [of the test set, or the reference's name]", metavar="LANG"),
-]
-Cache = Annotated[Path | None, option("Where test sets are kept.  [sacreBLEU's folder]", metavar="PATH")]
-Sheet = Annotated[bool, option("All metrics, confidence intervals and significance.", "--sheet")]
-Form = Annotated[
-    FormName | None,
-    option("Output; markdown and latex mean --sheet.  [text]", "--format"),
-]
-AsJson = Annotated[bool, option("Print JSON.", "--json")]
-WithSentences = Annotated[bool, option("Add the score of each sentence to the JSON.", "--sentence-scores")]
 
 
 def score(
-    hypothesis: Hypothesis,
-    reference: Reference = None,
-    source: Source = None,
-    test_set: TestSet = None,
-    langpair: Langpair = None,
-    metric: Metrics = None,
-    comet_model: CometModel = None,
-    bleurt_model: BleurtModel = None,
-    tokenize: Tokenize = None,
-    lowercase: Lowercase = False,
-    paper_bleu: PaperBleu = False,
-    target_lang: TargetLang = None,
-    cache: Cache = None,
+    hypothesis: Annotated[
+        list[Path], typer.Argument(metavar="HYPOTHESIS", help="Translations, one per line; - is standard input.")
+    ],
+    reference: Annotated[list[Path] | None, option("Reference translations; may be repeated.")] = None,
+    source: Annotated[Path | None, option("Source text: for COMET, and to check the lines.")] = None,
+    test_set: Annotated[str | None, option("A test set of sacreBLEU, such as wmt14/full.", metavar="NAME")] = None,
+    langpair: Annotated[str | None, option("Languages of the test set, such as en-de.", metavar="PAIR")] = None,
+    metric: Annotated[list[MetricName] | None, option("Metric; may be repeated.  [bleu]")] = None,
+    comet_model: Annotated[Path | None, option("Model of COMET: its folder, or model.ckpt.")] = None,
+    bleurt_model: Annotated[Path | None, option("Model of BLEURT: its folder.")] = None,
+    tokenize: Annotated[
+        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"]
+        | None,
+        option("Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
+    ] = None,
+    lowercase: Annotated[bool, option("Compare without case; TER always does.")] = False,
+    paper_bleu: Annotated[bool, option("Add BLEU as in the paper: tokenised, compounds split.")] = False,
+    target_lang: Annotated[
+        str | None,
+        option("Language of the translations: de, pt_BR.  [of the test set, or the reference's name]", metavar="LANG"),
+    ] = None,
+    cache: Annotated[Path | None, option("Where test sets are kept.  [sacreBLEU's folder]")] = None,
     mirror: Mirrors = None,
     offline: Offline = False,
-    sheet: Sheet = False,
-    form: Form = None,
-    as_json: AsJson = False,
-    with_sentences: WithSentences = False,
+    sheet: Annotated[bool, option("All metrics, confidence intervals and significance.")] = False,
+    form: Annotated[FormName | None, option("Output; markdown and latex mean --sheet.  [text]", "--format")] = None,
+    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
+    with_sentences: Annotated[bool, option("Add the score of each sentence to the JSON.", "--sentence-scores")] = False,
 ) -> None:
     """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET and BLEURT.
 
@@ -97,7 +66,7 @@ def score(
     """
     from nmt.evaluation.learned_metrics import learned_metrics
 
-    names: list[MetricName] = [choice.value for choice in dict.fromkeys(metric or [Metric.BLEU])]
+    names = list[MetricName](dict.fromkeys(metric or ["bleu"]))
     if (test_set is None) == (not reference):
         raise ConfigError("give either --reference FILE or --test-set NAME with --langpair.")
     chosen_form, sheet = _form(form, as_json, sheet)
@@ -242,7 +211,7 @@ def _lineage(
 
 def _print_sheet(texts: _Texts, record: dict[str, Any], form: FormName, how: dict[str, Any]) -> None:
     from nmt.evaluation.score_sheet import score_sheet
-    from nmt.reports.score_sheet_forms import formatted_sheet, sheet_record
+    from nmt.reports.scores import formatted_sheet, sheet_record
 
     made = score_sheet(texts.systems, texts.references, references_name=texts.reference_names, **how)
     for message in tokenizer_warnings(texts.references, tokenizer_of(made.signatures["BLEU"])):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from nmt.cli.console import notice
-from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
+from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, print_models, with_options
 from nmt.errors import ConfigError
-from nmt.option_fields import ACCESS, LIMITS, DeviceChoice, PrecisionChoice
+from nmt.option_fields import ACCESS, LIMITS
 from nmt.translation.options import TranslateOptions
-
-if TYPE_CHECKING:
-    from nmt.loading import NamedModels
-    from nmt.serve.models import ServedModel
 
 _PACKAGES = {
     "starlette": "starlette",
@@ -26,35 +22,30 @@ _PACKAGES = {
 }
 """The modules of the extra ``serve``, each with its package."""
 
-ModelsArgument = Annotated[
-    list[Path] | None, typer.Argument(metavar="MODEL", help="Runs or bundles.  [newest run]", show_default=False)
-]
-Host = Annotated[str, option("Address to listen at; 0.0.0.0: all of this machine.", metavar="ADDRESS", group=ACCESS)]
-Port = Annotated[int, option("Port to listen at; 0: any.", metavar="N", group=ACCESS, min=0, max=65_535)]
-ApiKeys = Annotated[Path | None, option("File of accepted keys, one per line.", metavar="PATH", group=ACCESS)]
-Public = Annotated[bool, option("Answer other machines without a key.", "--public", group=ACCESS)]
-Origins = Annotated[
-    list[str] | None,
-    option("Web pages that may ask: https://example.org; *: all.", "--allow-origin", metavar="ORIGIN", group=ACCESS),
-]
-Rate = Annotated[int | None, option("Requests per minute and key, or address.", metavar="N", group=LIMITS, min=1)]
-MaxCharacters = Annotated[int, option("Characters per request.", metavar="N", group=LIMITS, min=1)]
-MaxWaiting = Annotated[int, option("Source pieces that wait; then 503.", metavar="N", group=LIMITS, min=1)]
-Timeout = Annotated[float, option("Seconds until a request is given up.", metavar="X", group=LIMITS, min=0.1)]
-
 
 @with_options(TranslateOptions, without=("nbest", "alignment", "sampling"))
 def serve(
-    models: ModelsArgument = None,
-    host: Host = "127.0.0.1",
-    port: Port = 5_000,
-    api_keys: ApiKeys = None,
-    public: Public = False,
-    origins: Origins = None,
-    requests_per_minute: Rate = None,
-    max_characters: MaxCharacters = 50_000,
-    max_waiting: MaxWaiting = 100_000,
-    timeout: Timeout = 120.0,
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="MODEL", help="Runs or bundles.  [newest run]", show_default=False)
+    ] = None,
+    host: Annotated[
+        str, option("Address to listen at; 0.0.0.0: all of this machine.", metavar="ADDRESS", group=ACCESS)
+    ] = "127.0.0.1",
+    port: Annotated[int, option("Port to listen at; 0: any.", group=ACCESS, min=0, max=65_535)] = 5_000,
+    api_keys: Annotated[Path | None, option("File of accepted keys, one per line.", group=ACCESS)] = None,
+    public: Annotated[bool, option("Answer other machines without a key.", group=ACCESS)] = False,
+    origins: Annotated[
+        list[str] | None,
+        option(
+            "Web pages that may ask: https://example.org; *: all.", "--allow-origin", metavar="ORIGIN", group=ACCESS
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None, option("Requests per minute and key, or address.", group=LIMITS, min=1)
+    ] = None,
+    max_characters: Annotated[int, option("Characters per request.", group=LIMITS, min=1)] = 50_000,
+    max_waiting: Annotated[int, option("Source pieces that wait; then 503.", group=LIMITS, min=1)] = 100_000,
+    timeout: Annotated[float, option("Seconds until a request is given up.", group=LIMITS, min=0.1)] = 120.0,
     engine: Engine = "torch",
     device: Device = "auto",
     precision: TranslationPrecision = "auto",
@@ -69,10 +60,16 @@ def serve(
 
     Example: nmt serve runs/toy-en-de-tiny
     """
-    _require_packages()
+    from nmt.machine.packages import require_package
+
+    for module, package in _PACKAGES.items():
+        require_package(module, package, what="nmt serve", advice="Install it: `pip install 'nmt-toolkit[serve]'`.")
+
     from nmt.loading import NamedModels
     from nmt.serve.access import Access, check_origin
+    from nmt.serve.engine_process import load_in_process
     from nmt.serve.exchange import Limits
+    from nmt.serve.models import ServedModel
     from nmt.serve.running import bound, run
 
     for origin in origins or ():
@@ -81,23 +78,20 @@ def serve(
     access = Access(keys, requests_per_minute, origins or (), only_loopback=not (keys or public))
     named = [NamedModels.of(each, engine) for each in ([[model] for model in models or ()] or [[]])]
     with bound(host, port) as listening:
+        served = []
+        for each in named:
+            print_models(each.folders, each.remarks)
+            loaded = load_in_process(each, device, precision, threads, report=notice)
+            served.append(ServedModel(loaded, options, workers))
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         run(
-            [_loaded(each, device, precision, threads, options, workers) for each in named],
+            served,
             listening,
             access=access,
             limits=Limits(max_characters, timeout),
             max_waiting=max_waiting,
             started=lambda found: notice(f"{found}: {address} (Ctrl-C to stop)"),
         )
-
-
-def _require_packages() -> None:
-    from nmt.machine.packages import require_package
-
-    advice = "Install it: `pip install 'nmt-toolkit[serve]'`."
-    for module, package in _PACKAGES.items():
-        require_package(module, package, what="nmt serve", advice=advice)
 
 
 def _keys(path: Path | None, host: str, public: bool) -> list[str]:
@@ -114,20 +108,3 @@ def _keys(path: Path | None, host: str, public: bool) -> list[str]:
             f"--host {host}: other machines can connect. Give --api-keys FILE, or --public to answer without a key."
         )
     return keys
-
-
-def _loaded(
-    named: NamedModels,
-    device: DeviceChoice,
-    precision: PrecisionChoice,
-    threads: int | None,
-    options: dict[str, Any],
-    workers: int | None,
-) -> ServedModel:
-    from nmt.checkpoint.describing import describe_model
-    from nmt.serve.engine_process import load_in_process
-    from nmt.serve.models import ServedModel
-
-    for line in (f"model: {', '.join(map(describe_model, named.folders))}", *named.remarks):
-        notice(line)
-    return ServedModel(load_in_process(named, device, precision, threads, report=notice), options, workers)

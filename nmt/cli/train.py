@@ -11,84 +11,64 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmt.cli.completion import presets
 from nmt.cli.console import notice, write_stdout
-from nmt.cli.options import Changes, TrainingPrecisionName, option
+from nmt.cli.options import Changes, TrainingPrecisionName, option, yaml_names
 from nmt.cli.process import hanging_up_when_unread
 from nmt.cli.training_view import TrainingView, preflight_lines, summary_lines
 from nmt.errors import ConfigError
 from nmt.option_fields import HARDWARE, SETTINGS, STREAMS, DeviceChoice
 
 if TYPE_CHECKING:
-    from nmt.config import Config, Layer
+    from nmt.config import Config
     from nmt.training.start.choose_settings import Choice
     from nmt.training.start.setup import Summary
 
 Say = Callable[[str], None]
 
 
-Data = Annotated[
-    list[str] | None,
-    option("A prepared data set; several are mixed.  [newest below data/]", metavar="DIR[:WEIGHT]", group=STREAMS),
-]
-Preset = Annotated[
-    str | None,
-    option(
-        "tiny, small, base or big.  [by corpus and device]",
-        metavar="NAME",
-        group=SETTINGS,
-        autocompletion=presets,
-    ),
-]
-ConfigFile = Annotated[
-    Path | None, option("YAML with your settings, which override the preset's.", metavar="PATH", group=SETTINGS)
-]
-Out = Annotated[
-    Path | None,
-    option(
-        "The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
-        "-o",
-        "--out",
-        metavar="PATH",
-        group=STREAMS,
-    ),
-]
-Resume = Annotated[Path | None, option("Resume a run with its own settings and data.", metavar="RUN", group=STREAMS)]
-Fresh = Annotated[bool, option("Start over in the next free folder, such as RUN-2.", "--fresh", group=STREAMS)]
-AcceptChanges = Annotated[bool, option("Resume although settings changed.", "--accept-changes", group=SETTINGS)]
-MaxUpdates = Annotated[int | None, option("End after N updates, resumes included.", metavar="N", group=SETTINGS, min=1)]
-MaxMinutes = Annotated[
-    float | None, option("End after about X minutes, not after the preset's updates.", metavar="X", group=SETTINGS)
-]
-InitFrom = Annotated[
-    Path | None, option("Start from weights and settings of a bundle or run.", metavar="PATH", group=STREAMS)
-]
-DryRun = Annotated[bool, option("Try the largest batch and print the run's cost.", "--dry-run")]
-ShowSettings = Annotated[bool, option("Print all settings as YAML (for --config).", "--show-settings")]
-Nproc = Annotated[
-    int | None, option("Processes on this machine, such as one per GPU.  [1]", metavar="N", group=HARDWARE, min=1)
-]
-Device = Annotated[DeviceChoice | None, option("Where to compute.  [auto]", group=HARDWARE)]
-Precision = Annotated[TrainingPrecisionName | None, option("auto: bf16 where faster.  [auto]", group=HARDWARE)]
-
-
 def train(
-    data: Data = None,
-    preset: Preset = None,
-    config: ConfigFile = None,
+    data: Annotated[
+        list[str] | None,
+        option("A prepared data set; several are mixed.  [newest below data/]", metavar="DIR[:WEIGHT]", group=STREAMS),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        option(
+            "tiny, small, base or big.  [by corpus and device]",
+            metavar="NAME",
+            group=SETTINGS,
+            autocompletion=yaml_names("presets"),
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, option("YAML with your settings, which override the preset's.", group=SETTINGS)
+    ] = None,
     set_: Changes = None,
-    out: Out = None,
-    resume: Resume = None,
-    fresh: Fresh = False,
-    accept_changes: AcceptChanges = False,
-    max_updates: MaxUpdates = None,
-    max_minutes: MaxMinutes = None,
-    init_from: InitFrom = None,
-    dry_run: DryRun = False,
-    show_settings: ShowSettings = False,
-    nproc: Nproc = None,
-    device: Device = None,
-    precision: Precision = None,
+    out: Annotated[
+        Path | None,
+        option("The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]", "-o", "--out", group=STREAMS),
+    ] = None,
+    resume: Annotated[
+        Path | None, option("Resume a run with its own settings and data.", metavar="RUN", group=STREAMS)
+    ] = None,
+    fresh: Annotated[bool, option("Start over in the next free folder, such as RUN-2.", group=STREAMS)] = False,
+    accept_changes: Annotated[bool, option("Resume although settings changed.", group=SETTINGS)] = False,
+    max_updates: Annotated[int | None, option("End after N updates, resumes included.", group=SETTINGS, min=1)] = None,
+    max_minutes: Annotated[
+        float | None, option("End after about X minutes, not after the preset's updates.", group=SETTINGS)
+    ] = None,
+    init_from: Annotated[
+        Path | None, option("Start from weights and settings of a bundle or run.", group=STREAMS)
+    ] = None,
+    dry_run: Annotated[bool, option("Try the largest batch and print the run's cost.")] = False,
+    show_settings: Annotated[bool, option("Print all settings as YAML (for --config).")] = False,
+    nproc: Annotated[
+        int | None, option("Processes on this machine, such as one per GPU.  [1]", group=HARDWARE, min=1)
+    ] = None,
+    device: Annotated[DeviceChoice | None, option("Where to compute.  [auto]", group=HARDWARE)] = None,
+    precision: Annotated[
+        TrainingPrecisionName | None, option("auto: bf16 where faster.  [auto]", group=HARDWARE)
+    ] = None,
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
 
@@ -97,10 +77,11 @@ def train(
 
     Example: nmt train --preset small --max-minutes 30
     """
-    from nmt.config import describe_config
+    from nmt.config import describe_config, option_layer, setting_layer
     from nmt.training.ranks.exchange import is_launched, ranks_of_environment
-    from nmt.training.run import check_run
+    from nmt.training.run import check_run, rehearse
     from nmt.training.start.choose_settings import settings_of_run
+    from nmt.training.start.recorded_data import data_to_resume
     from nmt.training.start.setup import settle, summarize
 
     only_shows = show_settings and not dry_run
@@ -109,14 +90,24 @@ def train(
     # Only the main rank prints; other ranks, and the process that starts them, would repeat it.
     say = notice if is_main and not launches else lambda message: None
     if resume is not None:
-        own = {"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}
-        _refuse_beside_resume(own | {"--fresh": fresh or None})
-        weighted, choice = ([], settings_of_run(resume)) if only_shows else _of_run(resume, data, say)
+        own = {"--preset": preset, "--config": config, "--out": out, "--init-from": init_from, "--fresh": fresh or None}
+        for name in (name for name, value in own.items() if value is not None):
+            raise ConfigError(
+                f"{name} does not go with --resume, which takes the run's own settings and folder. Leave it out. --set "
+                "changes single settings."
+            )
+        weighted: list[tuple[Path, float]] = []
+        choice = settings_of_run(resume)
+        if not only_shows:
+            weighted = data_to_resume(resume, data)
+            say(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
     else:
         weighted, choice = _chosen(data, preset, config, init_from, say, needs_data=not only_shows)
     given = {"max_updates": max_updates, "max_minutes": max_minutes, "device": device, "precision": precision}
+    layers = [setting_layer(setting) for setting in set_ or []]
+    layers += [option_layer(f"training.{key}", value) for key, value in given.items() if value is not None]
     # Settings are shown also before a data set has a vocabulary.
-    resolved = settle([] if only_shows else weighted, choice, _layers(set_ or [], given))
+    resolved = settle([] if only_shows else weighted, choice, layers)
     folders = [folder for folder, _ in weighted]
     if choice.description is not None:
         say(choice.description)
@@ -132,23 +123,12 @@ def train(
         raise typer.Exit(_launch(folders, resolved, nproc or 1))
     summary = summarize(folders, resolved)
     if dry_run:
-        lines = _rehearsed(folders, run, resolved, init_from, summary)
+        found = rehearse(folders, run, resolved, init_from=init_from)
         mark = "# " if show_settings else ""  # a comment below the settings
         if is_main:
-            write_stdout("".join(f"{mark}{line}\n" for line in lines))
+            write_stdout("".join(f"{mark}{line}\n" for line in (*summary_lines(summary), *preflight_lines(found))))
     else:
         _train(folders, run, resolved, summary, say if is_main else None, how)
-
-
-def _of_run(run: Path, data: list[str] | None, say: Say) -> tuple[list[tuple[Path, float]], Choice]:
-    """The data and the settings of a run that is resumed."""
-    from nmt.training.start.choose_settings import settings_of_run
-    from nmt.training.start.recorded_data import data_to_resume
-
-    choice = settings_of_run(run)
-    weighted = data_to_resume(run, data)
-    say(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
-    return weighted, choice
 
 
 def _chosen(
@@ -173,18 +153,6 @@ def _chosen(
     return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
 
 
-def _layers(settings: list[str], given: dict[str, Any]) -> list[Layer]:
-    """What ``--set`` and options change in the settings.
-
-    Args:
-        given: values of settings of training that have an option of their own.
-    """
-    from nmt.config import option_layer, setting_layer
-
-    own = [option_layer(f"training.{key}", value) for key, value in given.items() if value is not None]
-    return [setting_layer(setting) for setting in settings] + own
-
-
 def _launch(folders: list[Path], resolved: Config, ranks: int) -> int:
     """Start the processes of a run, and return their exit code."""
     import torch
@@ -197,14 +165,6 @@ def _launch(folders: list[Path], resolved: Config, ranks: int) -> int:
     if not torch.cuda.is_available() or resolved.training.device == "cpu":
         summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
     return launch(sys.argv[1:], ranks)
-
-
-def _rehearsed(folders: list[Path], run: Path, resolved: Config, init_from: Path | None, summary: Summary) -> list[str]:
-    """Try the largest batch; return what the run is and what it needs."""
-    from nmt.training.run import rehearse
-
-    found = rehearse(folders, run, resolved, init_from=init_from)
-    return [*summary_lines(summary), *preflight_lines(found)]
 
 
 def _train(
@@ -235,12 +195,3 @@ def _train(
             raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
         else:
             tell(f"Finished at {update}: {outcome.ending.value}.")
-
-
-def _refuse_beside_resume(options: dict[str, object]) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ConfigError(
-                f"{name} does not go with --resume, which takes the run's own settings and folder. Leave it out. --set "
-                "changes single settings."
-            )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from nmt.cli.console import notice, warn
-from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, with_options
+from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, print_models, with_options
 from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
 from nmt.text.lines import STDIN, InvalidUtf8
@@ -20,66 +18,44 @@ from nmt.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
     from nmt.cli.line_streams import Streams
-    from nmt.loading import NamedModels
     from nmt.translation.engine import Engine as LoadedEngine
     from nmt.translation.formats import Form
     from nmt.translation.guard_report import GuardReport
 
 
-InputArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=STREAMS),
-]
-Model = Annotated[
-    list[Path] | None,
-    option("Run or bundle; several: ensemble.  [newest run]", "--model", "-m", metavar="PATH", group=STREAMS),
-]
-Input = Annotated[
-    Path | None,
-    option("Text, one sentence per line.  [standard input]", "--input", "-i", metavar="PATH", group=STREAMS),
-]
-Output = Annotated[
-    Path,
-    option("File to write or resume.  [standard output]", "--output", "-o", metavar="PATH", group=STREAMS),
-]
-Fresh = Annotated[bool, option("Start over in the next free file.", "--fresh", group=STREAMS)]
-Part = Annotated[str | None, option("Translate part K of N; the last joins them.", metavar="K/N", group=STREAMS)]
-Prefix = Annotated[Path | None, option("Beginnings of the translations, line by line.", metavar="PATH", group=STREAMS)]
-ScoreTarget = Annotated[
-    Path | None, option("Score these translations; translate nothing.", metavar="PATH", group=STREAMS)
-]
-Interactive = Annotated[
-    bool | None,
-    option("Answer line by line.  [on in a terminal]", "--interactive/--no-interactive", group=STREAMS),
-]
-InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)]
-GuardReportPath = Annotated[
-    Path | None, option("Write translations that look wrong, as jsonl.", metavar="PATH", group=STREAMS)
-]
-InputFormat = Annotated[
-    Literal["lines", "paragraphs"], option("paragraphs: wrapped text, separated by blank lines.", group=STREAMS)
-]
-Format = Annotated[
-    Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
-    option("tsv and moses: n-best lists with scores; pharaoh: word alignments.", group=FORMAT),
-]
-
-
 @with_options(TranslateOptions)
 def translate(
-    text: InputArgument = None,
-    model: Model = None,
-    input: Input = None,
-    output: Output = Path("-"),
-    fresh: Fresh = False,
-    part: Part = None,
-    prefix: Prefix = None,
-    score_target: ScoreTarget = None,
-    interactive: Interactive = None,
-    invalid_utf8: InvalidBytes = "error",
-    guard_report: GuardReportPath = None,
-    input_format: InputFormat = "lines",
-    format: Format = "text",
+    text: Annotated[
+        Path | None,
+        typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=STREAMS),
+    ] = None,
+    model: Annotated[
+        list[Path] | None, option("Run or bundle; several: ensemble.  [newest run]", "--model", "-m", group=STREAMS)
+    ] = None,
+    input: Annotated[
+        Path | None, option("Text, one sentence per line.  [standard input]", "--input", "-i", group=STREAMS)
+    ] = None,
+    output: Annotated[
+        Path, option("File to write or resume.  [standard output]", "--output", "-o", group=STREAMS)
+    ] = Path("-"),
+    fresh: Annotated[bool, option("Start over in the next free file.", group=STREAMS)] = False,
+    part: Annotated[
+        str | None, option("Translate part K of N; the last joins them.", metavar="K/N", group=STREAMS)
+    ] = None,
+    prefix: Annotated[Path | None, option("Beginnings of the translations, line by line.", group=STREAMS)] = None,
+    score_target: Annotated[Path | None, option("Score these translations; translate nothing.", group=STREAMS)] = None,
+    interactive: Annotated[
+        bool | None, option("Answer line by line.  [on in a terminal]", "--interactive/--no-interactive", group=STREAMS)
+    ] = None,
+    invalid_utf8: Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)] = "error",
+    guard_report: Annotated[Path | None, option("Write translations that look wrong, as jsonl.", group=STREAMS)] = None,
+    input_format: Annotated[
+        Literal["lines", "paragraphs"], option("paragraphs: wrapped text, separated by blank lines.", group=STREAMS)
+    ] = "lines",
+    format: Annotated[
+        Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
+        option("tsv and moses: n-best lists with scores; pharaoh: word alignments.", group=FORMAT),
+    ] = "text",
     engine: Engine = "torch",
     device: Device = "auto",
     precision: TranslationPrecision = "auto",
@@ -109,6 +85,8 @@ def translate(
     models = NamedModels.of(model or [], engine)
 
     from nmt.cli.line_streams import Streams
+    from nmt.translation.guard_report import GuardReport
+    from nmt.translation.parts import Part
 
     streams = Streams(
         text or input or Path(STDIN),
@@ -119,29 +97,19 @@ def translate(
         invalid_utf8=invalid_utf8,
         paragraphs=input_format == "paragraphs",
         guard_report=guard_report,
+        part=None if part is None else Part.parsed(part),
+        models=tuple(models.folders),
     )
-    with _claimed(streams, models, part) as (claimed, report):
+    # All is checked, and what is written is locked, before a model is loaded.
+    with streams.claimed() as claimed, GuardReport(guard_report).claimed(fresh=fresh) as report:
+        if report.path != guard_report:
+            notice(f"writing the guard report to {report.path}, since {guard_report} exists")
+        print_models(models.folders, models.remarks)
         loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=notice)
         if score_target is None:
             _translate(claimed, loaded, options, format, report, workers)
         else:
             _score(claimed, loaded, options, format)
-
-
-@contextmanager
-def _claimed(streams: Streams, models: NamedModels, part: str | None) -> Iterator[tuple[Streams, GuardReport]]:
-    """Check and lock what is written, before a model is loaded; say which model is used."""
-    from nmt.checkpoint.describing import describe_model
-    from nmt.translation.guard_report import GuardReport
-    from nmt.translation.parts import Part
-
-    streams = replace(streams, models=tuple(models.folders), part=None if part is None else Part.parsed(part))
-    with streams.claimed() as claimed, GuardReport(streams.guard_report).claimed(fresh=streams.fresh) as report:
-        if report.path != streams.guard_report:
-            notice(f"writing the guard report to {report.path}, since {streams.guard_report} exists")
-        for line in (f"model: {', '.join(map(describe_model, models.folders))}", *models.remarks):
-            notice(line)
-        yield claimed, report
 
 
 def _translate(

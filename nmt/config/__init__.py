@@ -8,16 +8,19 @@ from nmt.config.dumping import (
     dump_config,
     flatten,
 )
-from nmt.config.layering import Layer, overlay, parse_layers, setting_in
 from nmt.config.mistakes import did_you_mean, first_mistake, mistakes, setting_names
 from nmt.config.reading import (
+    PRESETS,
+    Layer,
     apply_settings,
     load_preset,
     load_yaml,
     option_layer,
+    overlay,
     parse_config,
-    preset_names,
+    parse_layers,
     read_config,
+    setting_in,
     setting_layer,
 )
 from nmt.config.sections import (

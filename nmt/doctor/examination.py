@@ -11,7 +11,6 @@ from typing import Any
 
 import nmt
 from nmt.doctor.checks import Check, all_checks
-from nmt.doctor.choices import Choice, choices
 from nmt.doctor.gpu_checks import gpu_checks
 from nmt.doctor.machine import Machine, examine_machine
 from nmt.doctor.rank_checks import ExchangeRate, check_ranks, exchange_rates
@@ -19,8 +18,10 @@ from nmt.doctor.rates import ProductRate, memory_bandwidth, product_rates
 from nmt.doctor.speeds import (
     COMPARED,
     PRESETS,
+    Choice,
     TrainingSpeed,
     TranslatingSpeed,
+    choices,
     hardware_of_preset,
     text_to_train_on,
     training_speed,

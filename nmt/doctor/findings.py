@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nmt.doctor.checks import Check
-from nmt.doctor.choices import Choice
 from nmt.doctor.examination import Examination
 from nmt.doctor.machine import Machine
 from nmt.doctor.rates import BEAM, ProductRate
-from nmt.doctor.speeds import TranslatingSpeed
+from nmt.doctor.speeds import Choice, TranslatingSpeed
 from nmt.table import Table
 
 _ABSENT = "–"
@@ -21,6 +20,7 @@ _FASTEST = {True: "yes", False: "NO", None: "not compared"}
 
 def tables(found: Examination) -> list[Table]:
     """All that was found; a table without rows is left out."""
+    ranks = f" ({found.exchange[0].ranks} ranks, {found.exchange[0].device})" if found.exchange else ""
     every = [
         Table("Machine", [], [list(row) for row in _machine(found)], numbers=()),
         Table(
@@ -37,7 +37,7 @@ def tables(found: Examination) -> list[Table]:
         ),
         _rates(found.products),
         Table(
-            f"Exchange between ranks{_of_ranks(found)}",
+            f"Exchange between ranks{ranks}",
             ["size", "time", "sent by each rank"],
             [
                 [
@@ -127,16 +127,12 @@ def warnings(found: Examination) -> list[str]:
     return lines + [f"left out: {line}" for line in found.left_out]
 
 
-def _of_ranks(found: Examination) -> str:
-    return f" ({found.exchange[0].ranks} ranks, {found.exchange[0].device})" if found.exchange else ""
-
-
 def _with_torch(found: Examination) -> list[TranslatingSpeed]:
     return [speed for speed in found.translating if speed.engine.startswith("nmt ")]
 
 
 def _machine(found: Examination) -> list[tuple[str, str]]:
-    machine = found.machine
+    machine, rate = found.machine, found.memory_bytes_per_second
     busy = _ABSENT if machine.busy_cores is None else f"{machine.busy_cores:.1f} cores busy"
     limit = "" if machine.memory_limit is None else f", limit of the control group {_bytes(machine.memory_limit)}"
     return [
@@ -145,7 +141,7 @@ def _machine(found: Examination) -> list[tuple[str, str]]:
         ("cores", _cores(machine)),
         ("other load", busy),
         ("memory", f"{_bytes(machine.memory_bytes)}, for use {_bytes(machine.memory_for_use)}{limit}"),
-        ("memory bandwidth", _bandwidth(found.memory_bytes_per_second)),
+        ("memory bandwidth", _ABSENT if rate is None else f"{rate / 1e9:,.1f} GB/s read and written, on all threads"),
         ("GPUs", ", ".join(machine.gpus) or "none"),
         ("training computes on", found.hardware),
         ("compiler", machine.compiler or "none"),
@@ -153,10 +149,6 @@ def _machine(found: Examination) -> list[tuple[str, str]]:
         ("versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items())),
         ("variables", ", ".join(f"{name}={value}" for name, value in machine.environment.items()) or "none set"),
     ]
-
-
-def _bandwidth(rate: float | None) -> str:
-    return _ABSENT if rate is None else f"{rate / 1e9:,.1f} GB/s read and written, on all threads"
 
 
 def _rates(products: Sequence[ProductRate]) -> Table:

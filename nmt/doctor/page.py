@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from nmt.checkpoint.kinds import read_json
 from nmt.doctor.examination import MARK, Examination
 from nmt.doctor.findings import headlines, tables, warnings
 from nmt.errors import ConfigError
@@ -14,16 +15,10 @@ from nmt.reports.pages import Page
 
 EXAMINATION = Page("nmt doctor", "examination.html")
 
-# Far more than an examination has.
-_LARGEST_JSON = 1 << 20
-
 
 def _is_json(path: Path) -> bool:
-    with path.open("rb") as stream:
-        try:
-            return bool(json.loads(stream.read(_LARGEST_JSON))["examination"] == MARK)
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return False
+    values = read_json(path)
+    return isinstance(values, dict) and values.get("examination") == MARK
 
 
 _JSON = Kind("the JSON of nmt doctor", _is_json)

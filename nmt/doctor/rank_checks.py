@@ -13,10 +13,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from nmt.bench.turns import last_line
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.doctor.checks import Check
-from nmt.doctor.rank_processes import last_line, output_of_main_rank
+from nmt.doctor.rank_processes import output_of_main_rank
+from nmt.doctor.steps import impersonal
 from nmt.errors import NmtError
 from nmt.machine.device import Hardware
 
@@ -76,7 +78,8 @@ def check_ranks(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
         command = _command(count, device, data, scratch / f"ranks-{count}")
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode:
-            return [Check(name, False, f"ranks: {count}: {last_line(ended.stderr, ended.returncode)}")]
+            reason = impersonal(last_line(ended.stderr, ended.returncode))
+            return [Check(name, False, f"ranks: {count}: {reason}")]
         weights.append(_learnt(scratch / f"ranks-{count}"))
     one, several = weights
     off = ((several - one).norm() / one.norm()).item()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO
 
-from nmt.doctor.steps import impersonal
+from nmt.bench.turns import file_of_output, last_line
 from nmt.errors import NmtError
-from nmt.io.writing import writing
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 
 _POLL_SECONDS = 0.05
@@ -33,8 +30,7 @@ def output_of_main_rank(program: Sequence[str], ranks: int, *, seconds: float) -
         processes, outputs = [], []
         for rank in range(ranks):
             environment = environment_of_rank(rank, ranks, rendezvous)
-            # Files, because a pipe that nobody reads fills up and stops the rank.
-            output, errors = (stack.enter_context(_temporary_file()) for _ in range(2))
+            output, errors = (stack.enter_context(file_of_output()) for _ in range(2))
             process = subprocess.Popen([sys.executable, *program], env=environment, stdout=output, stderr=errors)
             stack.callback(process.kill)
             processes.append(process)
@@ -56,16 +52,6 @@ def output_of_main_rank(program: Sequence[str], ranks: int, *, seconds: float) -
     return printed.splitlines()[-1]
 
 
-def _temporary_file() -> IO[str]:
-    with writing(Path(tempfile.gettempdir())):
-        return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-
-
 def _content(file: IO[str]) -> str:
     file.seek(0)
     return file.read()
-
-
-def last_line(errors: str, code: int) -> str:
-    """The last line of what a failed process wrote to stderr."""
-    return impersonal((errors.strip().splitlines() or [f"exit code {code}"])[-1])

@@ -1,4 +1,7 @@
-"""How fast training and translating are on this machine, also as shares of the rate of its products."""
+"""How fast training and translating are on this machine, also as shares of the rate of its products.
+
+The figures show whether the precisions that the program chooses are the fastest.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from nmt.doctor.rates import BEAM, ProductRate
 from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
-from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
 _ROUNDS = 2
@@ -33,6 +35,8 @@ PRESETS = tuple(_UPDATE_TOKENS)
 COMPARED = "small"
 """The preset whose training is measured in each precision, to see whether the right one is chosen."""
 _PAIRS, _VOCAB_SIZE = 4_000, 8_000
+# A choice within this share of the fastest one is right: repeated measurements differ by as much.
+_AS_FAST = 0.9
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def translating_speeds(
     config, _ = resolve_config([(data, 1.0)], preset="base")
     bundle = scratch / "random"
     if not bundle.exists():
-        save_random_bundle(bundle, config, load_vocabulary(data))
+        save_random_bundle(bundle, config, data)
     engines: list[EngineName] = ["torch", "ctranslate2"] if importlib.util.find_spec("ctranslate2") else ["torch"]
     result = bench_translate(
         bundle,
@@ -170,3 +174,52 @@ def operations_per_token(config: Config, source_length: int) -> float:
             for step in range(1, _LENGTH):
                 model.step(torch.ones(1, BEAM, dtype=torch.long), state, step)
     return float(counter.get_total_flops()) / _LENGTH
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A precision that the program chooses, why, and what was measured."""
+
+    subject: str
+    taken: str
+    reason: str
+    measured: dict[str, float]
+    """What each of the possible choices reached; more is better."""
+    unit: str
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether what is taken is the fastest, or as fast; None if there was nothing to compare."""
+        if self.taken not in self.measured or len(self.measured) < 2:
+            return None
+        return self.measured[self.taken] >= _AS_FAST * max(self.measured.values())
+
+
+def choices(
+    small: Hardware, base: Hardware, training: Sequence[TrainingSpeed], translating: Sequence[TranslatingSpeed]
+) -> list[Choice]:
+    """The precisions that are chosen, with what was measured of each.
+
+    Args:
+        small, base: what the program chooses for models of these sizes.
+    """
+    return [
+        Choice(
+            "precision of training",
+            small.precision,
+            small.reason,
+            {speed.precision: speed.tokens_per_second for speed in training if speed.preset == COMPARED},
+            f"target tokens/s, {COMPARED}",
+        ),
+        Choice(
+            "precision of translating",
+            base.precision,
+            f"{base.reason}; int8 rounds more, so it is used only if asked for",
+            {
+                speed.precision: speed.beam_tokens_per_second
+                for speed in translating
+                if speed.engine.startswith("nmt ") and speed.precision != "int8"
+            },
+            f"target tokens/s, base, beam {BEAM}",
+        ),
+    ]

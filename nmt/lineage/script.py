@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -52,35 +52,26 @@ def _flags(fields: tuple[OptionField, ...]) -> Iterator[str]:
         yield from (field.flag_for(True), field.flag_for(False), *_flags(field.parts))
 
 
-_OPTIONS: Mapping[str, frozenset[str]] = {
-    "prepare-data": frozenset({"--out"}),
-    "build-vocab": frozenset(
-        {
-            "--data", "--vocab", "--size", "--model-type", "--character-coverage", "--normalization",
-            "--source-normalization", "--byte-fallback", "--no-byte-fallback", "--sampling-temperature",
-            "--max-length",
-        }
-    ),
-    "train": frozenset(
-        {
-            "--config", "--data", "--out", "--init-from", "--nproc", "--precision", "--set", "--max-updates",
-            "--accept-changes",
-        }
-    ),
-    "average-checkpoints": frozenset({"--updates", "--out"}),
-    "export": frozenset({"--to", "--quantization", "--out"}),
-    "translate": frozenset(
-        {
-            "--model", "--input", "--prefix", "--score-target", "--output", "--engine", "--precision", "--format",
-            "--input-format", "--invalid-utf8", *_flags(option_fields(TranslateOptions)),
-        }
-    ),
-    "score": frozenset(
-        {
-            "--reference", "--source", "--test-set", "--langpair", "--sheet", "--metric", "--paper-bleu", "--lowercase",
-            "--tokenize", "--target-lang", "--comet-model", "--bleurt-model",
-        }
-    ),
+_OPTIONS: Mapping[str, Set[str]] = {
+    "prepare-data": {"--out"},
+    "build-vocab": {
+        "--data", "--vocab", "--size", "--model-type", "--character-coverage", "--normalization",
+        "--source-normalization", "--byte-fallback", "--no-byte-fallback", "--sampling-temperature", "--max-length",
+    },
+    "train": {
+        "--config", "--data", "--out", "--init-from", "--nproc", "--precision", "--set", "--max-updates",
+        "--accept-changes",
+    },
+    "average-checkpoints": {"--updates", "--out"},
+    "export": {"--to", "--quantization", "--out"},
+    "translate": {
+        "--model", "--input", "--prefix", "--score-target", "--output", "--engine", "--precision", "--format",
+        "--input-format", "--invalid-utf8", *_flags(option_fields(TranslateOptions)),
+    },
+    "score": {
+        "--reference", "--source", "--test-set", "--langpair", "--sheet", "--metric", "--paper-bleu", "--lowercase",
+        "--tokenize", "--target-lang", "--comet-model", "--bleurt-model",
+    },
 }  # fmt: skip
 """The commands of a script, each with the options that its results depend on."""
 _COMMANDS = {

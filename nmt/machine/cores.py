@@ -13,12 +13,7 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 def usable_cores() -> int:
     """The number of cores in this process's affinity, or its control group's quota (rounded up) if that is smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(cores, _cpu_quota())))
-
-
-def _cpu_quota() -> float:
-    """The CPU time that control groups grant this process, in cores; infinity without a limit."""
-    return min((_quota_of(folder) for folder in control_groups("cpu")), default=math.inf)
+    return max(1, math.ceil(min([cores, *map(_quota_of, control_groups("cpu"))])))
 
 
 def control_groups(controller: str) -> list[Path]:
@@ -43,7 +38,10 @@ def control_groups(controller: str) -> list[Path]:
 
 
 def _quota_of(folder: Path) -> float:
-    """Quota over period: one file in version 2 of control groups, two files in version 1."""
+    """The CPU time that a control group grants, in cores; infinity without a limit.
+
+    It is quota over period: one file in version 2 of control groups, two files in version 1.
+    """
     try:
         if (folder / "cpu.max").is_file():
             quota, period = (folder / "cpu.max").read_text("ascii").split()
@@ -57,6 +55,15 @@ def _quota_of(folder: Path) -> float:
 def memory_limit() -> int | None:
     """The smallest memory limit of this process's control groups, in bytes; None without a limit."""
     return min((limit for folder in control_groups("memory") if (limit := _limit_of(folder)) is not None), default=None)
+
+
+def bytes_in_proc(file: str, field: str) -> int | None:
+    """The bytes that a field of a file below ``/proc`` states; None if the system has no such file or field."""
+    try:
+        lines = Path("/proc", file).read_text("ascii", "replace").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), None)
 
 
 def grantable_memory() -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from nmt.errors import ConfigError
-from nmt.machine.cores import grantable_memory, usable_cores
+from nmt.machine.cores import bytes_in_proc, grantable_memory, usable_cores
 from nmt.machine.measured import remembered, speedup
 from nmt.machine.openmp_waiting import adapt_waiting_to_load
 from nmt.option_fields import DeviceChoice, Precision, PrecisionChoice
@@ -189,11 +189,7 @@ def memory_in_use(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     if device.type == "mps":
         return torch.mps.driver_allocated_memory()
-    try:
-        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon:"))
-    except (OSError, StopIteration):
-        return 0
+    return bytes_in_proc("self/status", "RssAnon") or 0
 
 
 def forget_peak_memory(device: torch.device) -> None:
@@ -209,12 +205,8 @@ def free_memory(device: torch.device) -> int | None:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     if device.type == "mps":
         return max(0, torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
-    try:
-        with open("/proc/meminfo", encoding="ascii") as meminfo:  # noqa: PTH123
-            available = next(int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
-    return int(min(available, grantable_memory()))
+    available = bytes_in_proc("meminfo", "MemAvailable")
+    return None if available is None else int(min(available, grantable_memory()))
 
 
 def memory_for_use(device: torch.device) -> int | None:
@@ -276,7 +268,15 @@ def _choose_precision(
     device: torch.device, precision: PrecisionChoice, product: tuple[int, int]
 ) -> tuple[Precision, str]:
     if precision != "auto":
-        _check_computes(device, precision)
+        if not computes(device, precision):
+            if precision == "int8":
+                raise ConfigError(
+                    f"--precision int8 needs an x86 processor, and the device is {device}: "
+                    "use --device cpu on such a machine, or another precision."
+                )
+            raise ConfigError(
+                f"the device {device} does not support {precision}: use --precision auto, or --precision fp32."
+            )
         return precision, "as asked"
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device)[0] >= 8:
@@ -294,31 +294,18 @@ def _choose_precision(
 
 def computes(device: torch.device, precision: Precision) -> bool:
     """Whether a device supports a precision, be it slowly: a small matrix product is tried."""
-    try:
-        _check_computes(device, precision)
-    except ConfigError:
-        return False
-    return True
-
-
-def _check_computes(device: torch.device, precision: Precision) -> None:
-    """Refuse a precision that the device does not support: a small matrix product is tried."""
-    if precision == "int8" and (device.type != "cpu" or not _cpu_has_int8()):
-        raise ConfigError(
-            f"--precision int8 needs an x86 processor, and the device is {device}: "
-            "use --device cpu on such a machine, or another precision."
-        )
+    if precision == "int8":
+        return device.type == "cpu" and _cpu_has_int8()
     dtype = {"fp64": torch.float64, **_AUTOCAST}.get(precision)
     if dtype is None:
-        return
+        return True
     try:
         torch.mm(*(torch.ones(8, 8, dtype=dtype, device=device) for _ in range(2)))
     except (RuntimeError, TypeError) as error:
         if is_out_of_memory(error):
             raise
-        raise ConfigError(
-            f"the device {device} does not support {precision}: use --precision auto, or --precision fp32."
-        ) from None
+        return False
+    return True
 
 
 @functools.cache

@@ -1,46 +1,45 @@
-"""Attention weights as files: the form is chosen by the suffix."""
+"""Attention weights as files: a page, a picture or JSON, by the suffix."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nmt.checkpoint.kinds import read_json
 from nmt.errors import ConfigError
 from nmt.io.files import replacing
 from nmt.io.ownership import Kind, check_replaceable
-from nmt.reports.attention_page import ATTENTION, attention_page
 from nmt.reports.attention_picture import SOFTWARE, attention_picture, check_matplotlib
-from nmt.reports.labelled_attention import ATTENTIONS, AttentionName
+from nmt.reports.attention_views import views
+from nmt.reports.labelled_attention import ATTENTIONS, AttentionName, LabelledAttention, labelled
+from nmt.reports.pages import Page, beginning_has
 from nmt.text.printable import writable
 
 if TYPE_CHECKING:
     from nmt.translation.attention_maps import AttentionMaps
+
+ATTENTION = Page("nmt attention", "attention.html")
+UNITS = 10_000
+"""A weight of 1 in the integers of the page, which shows weights to 1/1,000. The script has the same number."""
 
 # Enough to tell apart all float32 weights that differ by more than rounding.
 _DIGITS = 7
 _FIELDS = ("model", "source", "target", "source_pieces", "input_pieces", "output_pieces", *ATTENTIONS)
 
 
-def _is_picture(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return SOFTWARE.encode() in stream.read(1_000)
-
-
 def _is_json(path: Path) -> bool:
-    with path.open("rb") as stream:
-        try:
-            return set(json.loads(stream.readline())) >= set(_FIELDS)
-        except (ValueError, TypeError, RecursionError):
-            return False
+    values = read_json(path, first_line=True)
+    return isinstance(values, dict) and values.keys() >= set(_FIELDS)
 
 
 _KINDS: dict[str, Kind] = {
     ".html": ATTENTION.kind,
-    ".png": Kind("a picture of attention", _is_picture),
+    ".png": Kind("a picture of attention", beginning_has(SOFTWARE)),
     ".json": Kind("attention weights", _is_json),
 }
 
@@ -77,6 +76,27 @@ def write_attention(maps: Sequence[AttentionMaps], path: Path, picture: Attentio
     content = attention_picture(maps[0], picture) if path.suffix == ".png" else json_lines(maps).encode()
     with replacing(path) as stream:
         stream.write(content)
+
+
+def attention_page(maps: Sequence[AttentionMaps]) -> str:
+    """A self-contained page about the attention in one or more pairs of sentences. Its script draws everything:
+    every head as a small map, and figures 3 to 5 of the paper."""
+    title = f"Attention: {', '.join(dict.fromkeys(each.model for each in maps))}"
+    return ATTENTION.html(title, sentences=list(map(_sentence, maps)))
+
+
+def _sentence(maps: AttentionMaps) -> dict[str, Any]:
+    return {
+        "source": maps.source,
+        "target": maps.target,
+        "attentions": {name: _attention(labelled(maps, name)) for name in ATTENTIONS},
+        "views": [asdict(view) for view in views(maps)],
+    }
+
+
+def _attention(attention: LabelledAttention) -> dict[str, Any]:
+    """Labels and weights, nested by layer, head, row and column."""
+    return vars(attention) | {"weights": np.rint(attention.weights * UNITS).astype(int).tolist()}
 
 
 def json_lines(maps: Sequence[AttentionMaps]) -> str:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import io
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nmt.machine.packages import require_package
+from nmt.machine.packages import require_package, silence
 from nmt.reports.labelled_attention import AttentionName, LabelledAttention, labelled
 
 if TYPE_CHECKING:
@@ -51,22 +47,8 @@ def attention_picture(maps: AttentionMaps, which: AttentionName) -> bytes:
         NmtError: matplotlib is not installed.
     """
     check_matplotlib()
-    with _quiet():
+    with silence():  # matplotlib's messages about characters that no font has, and about its cache of fonts
         return _drawn(labelled(maps, which), maps.model)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress matplotlib's messages: about characters that no font has, and about its cache of fonts."""
-    log = logging.getLogger("matplotlib")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)
 
 
 def _drawn(attention: LabelledAttention, model: str) -> bytes:

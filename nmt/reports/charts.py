@@ -8,7 +8,7 @@ text and strokes keep their size on a narrow screen. Each chart is drawn over up
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +29,6 @@ _LARGE, _SMALL = 1e7, 1e-4
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Axis = Literal["update", "minutes"]
-AXES: tuple[Axis, ...] = ("update", "minutes")
 
 
 class Point(NamedTuple):
@@ -101,20 +100,12 @@ class Chart:
         ]
 
 
-@dataclass(frozen=True)
-class Extent:
-    """The end of the x-axis, which begins at 0. It is the same for all charts of a page, so that they compare."""
-
-    update: float
-    minutes: float
-
-
-def extent(series: Iterable[Series]) -> Extent:
-    """The smallest extent that includes all points."""
+def extent(series: Iterable[Series]) -> dict[Axis, float]:
+    """The end of each x-axis, which begins at 0. It is the same for all charts of a page, so that they compare."""
     points = [point for each in series for point in each.points]
     update = max((point.update for point in points), default=0)
     minutes = max((point.minutes for point in points if point.minutes is not None), default=0.0)
-    return Extent(float(update or 1), minutes or 1.0)
+    return {"update": float(update or 1), "minutes": minutes or 1.0}
 
 
 def thin(points: Sequence[Point], maximum: int = MAX_POINTS) -> list[Point]:
@@ -172,11 +163,14 @@ def tick_label(value: float, step: float) -> str:
     return f"{value:,.{max(0, -step_exponent)}f}"
 
 
-def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, from_zero: bool, note: str = "") -> Chart:
+def chart(
+    title: str, unit: str, series: Sequence[Series], ends: Mapping[Axis, float], *, from_zero: bool, note: str = ""
+) -> Chart:
     """A figure with curves; those without points are left out.
 
     Args:
         unit: unit of the values; may be empty.
+        ends: as of :func:`extent`.
         from_zero: whether the y-axis always begins at 0.
         note: a remark below the chart.
     """
@@ -194,7 +188,8 @@ def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, fr
     ]
     # Dashed curves are drawn last, on top: the curves below them show through their gaps.
     clear.sort(key=lambda each: each.dashed)
-    return Chart(title, unit, shown, [_plot(faint, clear, axis, getattr(extent, axis), y_ticks) for axis in AXES], note)
+    plots = [_plot(faint, clear, axis, end, y_ticks) for axis, end in ends.items()]
+    return Chart(title, unit, shown, plots, note)
 
 
 def _plot(faint: Sequence[Series], clear: Sequence[Series], axis: Axis, end: float, y_ticks: Sequence[float]) -> Plot:

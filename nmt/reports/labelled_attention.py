@@ -53,5 +53,4 @@ def labelled(maps: AttentionMaps, name: AttentionName) -> LabelledAttention:
         "decoder": (maps.input_pieces, maps.input_pieces),
         "memory": (maps.output_pieces, maps.source_pieces),
     }
-    weights = {"encoder": maps.encoder, "decoder": maps.decoder, "memory": maps.memory}
-    return LabelledAttention(_TITLES[name], _LEGENDS[name], *pieces[name], weights[name])
+    return LabelledAttention(_TITLES[name], _LEGENDS[name], *pieces[name], getattr(maps, name))

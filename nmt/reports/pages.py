@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,8 +19,18 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = resources.files("nmt.reports") / "assets"
-# Every page names its writer within this many bytes.
+# Every page and picture names its writer within this many bytes.
 _BEGINNING = 1_000
+
+
+def beginning_has(mark: str) -> Callable[[Path], bool]:
+    """A function that says whether a file has a mark in its beginning."""
+
+    def has_mark(path: Path) -> bool:
+        with path.open("rb") as stream:
+            return mark.encode() in stream.read(_BEGINNING)
+
+    return has_mark
 
 
 @dataclass(frozen=True)
@@ -35,13 +46,7 @@ class Page:
     @property
     def kind(self) -> Kind:
         """What a page may replace: an earlier page of the same writer."""
-        mark = f'<meta name="generator" content="{self.writer} '.encode()
-
-        def is_ours(path: Path) -> bool:
-            with path.open("rb") as stream:
-                return mark in stream.read(_BEGINNING)
-
-        return Kind(f"a page of {self.writer}", is_ours)
+        return Kind(f"a page of {self.writer}", beginning_has(f'<meta name="generator" content="{self.writer} '))
 
     def check(self, path: Path) -> None:
         """Check that the page can be written, before any work for it.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import flatten, load_yaml
@@ -99,8 +99,9 @@ def _read_manifest(path: Path) -> Manifest | None:
 
 def number(record: Record, field: str) -> float | None:
     """A field of a record if it is a finite number; else None."""
-    value = record.get(field)
-    return float(value) if _is_number(value) and math.isfinite(value) else None
+    value: Any = record.get(field)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
 
 
 def values(records: Sequence[Record], field: str) -> list[float]:
@@ -111,7 +112,3 @@ def values(records: Sequence[Record], field: str) -> list[float]:
 def not_finite(records: Sequence[Record], field: str) -> int:
     """The number of records in which a field is infinite or NaN, which a run records as null."""
     return sum(field in record and number(record, field) is None for record in records)
-
-
-def _is_number(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -20,7 +20,6 @@ from nmt.checkpoint.bundle import load_bundle
 from nmt.errors import NmtError
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
-from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 from tests import on_padded
 from tests.training.conftest import SETTINGS, complete, make_data_set
@@ -38,7 +37,7 @@ def model(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("settings") / "quick.yaml"
     path.write_text(complete(SETTINGS))
     folder = tmp_path_factory.mktemp("model") / "bundle"
-    save_random_bundle(folder, resolve_config([(data, 1.0)], config_file=path)[0], load_vocabulary(data))
+    save_random_bundle(folder, resolve_config([(data, 1.0)], config_file=path)[0], data)
     return folder
 
 
@@ -67,6 +66,7 @@ def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
 def test_the_peak_of_memory_counts_what_was_freed_since():
     lines = (
         "import resource, sys",
+        "from nmt.machine.cores import bytes_in_proc",
         inspect.getsource(translate_worker._peak_memory),
         "block = bytearray(b'x') * (256 << 20)",
         "del block",

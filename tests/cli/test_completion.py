@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from nmt.config import preset_names
+from nmt.config import PRESETS
 from nmt.corpora.recipe import builtin_names
 
 NMT = [sys.executable, "-m", "nmt"]
@@ -29,7 +29,7 @@ def completed(words: str, *, cwd=None) -> list[str]:
     [
         ("nmt tr", ["train", "translate"]),
         ("nmt train --pre", ["--preset", "--precision"]),
-        ("nmt train --preset ", sorted(preset_names())),
+        ("nmt train --preset ", sorted(PRESETS)),
         ("nmt train --precision ", ["auto", "fp32", "bf16", "fp16"]),
         ("nmt train --max-updates ten --precision b", ["bf16"]),
         ("nmt prepare-data wmt", [name for name in builtin_names() if name.startswith("wmt")]),

@@ -64,7 +64,7 @@ DRAWING = {
     "nmt.translation.ensemble.load_ensemble": MagicMock(),
     "nmt.translation.options.translate_options": OPTIONS,
 }
-CERTIFICATES = {"nmt.cli.export_model.lines_to_check": ["hi"], "nmt.cli.import_model.lines_to_check": ["hi"]}
+CERTIFICATES = {"nmt.cli.convert.lines_to_check": ["hi"]}
 PAIRS = ("train", "valid", "test")
 
 ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
@@ -564,16 +564,14 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "bench translate --preset tiny --set model.heads=2 --data d",
         {
             f"{SETUP}.resolve_config": ("the settings", []),
-            "nmt.training.input.data_sets.load_vocabulary": "the vocabulary",
             "nmt.bench.translating_speed.save_random_bundle": None,
         },
         "nmt.bench.translating_speed.bench_translate",
         {
             "resolve_config.preset": "tiny",
             "resolve_config.settings": ["model.heads=2"],
-            "load_vocabulary.data": Path("d"),
             "save_random_bundle.config": "the settings",
-            "save_random_bundle.vocab": "the vocabulary",
+            "save_random_bundle.data": Path("d"),
             "bench_translate.has_random_weights": True,
         },
     ),

@@ -7,15 +7,18 @@ import typer.main
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.cli.completion import export_formats
-from nmt.cli.other_names import recommended, recommended_commands
+from nmt.cli.convert import _formats
+from nmt.cli.other_names import COMMANDS as RECOMMENDED_COMMANDS
+from nmt.cli.other_names import OPTIONS
 from nmt.config import Config, setting_names
 from nmt.convert.formats import WRITABLE
 
 COMMANDS = typer.main.get_command(app).commands
 
 
-@pytest.mark.parametrize(("command", "advice"), [(name, text) for name, all_ in recommended().items() for text in all_])
+@pytest.mark.parametrize(
+    ("command", "advice"), [(name, text) for name, all_ in OPTIONS.items() for text in all_.values()]
+)
 def test_all_that_is_recommended_exists(command, advice):
     named = re.search(r"nmt ([a-z-]+)", advice)
     own = COMMANDS[named[1] if named else command]
@@ -28,8 +31,8 @@ def test_all_that_is_recommended_exists(command, advice):
 
 
 def test_all_commands_that_are_recommended_exist():
-    for advice in recommended_commands():
-        for part in f"nmt {advice}".replace(", then ", " ").replace(" or ", " ").split("nmt ")[1:]:
+    for advice in RECOMMENDED_COMMANDS.values():
+        for part in advice.replace(", then ", " ").replace(" or ", " ").split("nmt ")[1:]:
             command, *flags = part.split()
             assert {word for word in flags if word.startswith("-")} <= {
                 word for param in COMMANDS[command].params for word in param.opts
@@ -52,9 +55,7 @@ def test_an_unknown_command_is_answered_with_ours(typed, error):
 
 
 def test_no_name_is_an_option_of_ours():
-    from nmt.cli import other_names
-
-    for command, names in other_names._NAMES.items():
+    for command, names in OPTIONS.items():
         known = {word.lstrip("-") for param in COMMANDS[command].params for word in param.opts if word[0] == "-"}
         words = [word for line in names for word in line.split()]
         assert not known & set(words)
@@ -87,4 +88,4 @@ def test_the_help_lists_the_types_of_weights_of_all_exports():
 
 
 def test_the_completed_formats_are_those_of_exports():
-    assert sorted(export_formats("")) == sorted(target.name for target in WRITABLE)
+    assert sorted(_formats("")) == sorted(target.name for target in WRITABLE)

@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 
 from nmt.doctor.checks import Check
-from nmt.doctor.choices import Choice
 from nmt.doctor.examination import Examination
 from nmt.doctor.findings import headlines, summary, tables, warnings
 from nmt.doctor.machine import Machine
 from nmt.doctor.page import check_paths, examination_json, examination_page, write_examination
 from nmt.doctor.rank_checks import ExchangeRate
 from nmt.doctor.rates import ProductRate
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+from nmt.doctor.speeds import Choice, TrainingSpeed, TranslatingSpeed
 from nmt.errors import ConfigError, OutputError
 
 MACHINE = Machine(

@@ -5,8 +5,7 @@ import pytest
 from nmt.config import parse_config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.doctor import rates, speeds
-from nmt.doctor.choices import Choice, choices
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed, operations_per_token
+from nmt.doctor.speeds import Choice, TrainingSpeed, TranslatingSpeed, choices, operations_per_token
 from nmt.machine.device import choose_hardware
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.reports.attention_page import UNITS, attention_page
+from nmt.reports.attention_files import UNITS, attention_page
 from nmt.reports.labelled_attention import ATTENTIONS, labelled
 from tests.reports.browser import needs_chromium, opened
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from nmt.reports.charts import Extent, Point, Series, chart, extent, thin, tick_label, ticks, trend
+from nmt.reports.charts import Point, Series, chart, extent, thin, tick_label, ticks, trend
 from nmt.reports.pages import environment
 
 
@@ -126,8 +126,8 @@ def test_a_single_point_can_be_seen(parsed):
 
 
 def test_nothing_is_drawn_without_points():
-    assert chart("Loss", "", [Series("a", [])], Extent(1.0, 1.0), from_zero=True).series == []
-    assert extent([Series("a", [])]) == Extent(1.0, 1.0)
+    assert chart("Loss", "", [Series("a", [])], {"update": 1.0, "minutes": 1.0}, from_zero=True).series == []
+    assert extent([Series("a", [])]) == {"update": 1.0, "minutes": 1.0}
 
 
 def test_a_legend_names_the_curves_where_there_are_several(parsed):

@@ -14,7 +14,6 @@ from nmt.bench.translating_speed import bench_translate, our_settings, save_rand
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import NmtError
-from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 from tests.bench.conftest import separate_data_set
 from tests.training.conftest import SETTINGS, complete, make_data_set
@@ -43,7 +42,7 @@ def config_for(data, folder, *settings):
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    save_random_bundle(folder / "bundle", config_for(data, folder), load_vocabulary(data))
+    save_random_bundle(folder / "bundle", config_for(data, folder), data)
     return folder / "bundle"
 
 
@@ -87,7 +86,7 @@ def test_a_model_with_two_vocabularies_is_measured(of_benchmarks, peer, tmp_path
     pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
     data = separate_data_set(tmp_path / "reversed")
     config = config_for(data, tmp_path, "model.tied_embeddings=decoder")
-    save_random_bundle(tmp_path / "bundle", config, load_vocabulary(data))
+    save_random_bundle(tmp_path / "bundle", config, data)
     beam = 1 if peer == "onnxruntime" else 4
     result = measured(of_benchmarks("translating"), tmp_path / "bundle", data, [peer], beam=beam)
     assert result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"] > 0

@@ -6,7 +6,7 @@ import pytest
 
 from nmt.evaluation.score_sheet import ScoreSheet
 from nmt.evaluation.significance import SystemScore
-from nmt.reports.score_sheet_forms import formatted_sheet, sheet_record
+from nmt.reports.scores import formatted_sheet, sheet_record
 
 
 def sheet(*names: str) -> ScoreSheet:
