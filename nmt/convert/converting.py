@@ -23,7 +23,7 @@ from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exported_files import write_json
-from nmt.convert.foreign import NOTHING_GIVEN, ForeignModel, Given
+from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
 from nmt.convert.huggingface.reading import is_huggingface
 from nmt.convert.vocabulary import our_vocabulary
@@ -71,7 +71,7 @@ def import_model(
     out: Path,
     *,
     format: str | None = None,
-    given: Given = NOTHING_GIVEN,
+    given: Given = Given(),
     lines: Sequence[str] = (),
 ) -> Certificate:
     """Import a model of another toolkit, or a bundle of ours, as a bundle with its certificate.
@@ -98,7 +98,7 @@ def import_model(
         if form is not None:
             check_replaceable(out, BUNDLE)
             return _import(path, Job("import", folder, out, form.name, given, lines=tuple(lines)), form)
-        if given != NOTHING_GIVEN:
+        if given != Given():
             raise ConfigError(
                 "--source-lang, --target-lang, --source-spm and --target-spm apply to models of other toolkits; "
                 f"{path} is a bundle of nmt. Leave them out."

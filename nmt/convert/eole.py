@@ -14,35 +14,15 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import listed, named_in, read_mapping, shown
-from nmt.convert.foreign import (
-    BEAM_OF_5,
-    NOTHING_GIVEN,
-    POSITIONS,
-    Array,
-    ForeignModel,
-    ForeignVocabulary,
-    Given,
-    Naming,
-    matrices,
-    torch_names,
-)
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
-from nmt.convert.settings import (
-    Table,
-    check_equal,
-    check_settings,
-    choose,
-    plain_settings,
-    refusal,
-    unknown_remarks,
-    valid_settings,
-    version_of,
-)
+from nmt.convert.files import has_files, listed, named_in, read_mapping, shown
+from nmt.convert.foreign import BEAM_OF_5, POSITIONS, Array, ForeignModel, Given, Naming, matrices, torch_names
+from nmt.convert.segmenters import find_segmenters, segmented_vocabularies, start_piece
+from nmt.convert.settings import Settings, Table, unknown_remarks, valid_settings, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors
 from nmt.errors import CheckpointError, VocabularyError
 
 _CONFIG, _VOCABULARY, _SHARDS = "config.json", "vocab.json", "model.*.safetensors"
+_SIDES = ("src", "tgt")
 _PARTS = ("encoder", "decoder")
 _SECTIONS = (*_PARTS, "embeddings")
 _DEFAULTS: dict[str, Any] = {
@@ -157,12 +137,10 @@ _TABLES, _LEARNED = ("src_emb.pe.pe", "tgt_emb.pe.pe"), ("src_emb.pe.weight", "t
 
 def is_eole(path: Path) -> bool:
     """Whether a path looks like a model of Eole: its folder, or config.json or a file of tensors within."""
-    folder = path if path.is_dir() else path.parent
-    is_part = path.is_dir() or path.name == _CONFIG or path.match(_SHARDS)
-    return is_part and (folder / _CONFIG).is_file() and (folder / _VOCABULARY).is_file() and any(folder.glob(_SHARDS))
+    return has_files(path.parent if path.name == _CONFIG else path, _SHARDS, _CONFIG, _VOCABULARY)
 
 
-def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_eole(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of Eole, of any version to 0.6.
 
     Args:
@@ -174,27 +152,33 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     folder = path if path.is_dir() else path.parent
     config = str(folder / _CONFIG)
     values, vocabulary = read_mapping(folder / _CONFIG), read_mapping(folder / _VOCABULARY)
-    told, settings = _told(values, config), _settings(values)
-    _check_expressible(settings, config)
+    told = _told(values, config)
+    settings = Settings(_settings(values), config, "model.encoder.{}", "model.decoder.{}")
+    _check_expressible(settings)
     has_specials = isinstance(vocabulary.get("specials"), dict)  # as since Eole 0.0.3
     shards = sorted(folder.glob(_SHARDS))
     tensors, name = read_safetensors(shards), str(shards[0] if len(shards) == 1 else folder)
     scalars = [*filter(_SCALAR.fullmatch, tensors)]
-    epsilon, is_told = _norm_epsilon(settings, told, config, has_specials=has_specials, has_scalars=bool(scalars))
-    ours = _model_settings(settings, config) | {"norm_epsilon": epsilon}
+    epsilon, is_told = _norm_epsilon(settings, told, has_specials=has_specials, has_scalars=bool(scalars))
+    ours = _model_settings(settings) | {"norm_epsilon": epsilon}
     is_learned, is_normalized = ours["positions"] == "learned", bool(settings.get("model.embeddings.normalize"))
     if is_normalized and not is_learned:
         needs = "sinusoids that are multiplied by sqrt(hidden_size)"
-        raise refusal(config, "model.embeddings.normalize", True, needs)
+        raise settings.refusal("model.embeddings.normalize", True, needs)
     if not is_learned and not has_specials and not any(table in tensors for table in _TABLES):
         # Eole 0.0.1 has sinusoids only where they are asked for.
-        raise refusal(config, "model.embeddings.position_encoding", False, "no positions")
+        raise settings.refusal("model.embeddings.position_encoding", False, "no positions")
     segmenters = find_segmenters(folder, given, given.languages(), named=_named_models(values, folder))
-    source, target = (
-        _vocabulary(vocabulary, side, segmenter, folder / _VOCABULARY)
-        for side, segmenter in zip(("src", "tgt"), segmenters, strict=True)
+    special = _special_pieces(vocabulary)
+    source, target = segmented_vocabularies(
+        [_pieces(vocabulary, side, folder / _VOCABULARY) for side in _SIDES],
+        segmenters,
+        [f"{folder / _VOCABULARY}, {side}" for side in _SIDES],
+        special,
+        source_eos=False,
+        needs_pad=False,
     )
-    start = vocabulary.get("decoder_start_token", _special_pieces(vocabulary)["bos_token"])
+    start = vocabulary.get("decoder_start_token", special["bos_token"])
     return foreign_model(
         name,
         ours,
@@ -202,7 +186,7 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         version=version_of(settings.get("model.eole_version")),
         decoding=_decoding_config(_mapping(values.get("inference")), config),
         tensors=tensors,
-        naming=_naming(settings, tensors, name, config, is_learned=is_learned),
+        naming=_naming(settings, tensors, name, is_learned=is_learned),
         source=source,
         target=target,
         start=start_piece(start, target, str(folder / _VOCABULARY)),
@@ -210,7 +194,7 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         powers=dict.fromkeys(POSITIONS, 1) if is_normalized else UNSCALED if is_learned else NO_POWERS,
         files=[folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters],
         languages=given.languages(),
-        settings=plain_settings(told),
+        settings=told,
         ignored=scalars,
         remarks=[
             *([] if is_told else [_UNTOLD_EPSILON]),
@@ -260,15 +244,6 @@ def _is_negative(value: Any) -> bool:
     return isinstance(value, int) and value < 0
 
 
-def _of_both(settings: Mapping[str, Any], key: str, needs: str, name: str) -> Any:
-    """A setting that must be the same in encoder and decoder.
-
-    Raises:
-        CheckpointError: it is not. The message names both.
-    """
-    return check_equal(settings, tuple(f"model.{part}.{key}" for part in _PARTS), needs, name)
-
-
 def _head_size(settings: Mapping[str, Any], part: str) -> Any:
     """The size of a head; None if the settings are no numbers."""
     if (given := settings.get(f"model.{part}.head_dim")) is not None:
@@ -283,7 +258,7 @@ def _has_bias(settings: Mapping[str, Any], part: str, projection: str) -> bool:
     return bool(next((value for value in found if value is not None), False))
 
 
-def _check_expressible(settings: Mapping[str, Any], name: str) -> None:
+def _check_expressible(settings: Settings) -> None:
     """Refuse a model that ours cannot express.
 
     Raises:
@@ -292,15 +267,15 @@ def _check_expressible(settings: Mapping[str, Any], name: str) -> None:
     architecture = settings.get("model.architecture", "custom")
     if architecture not in ("transformer", "custom"):
         needs = _ARCHITECTURES.get(str(architecture), "another architecture")
-        raise refusal(name, "model.architecture", architecture, needs)
+        raise settings.refusal("model.architecture", architecture, needs)
     for part, without in (("encoder", "a decoder without an encoder"), ("decoder", "an encoder without a decoder")):
         given = settings.get(f"model.{part}")
         if architecture == "custom" and not _mapping(given):
-            raise refusal(name, f"model.{part}", given, without)
+            raise settings.refusal(f"model.{part}", given, without)
     kind = settings.get(_KIND_OF_POSITIONS, _USUAL_POSITIONS)
     if not isinstance(kind, str) or kind not in _KINDS_OF_POSITIONS:
         needs = "no positions" if kind is None else _OTHER_POSITIONS.get(str(kind), "other positions")
-        raise refusal(name, _KIND_OF_POSITIONS, kind, needs)
+        raise settings.refusal(_KIND_OF_POSITIONS, kind, needs)
     sections: dict[str, Table] = {"model": _IN_MODEL, "model.embeddings": _IN_EMBEDDINGS, "training": _IN_TRAINING}
     for part in _PARTS:
         sections[f"model.{part}"] = {
@@ -309,11 +284,11 @@ def _check_expressible(settings: Mapping[str, Any], name: str) -> None:
             "attn_scaling": ((_head_size(settings, part),), "another scale of attention"),
         }
     for section, table in sections.items():
-        check_settings(settings, {f"{section}.{key}": allowed for key, allowed in table.items()}, name)
+        settings.check({f"{section}.{key}": allowed for key, allowed in table.items()})
 
 
 def _norm_epsilon(
-    settings: Mapping[str, Any], told: Mapping[str, Any], name: str, *, has_specials: bool, has_scalars: bool
+    settings: Settings, told: Mapping[str, Any], *, has_specials: bool, has_scalars: bool
 ) -> tuple[Any, bool]:
     """The epsilon of norms, and whether the files tell it. Its default changed with Eole 0.2.
 
@@ -329,13 +304,12 @@ def _norm_epsilon(
     else:
         is_old = not has_specials
         is_told = is_old or has_scalars or "decoder.with_cross_attn" in told  # which is written since Eole 0.5
-    keys = [f"model.{part}.norm_eps" for part in _PARTS]
-    given = {key: value for key in keys if (value := settings.get(key)) is not None}
-    usual = dict.fromkeys(keys, _OLD_EPSILON if is_old else _NEW_EPSILON)
-    return _of_both(usual | given, "norm_eps", "norms with two epsilons", name), is_told or len(given) == len(keys)
+    unset = [key for part in _PARTS if settings.get(key := f"model.{part}.norm_eps") is None]
+    settings.update(dict.fromkeys(unset, _OLD_EPSILON if is_old else _NEW_EPSILON))
+    return settings.of_both("norm_eps", "norms with two epsilons"), is_told or not unset
 
 
-def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _model_settings(settings: Settings) -> dict[str, Any]:
     """The settings of our model, but for the epsilon of norms.
 
     Raises:
@@ -347,22 +321,21 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
         "embeddings.src_word_vec_size",
         "embeddings.tgt_word_vec_size",
     )
-    d_model = check_equal(settings, tuple(f"model.{size}" for size in sizes), "vectors of different sizes", name)
-    heads = _of_both(settings, "heads", "different numbers of heads", name)
+    d_model = settings.equal([f"model.{size}" for size in sizes], "vectors of different sizes")
+    heads = settings.of_both("heads", "different numbers of heads")
     head_sizes = {f"head size of {part}": _head_size(settings, part) for part in _PARTS}
-    head_size = check_equal(head_sizes, tuple(head_sizes), "heads of different sizes", name)
+    head_size = Settings(head_sizes, settings.name).equal(head_sizes, "heads of different sizes")
     is_usual = type(heads) is type(head_size) is int and heads * head_size == d_model
-    activation = _of_both(settings, "mlp_activation_fn", "two activations", name)
     return {
         "encoder_layers": settings["model.encoder.layers"],
         "decoder_layers": settings["model.decoder.layers"],
         "d_model": d_model,
-        "d_ff": _of_both(settings, "transformer_ff", "feed-forward networks of different sizes", name),
+        "d_ff": settings.of_both("transformer_ff", "feed-forward networks of different sizes"),
         "heads": heads,
         "d_k": None if is_usual else head_size,
         "d_v": None if is_usual else head_size,
         "norm": "pre",
-        "activation": choose("mlp_activation_fn", activation, "relu", _ACTIVATIONS, name),
+        "activation": settings.choose("mlp_activation_fn", "relu", _ACTIVATIONS, "two activations"),
         "positions": _KINDS_OF_POSITIONS[settings.get(_KIND_OF_POSITIONS, _USUAL_POSITIONS)],
         "attention_bias": any(_has_bias(settings, part, projection) for part in _PARTS for projection in _PROJECTIONS),
         "output_bias": True,
@@ -390,25 +363,11 @@ def _decoding_config(options: Mapping[str, Any], name: str) -> DecodingConfig:
     )
 
 
-def _vocabulary(values: Mapping[str, Any], side: str, segmenter: Path | None, path: Path) -> ForeignVocabulary:
-    """The vocabulary of one side. That of source text needs no end: Eole encodes sources without it.
-
-    Raises:
-        VocabularyError: pieces are missing or double, or the SentencePiece model is damaged or missing.
-    """
+def _pieces(values: Mapping[str, Any], side: str, path: Path) -> list[str]:
     pieces = values.get(side)
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise VocabularyError(f"{path}: {side} is not a list of pieces.")
-    special = _special_pieces(values)
-    return segmented_vocabulary(
-        pieces,
-        segmenter,
-        f"{path}, {side}",
-        unk=special["unk_token"],
-        eos=special["eos_token"],
-        pad=special["pad_token"] if special["pad_token"] in pieces else None,
-        needs_eos=side == "tgt",
-    )
+    return pieces
 
 
 def _special_pieces(values: Mapping[str, Any]) -> dict[str, str]:
@@ -449,13 +408,11 @@ def _named_models(config: Mapping[str, Any], folder: Path) -> tuple[Path | None,
     return None, None
 
 
-def _naming(
-    settings: Mapping[str, Any], tensors: Mapping[str, Array], name: str, config: str, *, is_learned: bool
-) -> Naming:
+def _naming(settings: Settings, tensors: Mapping[str, Array], name: str, *, is_learned: bool) -> Naming:
     """The names of the tensors: of matrices that are one, one name; and no bias that the settings leave out.
 
     Args:
-        name, config: of the file of tensors and that of settings, for errors.
+        name: of the file of tensors, for errors.
 
     Raises:
         CheckpointError: two matrices differ that must be the same, or positions begin before the first.
@@ -467,8 +424,8 @@ def _naming(
             return matrix
         if matrix in tensors and not (other in tensors and np.array_equal(tensors[matrix], tensors[other])):
             raise CheckpointError(
-                f"{name}: {other} and {matrix} differ, but model.{setting} of {config} says that they are one matrix. "
-                "Correct it there."
+                f"{name}: {other} and {matrix} differ, but model.{setting} of {settings.name} says that they are one "
+                "matrix. Correct it there."
             )
         return other
 
@@ -479,7 +436,7 @@ def _naming(
     names |= matrices(_SOURCE, target, output, bias=bias, positions=_LEARNED if is_learned else _TABLES)
     shift = settings.get("model.embeddings.position_shift") or 0
     if is_learned and (type(shift) is not int or shift < 0):
-        raise refusal(config, "model.embeddings.position_shift", shift, "positions before the first")
+        raise settings.refusal("model.embeddings.position_shift", shift, "positions before the first")
     return Naming(names, first_position=shift if is_learned else 0)
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.record import Check, exact_check
+from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Language, Pieces, Segmenter, Side
-from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json
+from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json, read_pieces
 from nmt.convert.foreign import Array, StoredTensor
 from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
@@ -29,6 +29,7 @@ from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+_SHOWN = 3
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 _ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The largest relative error of a number that is rounded to a type."""
@@ -62,6 +63,18 @@ def pieces_of(vocab: Vocabulary) -> list[str]:
     return vocab.pieces(range(vocab.size))
 
 
+def stored_pieces(folder: Path) -> tuple[list[str], list[str]]:
+    """The source and the target pieces of a folder with ``*_vocabulary.json``, by the model's ids.
+
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
+    shared = folder / "shared_vocabulary.json"
+    files = [shared, shared] if shared.exists() else [folder / f"{side}_vocabulary.json" for side in SIDES]
+    source, target = (read_pieces(file, EXPORT_AGAIN) for file in files)
+    return source, target
+
+
 def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
     """A check of what files hold.
 
@@ -69,7 +82,10 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
         differing: what differs from the bundle.
         detail: the result if nothing differs.
     """
-    return exact_check(name, differing, detail, "the bundle's files")
+    if differing:
+        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
+        detail = f"{', '.join(differing[:_SHOWN])}{more} {'differs' if len(differing) == 1 else 'differ'}"
+    return Check(name, not differing, detail, "the bundle's files", float(len(differing)), 0.0)
 
 
 def check_tensors(stored: Iterable[StoredTensor], expected: Mapping[str, Array], quantization: str) -> Check:

@@ -9,36 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from nmt.convert.files import named_in, read_text, shown
-from nmt.convert.foreign import (
-    BEAM_OF_5,
-    NOTHING_GIVEN,
-    Array,
-    ForeignModel,
-    Given,
-    Naming,
-    matrices,
-    torch_names,
-)
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import (
-    MAX_POSITIONS,
-    Table,
-    check_equal,
-    check_settings,
-    choose,
-    only_file,
-    plain_settings,
-    unknown_remarks,
-)
+from nmt.convert.files import has_files, named_in, read_text, shown
+from nmt.convert.foreign import BEAM_OF_5, Array, ForeignModel, Given, Naming, matrices, torch_names
+from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
+from nmt.convert.settings import MAX_POSITIONS, Settings, Table, only_file, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
-from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file, without_tensors
+from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
 
-BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
-SPECIAL = (BOS, PAD, EOS, UNK)
+_SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The pieces that every dictionary begins with; its file does not list them."""
-FIRST_POSITION = SPECIAL.index(PAD) + 1
+FIRST_POSITION = [*_SPECIAL].index("pad_token") + 1
 """Positions are numbered from the number after that of the padding."""
 NORM_EPSILON = 1e-5
 """torch's default, which fairseq keeps."""
@@ -93,12 +74,10 @@ _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight"
 
 def is_fairseq(path: Path) -> bool:
     """Whether a path looks like a model of fairseq: a ``.pt`` file with dictionaries beside it, or their folder."""
-    if path.is_dir():
-        return any(path.glob("dict.*.txt")) and any(path.glob("*.pt"))
-    return path.suffix == ".pt" and any(path.parent.glob("dict.*.txt")) and is_torch_file(path)
+    return has_files(path, "*.pt", "dict.*.txt")
 
 
-def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_fairseq(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of fairseq.
 
     Args:
@@ -109,17 +88,14 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """
     weights = only_file(path, _CHECKPOINTS, "*.pt", "the checkpoint") if path.is_dir() else path
     name = str(weights)
-    file = read_torch_file(weights)
-    settings = read_settings(file)
-    ours = _model_settings(settings, name)
-    tensors = _current_names(read_tensors(file, file.value.get("model"), _BUFFERS))
+    values = read_torch_file(weights)
+    settings = Settings(_settings(values, name), name)
+    ours = _model_settings(settings)
+    tensors = _current_names(read_tensors(weights, values.get("model"), _BUFFERS))
     languages = given.languages(settings.get("source_lang"), settings.get("target_lang"))
     dictionaries = [_dictionary(weights.parent, language) for language in languages]
     segmenters = find_segmenters(weights.parent, given, languages)
-    source, target = (
-        segmented_vocabulary(read_dictionary(dictionary), segmenter, str(dictionary), unk=UNK, eos=EOS, pad=PAD)
-        for dictionary, segmenter in zip(dictionaries, segmenters, strict=True)
-    )
+    source, target = segmented_vocabularies(map(read_dictionary, dictionaries), segmenters, dictionaries, _SPECIAL)
     return foreign_model(
         name,
         ours,
@@ -130,30 +106,30 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(tensors, is_learned=ours["positions"] == "learned"),
         source=source,
         target=target,
-        start=EOS,
+        start=_SPECIAL["eos_token"],
         powers=UNSCALED if settings.get("no_scale_embedding") else NO_POWERS,
         files=[weights, *dictionaries, *segmenters],
         languages=languages,
-        settings=plain_settings(settings),
+        settings=settings,
         remarks=unknown_remarks(settings, _SETTINGS, "fairseq"),
     )
 
 
-def read_settings(file: TorchFile) -> dict[str, Any]:
+def _settings(values: Any, name: str) -> dict[str, Any]:
     """The settings of a checkpoint: ``args`` of older versions, or ``cfg`` with a part for each subject.
 
     Raises:
         CheckpointError: the checkpoint has neither.
     """
-    if not isinstance(file.value, Mapping):
-        raise CheckpointError(f"{file.path}: is not a checkpoint of fairseq.")
-    if arguments := _values(file.value.get("args")):
-        return without_tensors(arguments, str(file.path))
-    configuration = _values(file.value.get("cfg"))
+    if not isinstance(values, Mapping):
+        raise CheckpointError(f"{name}: is not a checkpoint of fairseq.")
+    if arguments := _values(values.get("args")):
+        return without_tensors(arguments, name)
+    configuration = _values(values.get("cfg"))
     model, task = _values(configuration.get("model")), _values(configuration.get("task"))
     if not model:
-        raise CheckpointError(f"{file.path}: has neither args nor cfg: is it a checkpoint of fairseq?")
-    settings = without_tensors({**task, **model}, str(file.path))
+        raise CheckpointError(f"{name}: has neither args nor cfg: is it a checkpoint of fairseq?")
+    settings = without_tensors({**task, **model}, name)
     return {**settings, "task": task.get("_name", settings.get("task")), "arch": model.get("_name", model.get("arch"))}
 
 
@@ -177,7 +153,7 @@ def _opened(node: Any) -> Any:
     return node
 
 
-def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _model_settings(settings: Settings) -> dict[str, Any]:
     """The settings of our model.
 
     Raises:
@@ -185,23 +161,19 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
     architecture = settings.get("arch", settings.get("_name", "transformer"))
     if not isinstance(architecture, str) or "transformer" not in architecture:
-        raise CheckpointError(f"{name}: has arch: {shown(architecture)}, which nmt does not have: it has Transformers.")
-    check_settings(settings, _SETTINGS, name)
-
-    def of_both(key: str, needs: str) -> Any:
-        return check_equal(settings, (f"encoder_{key}", f"decoder_{key}"), needs, name)
-
+        raise settings.refusal("arch", architecture, "another network than a Transformer")
+    settings.check(_SETTINGS)
     sizes = ("encoder_embed_dim", "decoder_embed_dim", "decoder_input_dim", "decoder_output_dim")
-    is_learned = bool(of_both("learned_pos", "positions of two kinds"))
+    is_learned = bool(settings.of_both("learned_pos", "positions of two kinds"))
     return {
         "encoder_layers": settings.get("encoder_layers"),
         "decoder_layers": settings.get("decoder_layers"),
-        "d_model": check_equal(settings, sizes, "an encoder and a decoder of different sizes", name),
-        "d_ff": of_both("ffn_embed_dim", "feed-forward networks of different sizes"),
-        "heads": of_both("attention_heads", "different numbers of heads"),
-        "norm": "pre" if of_both("normalize_before", "norms in two places") else "post",
+        "d_model": settings.equal(sizes, "an encoder and a decoder of different sizes"),
+        "d_ff": settings.of_both("ffn_embed_dim", "feed-forward networks of different sizes"),
+        "heads": settings.of_both("attention_heads", "different numbers of heads"),
+        "norm": "pre" if settings.of_both("normalize_before", "norms in two places") else "post",
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose("activation_fn", settings.get("activation_fn"), "relu", _ACTIVATIONS, name),
+        "activation": settings.choose("activation_fn", "relu", _ACTIVATIONS),
         "output_bias": True,  # bos, which is a copy of eos, must never be predicted
         **(
             {"positions": "learned"}
@@ -237,7 +209,7 @@ def read_dictionary(path: Path) -> list[str]:
     Raises:
         VocabularyError: the file cannot be read, or a line is not a piece and its count.
     """
-    pieces = list(SPECIAL)
+    pieces = list(_SPECIAL.values())
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         line = line.rstrip().removesuffix(" #fairseq:overwrite")
         piece, separator, count = line.rpartition(" ")

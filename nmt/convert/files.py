@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,21 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(map(shown, names[:most])) + more
 
 
+def has_files(path: Path, weights: str, *others: str) -> bool:
+    """Whether a path is a folder with a file of weights and others beside it, or that file; each by its pattern."""
+    folder = path if path.is_dir() else path.parent
+    return (folder == path or path.match(weights)) and all(
+        any(map(Path.is_file, folder.glob(pattern))) for pattern in (weights, *others)
+    )
+
+
 def named_in(folder: Path, name: object) -> Path | None:
-    """The file of a folder that settings name; None without. They hold the path of another machine."""
-    if not isinstance(name, str):
-        return None
-    path = folder / Path(name).name
-    with suppress(OSError, ValueError):  # a name that no file can have
-        return path if path.is_file() else None
-    return None
+    """The file of a folder that settings name; None without. They hold the path of another machine.
+
+    The name may be longer than the system allows.
+    """
+    wanted = Path(name).name if isinstance(name, str) else ""
+    return next((entry for entry in folder.iterdir() if entry.name == wanted and entry.is_file()), None)
 
 
 def read_bytes(path: Path, advice: str = COPY_AGAIN) -> bytes:

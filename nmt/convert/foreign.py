@@ -49,9 +49,6 @@ class Given:
         return self.source_lang or found[0], self.target_lang or found[1]
 
 
-NOTHING_GIVEN = Given()
-
-
 @dataclass(frozen=True)
 class Naming:
     """Where a toolkit keeps the parameters of a model."""

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import named_in, read_text, shown
-from nmt.convert.foreign import (
-    NOTHING_GIVEN,
-    ForeignModel,
-    ForeignVocabulary,
-    Given,
-    Naming,
-    matrices,
-    torch_names,
-)
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
+from nmt.convert.files import has_files, named_in, read_text, shown
+from nmt.convert.foreign import ForeignModel, ForeignVocabulary, Given, Naming, matrices, torch_names
+from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
 from nmt.convert.sentencepiece_file import with_used_pieces
-from nmt.convert.settings import (
-    Table,
-    check_equal,
-    check_settings,
-    choose,
-    only_file,
-    plain_settings,
-    read_yaml_settings,
-    unknown_remarks,
-    version_of,
-)
+from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError
@@ -47,6 +29,7 @@ _SETTINGS: Table = {
     "type": (("transformer",), "recurrent layers"),
     "alpha": ((1.0,), "a factor of the residual"),
 }
+_DEFAULTS = {"activation": "relu", "embeddings.scale": False}
 _LEVEL: Table = {"level": (("word", "bpe"), "text split into characters")}
 _TEXT: Table = {
     **_LEVEL,
@@ -84,12 +67,10 @@ _FINAL_NORMS = ("encoder.layer_norm.weight", "decoder.layer_norm.weight")
 
 def is_joeynmt(path: Path) -> bool:
     """Whether a path looks like a model of JoeyNMT: a folder with its vocabularies, or a checkpoint within."""
-    folder = path if path.is_dir() else path.parent
-    is_checkpoint = path.suffix == ".ckpt" if path.is_file() else any(path.glob("*.ckpt"))
-    return is_checkpoint and (folder / _CONFIG).is_file() and (folder / _VOCABULARIES[0]).is_file()
+    return has_files(path, "*.ckpt", _CONFIG, _VOCABULARIES[0])
 
 
-def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_joeynmt(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of JoeyNMT.
 
     Args:
@@ -102,21 +83,23 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     folder, config = weights.parent, str(weights.parent / _CONFIG)
     settings = read_yaml_settings(folder / _CONFIG)
     data = _part(settings, "data")
-    parts = {part: _flat(_part(settings, "model").get(part), "embeddings") for part in _PARTS}
-    file = read_torch_file(weights)
-    tensors = read_tensors(file, file.value.get("model_state") if isinstance(file.value, Mapping) else None)
-    ours = _model_settings(parts, config, has_final_norms=all(norm in tensors for norm in _FINAL_NORMS))
+    of_model = Settings(flat(_part(settings, "model"), 2), f"{config}, model", "encoder.{}", "decoder.{}")
+    values = read_torch_file(weights)
+    tensors = read_tensors(weights, values.get("model_state") if isinstance(values, Mapping) else None)
+    ours = _model_settings(of_model, has_final_norms=all(norm in tensors for norm in _FINAL_NORMS))
     sides = [_side(data, side) for side in ("src", "trg")]
     languages = given.languages(*(side.get("lang") for side in sides))
     named_models = _named_model(folder, sides[0]), _named_model(folder, sides[1])
     segmenters = find_segmenters(folder, given, languages, named=named_models)
     for side, segmenter in zip(sides, segmenters, strict=True):
-        check_settings(side, _LEVEL if segmenter is None else _TEXT, config)
+        Settings(side, config).check(_LEVEL if segmenter is None else _TEXT)
     special = _special(data, config)
     vocabularies = [folder / file_name for file_name in _VOCABULARIES]
-    source, target = (
-        _read_vocabulary(vocabulary, segmenter, special)
-        for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
+    source, target = segmented_vocabularies(
+        (list(dict.fromkeys([*special.values(), *read_text(vocabulary).splitlines()])) for vocabulary in vocabularies),
+        segmenters,
+        vocabularies,
+        special,
     )
     return foreign_model(
         str(weights),
@@ -126,14 +109,14 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         decoding=decoding_config(_part(settings, "testing")),
         tensors=tensors,
         naming=_NAMING,
-        source=source,
-        target=target,
+        source=_restricted(source),
+        target=_restricted(target),
         start=special["bos_token"],
-        powers=NO_POWERS if parts["encoder"].get("embeddings.scale") else UNSCALED,
+        powers=NO_POWERS if of_model.get("encoder.embeddings.scale") else UNSCALED,
         files=[weights, folder / _CONFIG, *vocabularies, *segmenters],
         languages=languages,
-        settings={part: plain_settings(values) for part, values in parts.items()},
-        remarks=unknown_remarks(_flat_parts(_part(settings, "model"), parts), _SETTINGS, "JoeyNMT"),
+        settings=of_model,
+        remarks=unknown_remarks(of_model, _SETTINGS, "JoeyNMT"),
     )
 
 
@@ -142,60 +125,37 @@ def _part(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _flat(settings: Any, part: str) -> dict[str, Any]:
-    """Settings, with those of a part within as ``PART.KEY``."""
-    flat = dict(settings) if isinstance(settings, dict) else {}
-    within = flat.pop(part, None)
-    return flat | {f"{part}.{key}": value for key, value in (within if isinstance(within, dict) else {}).items()}
-
-
-def _flat_parts(model: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """All settings of the model, with those of encoder and decoder as ``PART.KEY``."""
-    within = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
-    return {key: value for key, value in model.items() if key not in _PARTS} | within
-
-
-def _model_settings(parts: Mapping[str, Mapping[str, Any]], name: str, *, has_final_norms: bool) -> dict[str, Any]:
+def _model_settings(settings: Settings, *, has_final_norms: bool) -> dict[str, Any]:
     """The settings of our model.
 
     Args:
-        parts: the settings of encoder and decoder.
-        name: of their file, for errors.
+        settings: those of encoder and decoder, flat: ``encoder.embeddings.scale``.
 
     Raises:
         CheckpointError: our model cannot express a setting. The message names it.
     """
-    defaults = {"activation": "relu", "embeddings.scale": False}
-    both = {
-        f"{part}.{key}": value
-        for part, values in parts.items()
-        for key, value in (defaults | {key: value for key, value in values.items() if value is not None}).items()
-    }
-    for part, values in parts.items():
-        check_settings(values, _SETTINGS, f"{name}, model.{part}")
-
-    def of_both(key: str, needs: str) -> Any:
-        return check_equal(both, tuple(f"{part}.{key}" for part in _PARTS), needs, name)
-
-    of_both("embeddings.scale", "embeddings of which only some are multiplied by sqrt(d_model)")
-    activation = of_both("activation", "two kinds of activation")
+    for part in _PARTS:
+        settings.check({f"{part}.{key}": allowed for key, allowed in _SETTINGS.items()})
+        for key, value in _DEFAULTS.items():
+            settings[f"{part}.{key}"] = settings.get(f"{part}.{key}") or value
+    settings.of_both("embeddings.scale", "embeddings of which only some are multiplied by sqrt(d_model)")
     sizes = tuple(f"{part}.{key}" for part in _PARTS for key in ("hidden_size", "embeddings.embedding_dim"))
     return {
-        "encoder_layers": both.get("encoder.num_layers"),
-        "decoder_layers": both.get("decoder.num_layers"),
-        "d_model": check_equal(both, sizes, "embeddings of another size than the layers", name),
-        "d_ff": of_both("ff_size", "feed-forward networks of different sizes"),
-        "heads": of_both("num_heads", "different numbers of heads"),
-        "norm": _norm(parts, has_final_norms, name),
+        "encoder_layers": settings.get("encoder.num_layers"),
+        "decoder_layers": settings.get("decoder.num_layers"),
+        "d_model": settings.equal(sizes, "embeddings of another size than the layers"),
+        "d_ff": settings.of_both("ff_size", "feed-forward networks of different sizes"),
+        "heads": settings.of_both("num_heads", "different numbers of heads"),
+        "norm": _norm(settings, has_final_norms),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose("activation", activation, "relu", _ACTIVATIONS, name),
+        "activation": settings.choose("activation", "relu", _ACTIVATIONS, "two kinds of activation"),
         "positions": "sinusoidal",
     }
 
 
-def _norm(parts: Mapping[str, Mapping[str, Any]], has_final_norms: bool, name: str) -> Literal["pre", "post"]:
+def _norm(settings: Settings, has_final_norms: bool) -> Literal["pre", "post"]:
     """Where layers are normalised. JoeyNMT 1 has no setting for it: always before, and once at the end."""
-    given = {part: values.get("layer_norm") for part, values in parts.items()}
+    given = {part: settings.get(f"{part}.layer_norm") for part in _PARTS}
     places = list(given.values())
     if places == ["pre", "pre"] or (places == [None, None] and has_final_norms):
         return "pre"
@@ -203,8 +163,8 @@ def _norm(parts: Mapping[str, Mapping[str, Any]], has_final_norms: bool, name: s
         return "post"
     listed = ", ".join(f"model.{part}.layer_norm: {shown(value)}" for part, value in given.items())
     raise CheckpointError(
-        f"{name}: has {listed}, which nmt does not have: it has pre and post, in encoder and decoder alike. Without a "
-        "setting, JoeyNMT 2 normalises before the encoder's layers and after the decoder's."
+        f"{settings.name}: has {listed}, which nmt does not have: it has pre and post, in encoder and decoder alike. "
+        "Without a setting, JoeyNMT 2 normalises before the encoder's layers and after the decoder's."
     )
 
 
@@ -220,7 +180,7 @@ def decoding_config(settings: Mapping[str, Any]) -> DecodingConfig:
 def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
     """The settings of source or target text. In JoeyNMT 1, both share them, and a side is only the language's code."""
     values = data.get(side)
-    return _flat(values if isinstance(values, dict) else {**data, "lang": values}, "tokenizer_cfg")
+    return flat(values if isinstance(values, dict) else {**data, "lang": values})
 
 
 def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
@@ -232,28 +192,17 @@ def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
 
 def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:
     symbols = _part(data, "special_symbols")
-    check_settings(symbols, {**_IDS, **_PROMPTS}, f"{name}, data.special_symbols")
+    Settings(symbols, f"{name}, data.special_symbols").check({**_IDS, **_PROMPTS})
     return {key: value if isinstance(value := symbols.get(key), str) else usual for key, usual in _SPECIAL.items()}
 
 
-def _read_vocabulary(path: Path, segmenter: Path | None, special: Mapping[str, str]) -> ForeignVocabulary:
-    vocabulary = segmented_vocabulary(
-        list(dict.fromkeys([*special.values(), *read_text(path).splitlines()])),
-        segmenter,
-        str(path),
-        unk=special["unk_token"],
-        eos=special["eos_token"],
-        pad=special["pad_token"],
-    )
-    return replace(vocabulary, segmenter=_restricted(vocabulary.segmenter, vocabulary.pieces))
-
-
-def _restricted(segmenter: bytes | None, known: Collection[str]) -> bytes | None:
-    """The SentencePiece model as JoeyNMT sets it up (``SetVocabulary``).
+def _restricted(vocabulary: ForeignVocabulary) -> ForeignVocabulary:
+    """The vocabulary with the SentencePiece model as JoeyNMT sets it up (``SetVocabulary``).
 
     A piece of several characters that the vocabulary lacks is not used, so its text is split further.
     """
-    if segmenter is None:
-        return None
-    kept = frozenset(known)
-    return with_used_pieces(segmenter, lambda piece: len(piece) == 1 or piece in kept)
+    if vocabulary.segmenter is None:
+        return vocabulary
+    kept = frozenset(vocabulary.pieces)
+    used = with_used_pieces(vocabulary.segmenter, lambda piece: len(piece) == 1 or piece in kept)
+    return replace(vocabulary, segmenter=used)

@@ -7,23 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.convert.foreign import (
-    BEAM_OF_5,
-    NOTHING_GIVEN,
-    Array,
-    ForeignModel,
-    Given,
-    Naming,
-    matrices,
-    torch_names,
-)
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary, start_piece
-from nmt.convert.settings import Table, check_equal, check_settings, choose, only_file, plain_settings, unknown_remarks
+from nmt.convert.files import has_files
+from nmt.convert.foreign import BEAM_OF_5, Array, ForeignModel, Given, Naming, matrices, torch_names
+from nmt.convert.segmenters import find_segmenters, segmented_vocabularies, start_piece
+from nmt.convert.settings import Settings, Table, only_file, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
-from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file, without_tensors
+from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
 
-PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
+_SPECIAL = {"pad_token": "<blank>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+_SIDES = ("src", "tgt")
 _NORM_EPSILON = 1e-6
 _ACTIVATION, _POSITIONS = "pos_ffn_activation_fn", "position_encoding_type"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
@@ -80,10 +73,10 @@ setting, and all have."""
 
 def is_opennmt_py(path: Path) -> bool:
     """Whether a path looks like a model of OpenNMT-py: a ``.pt`` file, or a folder with one."""
-    return any(path.glob("*.pt")) if path.is_dir() else path.suffix == ".pt" and is_torch_file(path)
+    return has_files(path, "*.pt")
 
 
-def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_opennmt_py(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of OpenNMT-py 1 to 3.
 
     Args:
@@ -94,26 +87,21 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """
     weights = only_file(path, (), "*.pt", "the checkpoint") if path.is_dir() else path
     name = str(weights)
-    file = read_torch_file(weights)
-    settings = _settings(file)
-    tensors = _tensors(file)
+    values = read_torch_file(weights)
+    settings = Settings(_settings(values, name), name)
+    tensors = _tensors(values, weights)
     segmenters = find_segmenters(weights.parent, given, given.languages())
-    vocabularies = file.value.get("vocab")
-    source, target = (
-        segmented_vocabulary(
-            _pieces(vocabularies, side, name),
-            segmenter,
-            f"{name}, {side}",
-            unk=UNK,
-            eos=EOS,
-            pad=PAD,
-            needs_eos=needs_eos,
-        )
-        for side, segmenter, needs_eos in zip(("src", "tgt"), segmenters, (False, True), strict=True)
+    vocabularies = values.get("vocab")
+    source, target = segmented_vocabularies(
+        [_pieces(vocabularies, side, name) for side in _SIDES],
+        segmenters,
+        [f"{name}, {side}" for side in _SIDES],
+        _SPECIAL,
+        source_eos=False,
     )
     return foreign_model(
         name,
-        model_settings(settings, tensors, name),
+        _model_settings(settings, tensors),
         toolkit="OpenNMT-py",
         version=None,
         # Version 3, the first with lists of pieces, divides by the length unless told otherwise; those before do not.
@@ -122,26 +110,26 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(settings, tensors),
         source=source,
         target=target,
-        start=start_piece(vocabularies.get("decoder_start_token", BOS), target, name),
+        start=start_piece(vocabularies.get("decoder_start_token", _SPECIAL["bos_token"]), target, name),
         files=[weights, *segmenters],
         languages=given.languages(),
-        settings=plain_settings(settings),
+        settings=settings,
         remarks=unknown_remarks(settings, _SETTINGS, "OpenNMT-py"),
     )
 
 
-def _settings(file: TorchFile) -> dict[str, Any]:
+def _settings(values: Any, name: str) -> dict[str, Any]:
     """``opt`` of the checkpoint."""
-    settings = file.value.get("opt") if isinstance(file.value, Mapping) else None
-    if not isinstance(settings, Bag) or "vocab" not in file.value:
+    settings = values.get("opt") if isinstance(values, Mapping) else None
+    if not isinstance(settings, Bag) or "vocab" not in values:
         raise CheckpointError(
-            f"{file.path}: has no opt and vocab, so it is not a checkpoint of OpenNMT-py. If it is one of fairseq, put "
+            f"{name}: has no opt and vocab, so it is not a checkpoint of OpenNMT-py. If it is one of fairseq, put "
             "its dictionaries (dict.LANG.txt) beside it."
         )
-    return without_tensors(settings.attributes, str(file.path))
+    return without_tensors(settings.attributes, name)
 
 
-def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], name: str) -> dict[str, Any]:
+def _model_settings(settings: Settings, tensors: Mapping[str, Array]) -> dict[str, Any]:
     """The settings of our model.
 
     Args:
@@ -151,7 +139,8 @@ def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], na
     Raises:
         CheckpointError: our model cannot express a setting. The message names it.
     """
-    check_settings({"position_encoding": False, **settings}, _SETTINGS, name)
+    settings.setdefault("position_encoding", False)
+    settings.check(_SETTINGS)
     sizes = tuple(f"{part}_{size}" for part in ("enc", "dec") for size in ("hid_size", "rnn_size"))
     words = ("src_word_vec_size", "tgt_word_vec_size")
     common = _positive(settings, "hidden_size") or _positive(settings, "rnn_size")
@@ -159,14 +148,13 @@ def model_settings(settings: Mapping[str, Any], tensors: Mapping[str, Array], na
     return {
         "encoder_layers": layers or settings.get("enc_layers"),
         "decoder_layers": layers or settings.get("dec_layers"),
-        "d_model": common
-        or check_equal(settings, (*sizes, *words), "an encoder and a decoder of different sizes", name),
+        "d_model": common or settings.equal((*sizes, *words), "an encoder and a decoder of different sizes"),
         "d_ff": settings.get("transformer_ff"),
         "heads": settings.get("heads"),
         "norm": "pre",
         "norm_epsilon": settings.get("norm_eps") or _NORM_EPSILON,
-        "activation": choose(_ACTIVATION, settings.get(_ACTIVATION), "relu", _ACTIVATIONS, name),
-        "positions": choose(_POSITIONS, settings.get(_POSITIONS), "SinusoidalInterleaved", _KINDS_OF_POSITIONS, name),
+        "activation": settings.choose(_ACTIVATION, "relu", _ACTIVATIONS),
+        "positions": settings.choose(_POSITIONS, "SinusoidalInterleaved", _KINDS_OF_POSITIONS),
         "attention_bias": any(key.endswith("_attn.linear_query.bias") for key in tensors),
         "output_bias": True,
         "source_eos": False,
@@ -202,16 +190,13 @@ def _within(field: Bag) -> Any:
     return vocabulary.attributes.get("itos") if isinstance(vocabulary, Bag) else None
 
 
-def _tensors(file: TorchFile) -> dict[str, Array]:
+def _tensors(values: Mapping[str, Any], path: Path) -> dict[str, Array]:
     """The tensors of the model and of its generator, by the names of recent versions."""
-    if "model" not in file.value:
-        raise CheckpointError(
-            f"{file.path}: holds no tensors: they were saved as safetensors. Save the model as pytorch."
-        )
-    found = read_tensors(file, file.value["model"], _MASKS)
-    tensors = {_current_name(name): array for name, array in found.items()}
-    generator = file.value.get("generator")
-    for name, array in read_tensors(file, generator).items() if generator is not None else ():
+    if "model" not in values:
+        raise CheckpointError(f"{path}: holds no tensors: they were saved as safetensors. Save the model as pytorch.")
+    tensors = {_current_name(name): array for name, array in read_tensors(path, values["model"], _MASKS).items()}
+    generator = values.get("generator")
+    for name, array in read_tensors(path, generator).items() if generator is not None else ():
         tensors[f"generator.{name.removeprefix('0.')}"] = array
     return tensors
 

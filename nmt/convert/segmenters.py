@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
@@ -41,26 +41,39 @@ def _beside(folder: Path, sides: Sequence[str]) -> Path | None:
     return next((folder / name for name in (*names, *_JOINT) if (folder / name).is_file()), None)
 
 
-def segmented_vocabulary(
-    pieces: Sequence[str],
-    segmenter: Path | None,
-    name: str,
+def segmented_vocabularies(
+    pieces: Iterable[Sequence[str]],
+    segmenters: Iterable[Path | None],
+    names: Iterable[object],
+    special: Mapping[str, str],
     *,
-    unk: str,
-    eos: str,
-    pad: str | None,
-    needs_eos: bool = True,
-) -> ForeignVocabulary:
-    """The vocabulary of one side.
+    source_eos: bool = True,
+    needs_pad: bool = True,
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    """The vocabularies of source and target.
 
     Args:
-        segmenter: the SentencePiece model that segments its text; None if text comes as pieces separated by spaces.
-        name: of the vocabulary's file, for errors.
-        needs_eos: whether eos must be among the pieces: a source that is encoded without its end needs none.
+        pieces: those of both sides, by id.
+        segmenters: the SentencePiece models that segment their text; None if text comes as pieces separated by spaces.
+        names: of the vocabularies' files, for errors.
+        special: ``unk_token``, ``eos_token`` and ``pad_token`` -> piece.
+        source_eos: whether the source must have eos: one that is encoded without its end needs none.
+        needs_pad: whether both sides must have the piece of padding.
 
     Raises:
-        VocabularyError: pieces are missing or double, or the SentencePiece model is damaged or missing.
+        VocabularyError: pieces are missing or double, or a SentencePiece model is damaged or missing.
     """
+    source, target = (
+        _segmented_vocabulary(of_side, segmenter, str(name), special, has_eos, needs_pad)
+        for of_side, segmenter, name, has_eos in zip(pieces, segmenters, names, (source_eos, True), strict=True)
+    )
+    return source, target
+
+
+def _segmented_vocabulary(
+    pieces: Sequence[str], segmenter: Path | None, name: str, special: Mapping[str, str], has_eos: bool, needs_pad: bool
+) -> ForeignVocabulary:
+    unk, eos, pad = (special[key] for key in ("unk_token", "eos_token", "pad_token"))
     counts = Counter(pieces)
     if len(counts) != len(pieces):
         double = next(piece for piece in pieces if counts[piece] > 1)
@@ -68,15 +81,16 @@ def segmented_vocabulary(
     broken = next((piece for piece in pieces if not piece or not _is_text(piece)), None)
     if broken is not None:
         raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
-    missing = [piece for piece in (unk, eos if needs_eos else None, pad) if piece and piece not in counts]
-    if missing:
+    needed = {unk: True, eos: has_eos, pad: needs_pad}
+    if missing := [piece for piece, is_needed in needed.items() if is_needed and piece not in counts]:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
     if segmenter is None and any(_SPACE in piece for piece in pieces):
         raise VocabularyError(
             f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
             "--source-spm or --target-spm."
         )
-    return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else read_segmenter(segmenter), pad)
+    model = None if segmenter is None else read_segmenter(segmenter)
+    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad if pad in counts else None)
 
 
 def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:

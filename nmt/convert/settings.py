@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from nmt.config import DecodingConfig, ModelConfig
-from nmt.config.documents import DocumentError, parse_yaml
+from nmt.config.documents import LARGEST_FILE, DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
 from nmt.convert.files import listed, read_text, shown
 from nmt.errors import CheckpointError
@@ -22,7 +22,6 @@ it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
 _LONGEST_LIST = 50
-_LARGEST_FILE = 256 * 2**10
 _MOST_NAMED = 20
 
 
@@ -35,7 +34,7 @@ def read_yaml_settings(path: Path, prepare: Callable[[str], str] = str) -> dict[
     Raises:
         CheckpointError: the file cannot be read, or holds no settings.
     """
-    if path.is_file() and path.stat().st_size > _LARGEST_FILE:
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
         raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
     return parse_yaml_settings(prepare(read_text(path)), str(path))
 
@@ -58,25 +57,88 @@ def parse_yaml_settings(text: str, name: str) -> dict[str, Any]:
     return values
 
 
-def check_settings(settings: Mapping[str, Any], table: Table, name: str) -> None:
-    """Refuse settings that mean something that our model lacks.
+def flat(settings: Mapping[str, Any], depth: int = 1) -> dict[str, Any]:
+    """Settings, with those of a part as ``PART.KEY``.
 
     Args:
-        name: of the file, for errors.
-
-    Raises:
-        CheckpointError: a setting has another value than the table allows. The message names it.
+        depth: how deep parts lie within parts.
     """
-    for key, (allowed, needs) in table.items():
-        value = settings.get(key, allowed[0])
-        if value is not None and value not in allowed:
-            raise refusal(name, key, value, needs)
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if depth and isinstance(value, dict):
+            found |= {f"{key}.{inner}": of_inner for inner, of_inner in flat(value, depth - 1).items()}
+        else:
+            found[key] = value
+    return found
 
 
-def refusal(name: str, key: str, value: object, needs: str = "") -> CheckpointError:
-    """The error of a setting that ours cannot express; arguments as for :func:`check_settings`."""
-    needed = f" It would need {needs}." if needs else ""
-    return CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+class Settings(dict[str, Any]):
+    """The settings of a model in a file of another toolkit. What ours cannot express is an error that names it."""
+
+    def __init__(
+        self, values: Mapping[str, Any], name: str, encoder: str = "encoder_{}", decoder: str = "decoder_{}"
+    ) -> None:
+        """Take values.
+
+        Args:
+            name: of the file, for errors.
+            encoder, decoder: what the settings of both parts are called, with ``{}`` for what they share.
+        """
+        super().__init__(values)
+        self.name, self._parts = name, (encoder, decoder)
+
+    def check(self, table: Table) -> None:
+        """Refuse settings that mean something that our model lacks.
+
+        Raises:
+            CheckpointError: a setting has another value than the table allows.
+        """
+        for key, (allowed, needs) in table.items():
+            value = self.get(key, allowed[0])
+            if value is not None and value not in allowed:
+                raise self.refusal(key, value, needs)
+
+    def refusal(self, key: str, value: object, needs: str = "") -> CheckpointError:
+        """The error of a setting that ours cannot express.
+
+        Args:
+            needs: what it would need, if that is known.
+        """
+        needed = f" It would need {needs}." if needs else ""
+        return CheckpointError(f"{self.name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+
+    def equal(self, keys: Iterable[str], needs: str) -> Any:
+        """The value that several settings share; settings that are unset do not count.
+
+        Raises:
+            CheckpointError: they differ, or are not numbers or text.
+        """
+        given = {key: self[key] for key in keys if self.get(key) is not None}
+        values = list(given.values())
+        if any(not _is_plain_value(value) or value != values[0] for value in values):
+            listed = ", ".join(f"{key}: {shown(value)}" for key, value in given.items())
+            raise CheckpointError(f"{self.name}: has {listed}, which nmt does not have. It would need {needs}.")
+        return values[0] if values else None
+
+    def of_both(self, key: str, needs: str) -> Any:
+        """The value that encoder and decoder share, as :meth:`equal`."""
+        return self.equal([part.format(key) for part in self._parts], needs)
+
+    def choose(self, key: str, default: str, known: Mapping[str, Any], needs: str = "") -> Any:
+        """What the value of a setting is called here.
+
+        Args:
+            default: the value where the setting is unset.
+            known: the toolkit's value -> ours.
+            needs: as for :meth:`of_both`, if encoder and decoder have the setting each.
+
+        Raises:
+            CheckpointError: we have nothing like it.
+        """
+        value = (self.of_both(key, needs) if needs else self.get(key)) or default
+        if not isinstance(value, str) or value not in known:
+            raise CheckpointError(f"{self.name}: has {key}: {shown(value)}; nmt has {', '.join(known)}.")
+        return known[value]
 
 
 def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> Iterator[str]:
@@ -126,37 +188,6 @@ def unused_remarks(
                 f"{name} has {key}: {shown(value)}, which bundles do not keep: translations may differ from "
                 f"those of {toolkit}."
             )
-
-
-def check_equal(settings: Mapping[str, Any], keys: tuple[str, ...], needs: str, name: str) -> Any:
-    """The value that several settings share; settings that are unset do not count.
-
-    Raises:
-        CheckpointError: they differ, or are not numbers or text. The message names them.
-    """
-    given = {key: settings[key] for key in keys if settings.get(key) is not None}
-    values = list(given.values())
-    if any(not _is_plain_value(value) or value != values[0] for value in values):
-        listed = ", ".join(f"{key}: {shown(value)}" for key, value in given.items())
-        raise CheckpointError(f"{name}: has {listed}, which nmt does not have. It would need {needs}.")
-    return values[0] if values else None
-
-
-def choose(key: str, value: Any, default: str, known: Mapping[str, Any], name: str) -> Any:
-    """What a toolkit's value of a setting is called here.
-
-    Args:
-        default: the value where the setting is unset.
-        known: the toolkit's value -> ours.
-        name: of the file, for errors.
-
-    Raises:
-        CheckpointError: we have nothing like it. The message names the setting.
-    """
-    value = value or default
-    if not isinstance(value, str) or value not in known:
-        raise CheckpointError(f"{name}: has {key}: {shown(value)}; nmt has {', '.join(known)}.")
-    return known[value]
 
 
 def model_settings(name: str, **values: Any) -> ModelConfig:
@@ -216,7 +247,7 @@ def only_file(folder: Path, names: tuple[str, ...], pattern: str, what: str) -> 
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    found = sorted(folder.glob(pattern))
+    found = sorted(file for file in folder.glob(pattern) if not file.match("*.optimizer.*"))
     if len(found) != 1:
         raise CheckpointError(f"{folder}: has {'no' if not found else len(found)} {pattern} files. Name {what}.")
     return found[0]

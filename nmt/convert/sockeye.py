@@ -9,35 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nmt.convert.files import read_json, shown
-from nmt.convert.foreign import (
-    BEAM_OF_5,
-    NOTHING_GIVEN,
-    PROJECTIONS,
-    Array,
-    ForeignModel,
-    ForeignVocabulary,
-    Given,
-    Naming,
-    matrices,
-    weights_and_biases,
-)
-from nmt.convert.segmenters import find_segmenters, pieces_by_id, segmented_vocabulary
-from nmt.convert.settings import (
-    Table,
-    check_equal,
-    check_settings,
-    choose,
-    only_file,
-    plain_settings,
-    read_yaml_settings,
-    unknown_remarks,
-)
+from nmt.convert.files import has_files, read_json, shown
+from nmt.convert.foreign import BEAM_OF_5, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices, weights_and_biases
+from nmt.convert.segmenters import find_segmenters, pieces_by_id, segmented_vocabularies
+from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
-PAD, UNK, BOS, EOS = SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+_SPECIAL = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 """The pieces that every vocabulary begins with."""
 NORM_EPSILON = 1e-6
 _CONFIG, _VERSION = "config", "version"
@@ -46,6 +26,7 @@ _PARAMETERS = ("params.best",)
 # Possessive, so that a long line of white space takes linear time.
 _TAG = re.compile(r"^([ \t]*+(?:- )*(?:[\w-]++:)?[ \t]*+)!{1,2}[\w/.:]+", re.MULTILINE)
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish1": "swish"}
+_POSITIONS = "positional_embedding_type"
 _KINDS_OF_POSITIONS = {"fixed": "sinusoidal_halves", "learned": "learned"}
 _PARTS = ("config_encoder", "config_decoder")
 _SETTINGS: Table = {
@@ -74,12 +55,10 @@ _ATTENTIONS = {
 
 def is_sockeye(path: Path) -> bool:
     """Whether a path looks like a model of Sockeye: a folder with its vocabularies, or the parameters within."""
-    folder = path if path.is_dir() else path.parent
-    is_parameters = path.is_dir() or path.name.startswith("params.")
-    return is_parameters and (folder / _CONFIG).is_file() and (folder / _VOCABULARIES[0]).is_file()
+    return has_files(path, "params.*", _CONFIG, _VOCABULARIES[0])
 
 
-def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_sockeye(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of Sockeye 3.
 
     Args:
@@ -91,16 +70,18 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     weights = only_file(path, _PARAMETERS, "params.*", "the file of parameters") if path.is_dir() else path
     folder, name = weights.parent, str(weights)
     version = _read_version(folder / _VERSION)
-    settings = _flat(read_yaml_settings(folder / _CONFIG, _without_tags))
-    ours = _model_settings(settings, str(folder / _CONFIG))
-    file = read_torch_file(weights)
-    stored = read_tensors(file, file.value)
+    settings = Settings(
+        flat(read_yaml_settings(folder / _CONFIG, _without_tags)),
+        str(folder / _CONFIG),
+        "config_encoder.{}",
+        "config_decoder.{}",
+    )
+    ours = _model_settings(settings)
+    stored = read_tensors(weights, read_torch_file(weights))
     stored = {key: array for key, array in stored.items() if "traced" not in key and not key.startswith(_LENGTH_RATIO)}
     segmenters = find_segmenters(folder, given, given.languages())
     vocabularies = [folder / file_name for file_name in _VOCABULARIES]
-    source, target = (
-        _read_vocabulary(vocabulary, segmenter) for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
-    )
+    source, target = segmented_vocabularies(map(_pieces, vocabularies), segmenters, vocabularies, _SPECIAL)
     present = [path for path in (folder / _VERSION,) if path.is_file()]
     return foreign_model(
         name,
@@ -112,10 +93,10 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         naming=_naming(ours["norm"]),
         source=source,
         target=target,
-        start=BOS,
+        start=_SPECIAL["bos_token"],
         files=[weights, folder / _CONFIG, *present, *vocabularies, *segmenters],
         languages=given.languages(),
-        settings=plain_settings(settings),
+        settings=settings,
         remarks=unknown_remarks(settings, _SETTINGS, "Sockeye"),
     )
 
@@ -137,18 +118,7 @@ def _without_tags(text: str) -> str:
     return _TAG.sub(r"\1", text)
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings, with those of a part as ``PART.KEY``."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            flat |= {f"{key}.{inner}": of_inner for inner, of_inner in value.items()}
-        else:
-            flat[key] = value
-    return flat
-
-
-def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _model_settings(settings: Settings) -> dict[str, Any]:
     """The settings of our model.
 
     Args:
@@ -157,29 +127,23 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises:
         CheckpointError: our model cannot express a setting. The message names it.
     """
-    check_settings(settings, _SETTINGS, name)
-
-    def of_both(key: str, needs: str) -> Any:
-        return check_equal(settings, tuple(f"{part}.{key}" for part in _PARTS), needs, name)
-
-    activation = of_both("act_type", "two kinds of activation")
-    positions = of_both("positional_embedding_type", "positions of two kinds")
+    settings.check(_SETTINGS)
     return {
         "encoder_layers": settings.get("config_encoder.num_layers"),
         "decoder_layers": settings.get("config_decoder.num_layers"),
-        "d_model": of_both("model_size", "an encoder and a decoder of different sizes"),
-        "d_ff": of_both("feed_forward_num_hidden", "feed-forward networks of different sizes"),
-        "heads": of_both("attention_heads", "different numbers of heads"),
-        "norm": _norm(settings, name),
+        "d_model": settings.of_both("model_size", "an encoder and a decoder of different sizes"),
+        "d_ff": settings.of_both("feed_forward_num_hidden", "feed-forward networks of different sizes"),
+        "heads": settings.of_both("attention_heads", "different numbers of heads"),
+        "norm": _norm(settings),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose("act_type", activation, "relu", _ACTIVATIONS, name),
-        "positions": choose("positional_embedding_type", positions, "fixed", _KINDS_OF_POSITIONS, name),
+        "activation": settings.choose("act_type", "relu", _ACTIVATIONS, "two kinds of activation"),
+        "positions": settings.choose(_POSITIONS, "fixed", _KINDS_OF_POSITIONS, "positions of two kinds"),
         "attention_bias": False,
         "output_bias": True,
     }
 
 
-def _norm(settings: Mapping[str, Any], name: str) -> Literal["pre", "post"]:
+def _norm(settings: Settings) -> Literal["pre", "post"]:
     """Where layers are normalised: Sockeye spells the steps before and after a sub-layer as letters."""
     steps = [
         tuple(str(settings.get(f"{part}.{place}process_sequence", default)) for place, default in _DEFAULT_STEPS)
@@ -196,15 +160,17 @@ def _norm(settings: Mapping[str, Any], name: str) -> Literal["pre", "post"]:
         for (place, _), step in zip(_DEFAULT_STEPS, of_part, strict=True)
     )
     raise CheckpointError(
-        f"{name}: has {listed}, which nmt does not have. It has pre-norm ('n', 'dr') and post-norm ('', 'drn')."
+        f"{settings.name}: has {listed}, which nmt does not have. It has pre-norm ('n', 'dr') and post-norm "
+        "('', 'drn')."
     )
 
 
-def _read_vocabulary(path: Path, segmenter: Path | None) -> ForeignVocabulary:
+def _pieces(path: Path) -> list[str]:
     pieces = pieces_by_id(read_json(path), str(path))
-    if tuple(pieces[: len(SPECIAL)]) != SPECIAL:
-        raise VocabularyError(f"{path}: does not begin with {', '.join(SPECIAL)}: is it a vocabulary of Sockeye?")
-    return segmented_vocabulary(pieces, segmenter, str(path), unk=UNK, eos=EOS, pad=PAD)
+    if pieces[: len(_SPECIAL)] != [*_SPECIAL.values()]:
+        first = ", ".join(_SPECIAL.values())
+        raise VocabularyError(f"{path}: does not begin with {first}: is it a vocabulary of Sockeye?")
+    return pieces
 
 
 def _split_projections(tensors: Mapping[str, Array], heads: Any, name: str) -> dict[str, Array]:

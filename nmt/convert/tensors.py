@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from nmt.convert.files import listed, shown
 from nmt.convert.foreign import (
@@ -23,8 +24,7 @@ from nmt.convert.foreign import (
     files_by_name,
 )
 from nmt.convert.segmenters import segmentation_remarks
-from nmt.convert.settings import MAX_POSITIONS, model_settings
-from nmt.convert.torch_files import TorchFile
+from nmt.convert.settings import MAX_POSITIONS, model_settings, plain_settings
 from nmt.convert.weights import our_parameters, split
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
@@ -40,10 +40,11 @@ _SAME_POSITIONS = 1.5e-4
 """The largest difference of a table of fp32 from ours of float64; that of a table of 16 bits is larger."""
 
 
-def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -> dict[str, Array]:
+def read_tensors(path: Path, values: object, ignored: Iterable[str] = ()) -> dict[str, Array]:
     """The tensors of a state dict, as float32.
 
     Args:
+        path: of the file, for errors.
         values: the state dict, within what was read from the file.
         ignored: endings of the names of tensors that are not read.
 
@@ -51,13 +52,13 @@ def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -
         CheckpointError: it is no state dict, or a tensor is damaged or quantised.
     """
     if not isinstance(values, Mapping):
-        raise CheckpointError(f"{file.path}: has no tensors by name where the model's should be.")
+        raise CheckpointError(f"{path}: has no tensors by name where the model's should be.")
     tensors = {}
     for name, tensor in values.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
-            raise CheckpointError(f"{file.path}: {shown(name)} of the model is not a tensor.")
+            raise CheckpointError(f"{path}: {shown(name)} of the model is not a tensor.")
         if not name.endswith(tuple(ignored)):
-            tensors[name] = _array(tensor, file.path, name)
+            tensors[name] = _array(tensor, path, name)
     return tensors
 
 
@@ -70,8 +71,7 @@ def read_safetensors(files: Sequence[Path]) -> dict[str, Array]:
     tensors: dict[str, Array] = {}
     for path in files:
         try:
-            with safe_open(path, "pt") as file:
-                read = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            read = load_file(path)
         except (SafetensorError, OSError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{path}: cannot be read ({error}). Copy the model again.") from None
         if (twice := next((name for name in read if name in tensors), None)) is not None:
@@ -109,6 +109,7 @@ def foreign_model(
     powers: Mapping[str, int] = NO_POWERS,
     languages: tuple[str, str],
     files: Iterable[Path | None],
+    settings: Mapping[str, Any],
     ignored: Iterable[str] = (),
     remarks: Iterable[str] = (),
     **others: Any,
@@ -125,6 +126,7 @@ def foreign_model(
         powers: our parameter -> the power of sqrt(d_model) that their numbers must be multiplied by to be ours.
         languages: the codes of both languages, no text where they are unknown.
         files: those that were read; None is left out.
+        settings: the toolkit's own, of which plain values are kept.
         ignored: names of tensors that have no effect on the model.
         remarks, others: as the attributes of :class:`ForeignModel`.
 
@@ -147,6 +149,7 @@ def foreign_model(
         source_lang=languages[0],
         target_lang=languages[1],
         files=files_by_name(files),
+        settings=plain_settings(settings),
         factors={scaled: config.d_model ** (power / 2) for scaled, power in powers.items()},
         remarks=(*remarks, *segmentation_remarks(source, target)),
         **others,

@@ -15,7 +15,6 @@ import warnings
 import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -29,7 +28,6 @@ _OLDEST_TORCH = "2.10"
 """Before, a hostile file could corrupt memory in the restricted unpickler (CVE-2026-24747)."""
 _LARGEST_PICKLE = 512 * 2**20
 """Bytes of the pickle in an archive: names, settings and vocabularies."""
-_BEGINNINGS = (b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
 _BIG_ENDIAN = re.compile(rb"little_endian(q.|r....)?\x89", re.DOTALL)
 _PICKLES_OF_OLDER = 5  # a magic number, the protocol, the machine, the value, the keys of the storages
 _TORCH = re.compile(
@@ -44,6 +42,8 @@ _GROWTH = 4
 """How often a copy of text may be as long as the text, in some encoding."""
 _WORK, _WORK_PER_BYTE = 2**20, 16
 """How many values a pickle may copy and hash, at least and for each of its bytes. Models need one or two a byte."""
+_ITEMS = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
+"""Instruction of a pickle -> how many values it takes. Others of their kind take all since a mark."""
 _TOOLKITS = re.compile(
     r"(argparse|datetime|eole|fairseq|joeynmt|numpy|omegaconf|onmt|pathlib|pyonmttok|sockeye|torchtext|types|typing)"
     r"\.[\w.]+|functools\.partial|builtins\.(getattr|object|type|dict|list|tuple|frozenset|int|float|str|bool)"
@@ -70,26 +70,11 @@ class Bag:
         self.attributes = attributes if isinstance(attributes, dict) else {}
 
 
-@dataclass(frozen=True)
-class TorchFile:
-    """A file of ``torch.save``."""
-
-    path: Path
-    value: Any
-    """What was saved, with a :class:`Bag` for each object of a toolkit's class."""
-
-
-def is_torch_file(path: Path) -> bool:
-    """Whether a file begins like one of ``torch.save``."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(20).startswith(_BEGINNINGS)
-    except OSError:
-        return False
-
-
-def read_torch_file(path: Path) -> TorchFile:
+def read_torch_file(path: Path) -> Any:
     """Read a file of ``torch.save``. Tensors of an archive stay on disk until they are used.
+
+    Returns:
+        What was saved, with a :class:`Bag` for each object of a toolkit's class.
 
     Raises:
         CheckpointError: the file cannot be read, is damaged, or asks for a function when it is read. The message names
@@ -107,7 +92,7 @@ def read_torch_file(path: Path) -> TorchFile:
         bags = [(type("Bag", (Bag,), {"__slots__": ()}), name) for name in names if _TOOLKITS.fullmatch(name)]
         with warnings.catch_warnings(), safe_globals([*bags, (_empty_mapping, "collections.defaultdict")]):
             warnings.simplefilter("ignore")
-            value = torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_archive)
+            return torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_archive)
     except CheckpointError:
         raise
     except OSError as error:
@@ -118,7 +103,6 @@ def read_torch_file(path: Path) -> TorchFile:
             f"{path}: is not a file of torch.save with torch's default pickle protocol, or is damaged "
             f"({type(error).__name__}: {shown(reason)})."
         ) from None
-    return TorchFile(path, value)
 
 
 def _empty_mapping(*_: object) -> dict[Any, Any]:
@@ -184,10 +168,6 @@ class _Value:
         return self.length + sum(item.length for item in self._items or ())
 
 
-def _tuple(items: Sequence[_Value]) -> _Value:
-    return _Value(1 + sum(item.to_hash for item in items), items)
-
-
 def _names(path: Path, stream: IO[bytes], size: int) -> set[str]:
     """The classes and functions that a pickle asks for.
 
@@ -198,6 +178,12 @@ def _names(path: Path, stream: IO[bytes], size: int) -> set[str]:
     names, work = set[str](), 0
     stack, marked, memo = list[_Value](), list[list[_Value]](), dict[int, _Value]()
     for opcode, argument, _ in pickletools.genops(stream):
+        items: list[_Value] = []
+        if count := _ITEMS.get(opcode.name):
+            items = stack[-count:]
+            del stack[-count:]
+        elif opcode.name in ("TUPLE", "APPENDS", "SETITEMS"):
+            items, stack = stack, marked.pop()
         match opcode.name:
             case "BINPUT" | "LONG_BINPUT":
                 memo[cast(int, argument)] = stack[-1]
@@ -209,19 +195,11 @@ def _names(path: Path, stream: IO[bytes], size: int) -> set[str]:
             case "GLOBAL":
                 names.add(name := _known(path, cast(str, argument)))
                 stack.append(_Value(name=name))
-            case "TUPLE":
-                items, stack = stack, marked.pop()
-                stack.append(_tuple(items))
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                count = int(opcode.name[-1])
-                stack[-count:] = [_tuple(stack[-count:])]
+            case "TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
+                stack.append(_Value(1 + sum(item.to_hash for item in items), items))
             case "APPEND" | "APPENDS":
-                items, stack = ([stack.pop()], stack) if opcode.name == "APPEND" else (stack, marked.pop())
                 stack[-1].length += sum(item.to_hash for item in items)
             case "SETITEM" | "SETITEMS":
-                items, stack = (
-                    ([stack.pop(-2), stack.pop()], stack) if opcode.name == "SETITEM" else (stack, marked.pop())
-                )
                 keys = sum(key.to_hash for key in items[::2])
                 stack[-1].length += keys + len(items)
                 work += keys

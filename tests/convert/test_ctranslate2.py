@@ -130,24 +130,29 @@ def test_wrong_settings_are_found(name, make_bundle, ctranslate2, monkeypatch, t
     assert {"settings", "forced scores"} <= failed(export(TARGET, make_bundle(**settings), tmp_path / "model"))
 
 
+def write_changed(monkeypatch, change):
+    """Let tensors be written with a change; checks expect the right ones."""
+    specification, tensors = ctranslate2_writing._specification, ctranslate2_writing._tensors
+
+    def wrong(bundle):
+        with monkeypatch.context() as patch:
+            patch.setattr(ctranslate2_writing, "_tensors", lambda bundle: change(tensors(bundle)))
+            return specification(bundle)
+
+    monkeypatch.setattr(ctranslate2_writing, "_specification", wrong)
+
+
 def test_a_lost_bias_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
-    right = ctranslate2_writing._set_linear
-
-    def without_bias(spec, weights, name, rows=slice(None)):
-        right(
-            spec,
-            {key: value for key, value in weights.items() if key != "encoder.0.feed_forward.inner.bias"},
-            name,
-            rows,
-        )
-
-    monkeypatch.setattr(ctranslate2_writing, "_set_linear", without_bias)
+    lost = "encoder/layer_0/ffn/linear_0/bias"
+    write_changed(monkeypatch, lambda tensors: {name: one for name, one in tensors.items() if name != lost})
     assert {"tensors", "forced scores"} <= failed(export(TARGET, make_bundle(), tmp_path / "model"))
 
 
 def test_shifted_positions_are_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
-    right = ctranslate2_writing._positions
-    monkeypatch.setattr(ctranslate2_writing, "_positions", lambda *given: [table.roll(1, 0) for table in right(*given)])
+    def shifted(tensors):
+        return {name: one.roll(1, 0) if "position" in name else one for name, one in tensors.items()}
+
+    write_changed(monkeypatch, shifted)
     assert "forced scores" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
 
 

@@ -15,11 +15,10 @@ from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
-from nmt.convert.formats import FORMATS, find_format
-from nmt.convert.huggingface.reading import read_huggingface
-from nmt.convert.installed import check_installed, not_usable
+from nmt.convert.huggingface.software import HuggingFaceSide
 from nmt.errors import NmtError
 from tests.convert.marian_mt import STORED
+from tests.convert.peers import write_fairseq
 from tests.convert.unexamined import examine_nothing
 
 IMPORT = Job("import", Path("opus.zip"), Path("/tmp/x/bundle"), "marian")
@@ -84,24 +83,42 @@ def test_what_a_library_prints_is_not_taken_for_the_answer():
 
 
 @pytest.mark.parametrize(
-    ("version", "message"),
+    ("version", "problem"),
     [
-        ("5.2.1", "transformers 5.2.1 is installed, but 5.3 or newer is needed: the model was not compared with it."),
-        ("5.0rc1", "transformers 5.0rc1 is installed, but 5.3 or newer is needed: the model was not compared with it."),
-        (None, "The package transformers is not installed: the model was not compared with it."),
+        ("5.2.1", "cannot be used for this model (transformers 5.2.1 is installed, but 5.3 or newer is needed)"),
+        ("5.0rc1", "cannot be used for this model (transformers 5.0rc1 is installed, but 5.3 or newer is needed)"),
+        (None, "is not installed"),
     ],
 )
-def test_why_a_package_took_no_part(version, message, monkeypatch):
+def test_a_certificate_says_why_a_package_took_no_part(version, problem, monkeypatch, tmp_path):
     have(monkeypatch, version)
-    assert not_usable("transformers") == message
+    imported = examining._imported(Job("import", STORED, tmp_path, "huggingface"))
+    assert [side.name for side in imported.sides] == ["Hugging Face MarianMT's tensors in float64 with NumPy"]
+    assert imported.remarks[-1] == f"The package transformers {problem}: the model was not compared with it."
 
 
 @pytest.mark.parametrize("version", ["5.3", "5.3.0rc1", "5.23.1", "6.0"])
 def test_new_versions_are_used(version, monkeypatch):
+    transformers = pytest.importorskip("transformers", reason="an extra is not installed")
+    monkeypatch.setattr(transformers.MarianMTModel, "from_pretrained", missing_library)
+    assert transformers.MarianTokenizer  # imported while the versions of all packages are true
     have(monkeypatch, version)
-    check_installed("transformers")
-    error = ImportError("no libx.so")
-    assert not_usable("transformers", error) == (
+    with pytest.raises(ImportError, match=r"no libx\.so"):
+        HuggingFaceSide(STORED, [], [])
+
+
+def missing_library(folder, **options):
+    raise ImportError("no libx.so")
+
+
+def test_any_other_error_of_a_package_is_named():
+    def sides():
+        yield Side()
+        missing_library(STORED)
+
+    opened, [remark] = examining._opened("transformers", sides())
+    assert len(opened) == 1
+    assert remark == (
         "The package transformers cannot be used for this model (no libx.so): the model was not compared with it."
     )
 
@@ -112,20 +129,14 @@ def have(monkeypatch, version):
             raise metadata.PackageNotFoundError(package)
         return version
 
-    monkeypatch.setattr("nmt.convert.installed.metadata.version", installed)
+    monkeypatch.setattr("nmt.convert.huggingface.software.metadata.version", installed)
 
 
-def test_a_certificate_says_why_the_toolkit_took_no_part(monkeypatch):
-    have(monkeypatch, "5.2")
-    model = read_huggingface(STORED)
-    sides, [remark] = examining._toolkit_itself(find_format(STORED), STORED, model)
-    assert (sides, remark) == ([], not_usable("transformers"))
-    assert "5.2 is installed" in remark
-    [fairseq] = [form for form in FORMATS if form.name == "fairseq"]
-    assert examining._toolkit_itself(fairseq, STORED, model) == (
-        [],
-        ["The model was not compared with the toolkit itself."],
-    )
+def test_a_certificate_says_that_a_toolkit_without_a_package_took_no_part(tmp_path):
+    origin = write_fairseq(tmp_path / "theirs")
+    imported = examining._imported(Job("import", origin, tmp_path, "fairseq"))
+    assert [side.name for side in imported.sides] == ["fairseq's tensors in float64 with NumPy"]
+    assert imported.remarks[-1] == "The model was not compared with the toolkit itself."
 
 
 def test_what_a_conversion_is_given_reaches_its_examination(monkeypatch, tmp_path):

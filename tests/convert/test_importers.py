@@ -20,7 +20,7 @@ from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import import_model
 from nmt.convert.eole import read_eole
 from nmt.convert.fairseq import _max_positions, read_dictionary, read_fairseq
-from nmt.convert.foreign import NOTHING_GIVEN, OUTPUT, Given, files_by_name
+from nmt.convert.foreign import OUTPUT, ForeignVocabulary, Given, files_by_name
 from nmt.convert.formats import find_format
 from nmt.convert.joeynmt import _restricted, decoding_config, read_joeynmt
 from nmt.convert.opennmt_py import read_opennmt_py
@@ -240,12 +240,12 @@ GIVEN = Given(source_spm=Path("a.spm"), target_spm=Path("b.spm"))
 @pytest.mark.parametrize(
     ("names", "given", "expected"),
     [
-        (("spm.model",), NOTHING_GIVEN, ("spm.model", "spm.model")),
-        (("spm.model", "spm.en.model"), NOTHING_GIVEN, ("spm.en.model", "spm.model")),
-        (("spm.model", "de.spm"), NOTHING_GIVEN, ("spm.model", "de.spm")),
-        (("src.spm", "tgt.spm"), NOTHING_GIVEN, ("src.spm", "tgt.spm")),
-        (("source.spm", "spm.trg.model"), NOTHING_GIVEN, ("source.spm", "spm.trg.model")),
-        (("source.spm",), NOTHING_GIVEN, ("source.spm", None)),
+        (("spm.model",), Given(), ("spm.model", "spm.model")),
+        (("spm.model", "spm.en.model"), Given(), ("spm.en.model", "spm.model")),
+        (("spm.model", "de.spm"), Given(), ("spm.model", "de.spm")),
+        (("src.spm", "tgt.spm"), Given(), ("src.spm", "tgt.spm")),
+        (("source.spm", "spm.trg.model"), Given(), ("source.spm", "spm.trg.model")),
+        (("source.spm",), Given(), ("source.spm", None)),
         (("source.spm", "target.spm"), GIVEN, ("a.spm", "b.spm")),
         (("source.spm", "target.spm"), Given(target_spm=Path("b.spm")), ("source.spm", "b.spm")),
     ],
@@ -291,8 +291,12 @@ def test_sentencepiece_models_that_joeynmt_names_are_those_of_their_sides(tmp_pa
     for side, vocab in ((model.source, models[0]), (model.target, models[1])):
         assert side.segmenter == vocab.model_bytes
     given = read_joeynmt(origin, Given(target_spm=origin / "spm.model"))
-    expected = models[0].model_bytes, _restricted(other.model_bytes, words)
+    expected = models[0].model_bytes, restricted(other.model_bytes, words)
     assert (given.source.segmenter, given.target.segmenter) == expected
+
+
+def restricted(model, pieces):
+    return _restricted(ForeignVocabulary(tuple(pieces), "<unk>", "</s>", model)).segmenter
 
 
 @pytest.mark.parametrize("setting", ["tokenizer_type", "bpe_type"])
@@ -752,10 +756,10 @@ def test_a_file_within_the_folder_may_be_named(tmp_path, name):
     origin = write(tmp_path, name)
     [weights] = [path for path in origin.iterdir() if path.suffix in (".pt", ".ckpt") or path.name == "params.best"]
     assert find_format(weights).name == name
-    assert READERS[name](weights, NOTHING_GIVEN).config == READERS[name](origin).config
+    assert READERS[name](weights, Given()).config == READERS[name](origin).config
     weights.unlink()
     with pytest.raises(CheckpointError, match="no "):
-        find_format(origin).read(origin, NOTHING_GIVEN)
+        find_format(origin).read(origin, Given())
 
 
 @pytest.mark.parametrize(
@@ -784,7 +788,7 @@ def test_of_several_checkpoints_the_best_is_read(tmp_path, name, best, others):
 def test_the_version_of_the_toolkit_is_that_of_the_files(tmp_path, name, change, version):
     origin = write(tmp_path, name)
     change(origin)
-    assert find_format(origin).read(origin, NOTHING_GIVEN).version == version
+    assert find_format(origin).read(origin, Given()).version == version
 
 
 def test_settings_of_tied_embeddings_are_not_believed(tmp_path):
@@ -844,8 +848,8 @@ def test_pieces_that_joeynmt_lacks_are_split_further(tmp_path, model_type):
 
 def test_a_single_character_that_joeynmt_lacks_is_still_used():
     trained = train_vocabulary(["the boat leaves at noon"] * 3, size=22).vocab
-    restricted = SentencePieceProcessor(model_proto=_restricted(trained.model_bytes, ["▁the"]))
-    unused = {piece for index, piece in enumerate(trained.pieces(range(trained.size))) if restricted.is_unused(index)}
+    processor = SentencePieceProcessor(model_proto=restricted(trained.model_bytes, ["▁the"]))
+    unused = {piece for index, piece in enumerate(trained.pieces(range(trained.size))) if processor.is_unused(index)}
     assert unused == {piece for piece in trained.pieces(range(4, trained.size)) if len(piece) > 1} - {"▁the"}
 
 

@@ -25,7 +25,7 @@ from nmt.convert.certificate.examining import Job, certify
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.converting import export_model, import_model
-from nmt.convert.foreign import NOTHING_GIVEN, Given
+from nmt.convert.foreign import Given
 from nmt.convert.formats import find_target
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
@@ -433,8 +433,8 @@ def two(tmp_path):
 @pytest.mark.parametrize(
     ("names", "given"),
     [
-        (("vocab.source.yml", "vocab.target.yml"), NOTHING_GIVEN),
-        (("opus.vocab.src.yml", "a.vocab.trg.yml"), NOTHING_GIVEN),
+        (("vocab.source.yml", "vocab.target.yml"), Given()),
+        (("opus.vocab.src.yml", "a.vocab.trg.yml"), Given()),
         (("vocab.fra.yml", "vocab.deu.yml"), Given(source_lang="fra", target_lang="deu")),
     ],
 )
@@ -451,10 +451,10 @@ def test_names_tell_which_vocabulary_is_the_sources(names, given, two):
 @pytest.mark.parametrize(
     ("names", "given"),
     [
-        (("vocab.fra.yml", "vocab.deu.yml"), NOTHING_GIVEN),
+        (("vocab.fra.yml", "vocab.deu.yml"), Given()),
         (("vocab.fra.yml", "vocab.deu.yml"), Given(source_lang="fra")),
         (("vocab.fra-deu.yml", "vocab.deu.yml"), Given(source_lang="deu", target_lang="fra")),
-        (("resource.vocab.yml", "trg.vocab.yml"), NOTHING_GIVEN),
+        (("resource.vocab.yml", "trg.vocab.yml"), Given()),
     ],
 )
 def test_which_vocabulary_is_the_sources_is_never_guessed(names, given, two):

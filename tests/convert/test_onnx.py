@@ -14,10 +14,9 @@ import pytest
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.config import DecodingConfig
-from nmt.convert.certificate.checks import compared
+from nmt.convert.certificate.checks import compared, steps_check
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.formats import find_target
-from nmt.convert.onnx import software
 from nmt.convert.onnx.writing import QUANTIZATIONS, onnx_remarks, onnx_usage, write_onnx
 from nmt.errors import CheckpointError, NmtError
 from tests.convert.conftest import export, failed, names, probes_of
@@ -260,13 +259,13 @@ def test_a_damaged_file_is_one_error_or_a_failed_check(name, content, exported, 
 
 
 @pytest.mark.parametrize(("last", "passed"), [(-1.5, True), (-2.0, False), (np.nan, False)])
-def test_a_score_that_is_not_a_number_is_a_failed_check(make_bundle, last, passed):
+def test_a_score_that_is_not_a_number_is_a_failed_check(last, passed):
     side = SimpleNamespace(
         name="ONNX Runtime",
         search=lambda sources, *_: [[SimpleNamespace(pieces=(5,), log_probability=-3.0)] for _ in sources],
         score=lambda sources, _: [np.array([-1.5, last if n else -1.5]) for n in range(len(sources))],
     )
-    assert software._steps(side, make_bundle()).passed == passed
+    assert steps_check("steps with a past", side, [(4,), (5,)], 1, 40).passed == passed
 
 
 @pytest.mark.parametrize("quantization", QUANTIZATIONS)

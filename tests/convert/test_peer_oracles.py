@@ -15,7 +15,7 @@ from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.reference_side import ReferenceSide
-from nmt.convert.foreign import NOTHING_GIVEN
+from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -31,7 +31,7 @@ def test_every_toolkit_was_asked():
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: f"{oracle['toolkit']} {oracle['options']}")
 def test_scores_are_those_of_the_toolkit(oracle, tmp_path):
     origin = WRITERS[oracle["format"]](tmp_path / "theirs", **oracle["options"])
-    model = find_format(origin).read(origin, NOTHING_GIVEN)
+    model = find_format(origin).read(origin, Given())
     vocab = our_vocabulary(model)
     save_bundle(tmp_path / "bundle", our_weights(model), Config(model=model.config), vocab)
     sources, targets = (

@@ -24,7 +24,7 @@ from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
 from nmt.config import Config, describe_config, dump_config, load_preset, load_yaml, parse_config
-from nmt.convert.foreign import NOTHING_GIVEN
+from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -521,7 +521,7 @@ def _write_peer(folder: Path, *, name: str, **options: object) -> None:
 
 def _read_peer(folder: Path) -> None:
     """What an import reads before it writes a bundle."""
-    model = find_format(folder / "theirs").read(folder / "theirs", NOTHING_GIVEN)
+    model = find_format(folder / "theirs").read(folder / "theirs", Given())
     our_vocabulary(model)
     our_weights(model)
     json.dumps(dict(model.settings)).encode()
@@ -552,7 +552,7 @@ def _write_marian(folder: Path, *, name: str) -> None:
 
 def _read_marian(folder: Path) -> None:
     form = find_format(folder / "marian", "marian")
-    model = form.read(folder / "marian", NOTHING_GIVEN)
+    model = form.read(folder / "marian", Given())
     our_vocabulary(model)
     our_weights(model)
     json.dumps(dict(model.settings)).encode()
@@ -562,14 +562,6 @@ def _write_marian_mt(folder: Path, *, change: Callable[[Path], None] = lambda fo
     change(Path(shutil.copytree(MARIAN_MT, folder / "marian-mt")))
 
 
-def _with_index(folder: Path) -> None:
-    weights = folder / "model.safetensors"
-    names = load_file(weights)
-    weights.rename(folder / "model-1.safetensors")
-    index = {"weight_map": dict.fromkeys(names, "model-1.safetensors")}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-
-
 def _as_pickle(folder: Path) -> None:
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
@@ -577,7 +569,7 @@ def _as_pickle(folder: Path) -> None:
 
 def _read_marian_mt(folder: Path) -> None:
     form = find_format(folder / "marian-mt", "huggingface")
-    model = form.read(folder / "marian-mt", NOTHING_GIVEN)
+    model = form.read(folder / "marian-mt", Given())
     our_vocabulary(model)
     our_weights(model)
 
@@ -701,13 +693,6 @@ FORMATS: dict[str, Format] = {
         f"{name} of MarianMT": Format(f"marian-mt/{name}", _write_marian_mt, _read_marian_mt, tree, ("marian-mt",))
         for name, tree in _MARIAN_MT.items()
     },
-    "index of MarianMT": Format(
-        "marian-mt/model.safetensors.index.json",
-        partial(_write_marian_mt, change=_with_index),
-        _read_marian_mt,
-        "json",
-        ("marian-mt",),
-    ),
     "pytorch_model.bin of MarianMT": Format(
         "marian-mt/pytorch_model.bin",
         partial(_write_marian_mt, change=_as_pickle),

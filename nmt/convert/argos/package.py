@@ -5,7 +5,6 @@ Argos Translate and LibreTranslate install the file and use it without a downloa
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -18,8 +17,8 @@ from nmt.convert.argos.sentence_ends import sentence_splitter
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
-from nmt.convert.ctranslate2.writing import check_model, model_settings, vocabularies, write_model
-from nmt.convert.exported_files import check_stored_settings, check_vocabulary, file_check
+from nmt.convert.ctranslate2.writing import check_model, model_settings, write_model
+from nmt.convert.exported_files import check_stored_settings, check_vocabulary, file_check, stored_pieces, write_json
 from nmt.convert.files import EXPORT_AGAIN, read_json
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.errors import CheckpointError, NmtError
@@ -62,7 +61,7 @@ def write_argos(bundle: Bundle, folder: Path, quantization: str = "float32") -> 
         write_model(bundle, scratch / _MODEL, quantization)
         write_file(scratch / _SEGMENTER, bundle.vocab.source.model_bytes)
         write_file(scratch / _SPLITTER.format(source), sentence_splitter(source))
-        write_file(scratch / _METADATA, (json.dumps(_metadata(bundle), indent=2, ensure_ascii=False) + "\n").encode())
+        write_json(scratch / _METADATA, _metadata(bundle))
         _archive(scratch, folder / f"{package_name(bundle)}.argosmodel")
 
 
@@ -147,7 +146,7 @@ def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[C
             file_check("metadata", [] if metadata == _metadata(bundle) else [_METADATA], "languages are the bundle's"),
             check_model(package / _MODEL, bundle, quantization),
             check_stored_settings(package / _MODEL / "config.json", model_settings(bundle.config.model)),
-            check_vocabulary(vocabularies(package / _MODEL), bundle),
+            check_vocabulary(stored_pieces(package / _MODEL), bundle),
             file_check("segmenters", [] if same_segmenter else [_SEGMENTER], "the SentencePiece model is the bundle's"),
         ]
 

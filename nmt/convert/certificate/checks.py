@@ -110,19 +110,23 @@ def beam_scores(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
             return None
         found = [(source, one) for source, one in _pairs(sources, hypotheses) if one.is_complete]
         scored = list(ours.score([source for source, _ in found], [one.pieces for _, one in found]))
-    worst = worst_per_piece([one for _, one in found], scored)
+    worst = _worst_per_piece([one for _, one in found], scored)
     detail = f"the scores of {len(found)} hypotheses (beam {BEAM}) differ by at most {worst:.2g} per piece"
     return Check("beam scores", worst <= LOG_PROBABILITY_LIMIT, detail, theirs.name, worst, LOG_PROBABILITY_LIMIT)
 
 
 def cached_steps(ours: OurSide, probes: Probes) -> Check:
     """Compare our search, which keeps keys and values of earlier steps, with whole targets decoded at once."""
-    sources = _searched(ours, probes)
-    found = _pairs(sources, ours.search(sources, BEAM, _max_output(ours)))
-    scored = ours.score([source for source, _ in found], [one.pieces for _, one in found])
-    worst = worst_per_piece([one for _, one in found], scored)
+    return steps_check("cached steps", ours, _searched(ours, probes), BEAM, _max_output(ours))
+
+
+def steps_check(name: str, side: Side, sources: Sequence[Pieces], beam: int, max_length: int) -> Check:
+    """Compare the scores of a side's search, step by step, with those of its whole targets."""
+    found = _pairs(sources, side.search(sources, beam, max_length) or [])
+    scored = side.score([source for source, _ in found], [one.pieces for _, one in found]) or []
+    worst = _worst_per_piece([one for _, one in found], scored)
     detail = f"{len(found)} hypotheses have the same scores with and without cached steps (at most {worst:.2g} apart)"
-    return Check("cached steps", worst <= LOG_PROBABILITY_LIMIT, detail, ours.name, worst, LOG_PROBABILITY_LIMIT)
+    return Check(name, worst <= LOG_PROBABILITY_LIMIT, detail, side.name, worst, LOG_PROBABILITY_LIMIT)
 
 
 COMPARISONS: tuple[Comparison, ...] = (
@@ -178,7 +182,7 @@ def _pairs(sources: Sequence[Pieces], hypotheses: Sequence[Sequence[Hypothesis]]
     return [(source, one) for source, found in zip(sources, hypotheses, strict=True) for one in found]
 
 
-def worst_per_piece(found: Sequence[Hypothesis], scored: Sequence[Floats]) -> float:
+def _worst_per_piece(found: Sequence[Hypothesis], scored: Sequence[Floats]) -> float:
     """The largest difference between the score of a hypothesis and its forced score, per piece."""
     return _largest(
         abs(float(score.sum()) - one.log_probability) / len(score) for one, score in zip(found, scored, strict=True)

@@ -7,9 +7,8 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +21,8 @@ from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS, quantized_r
 from nmt.convert.certificate.record import Certificate, Check, certificate_from, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.foreign import NOTHING_GIVEN, Array, ForeignModel, Given
+from nmt.convert.foreign import Array, ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
-from nmt.convert.installed import not_usable
 from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
 
@@ -40,7 +38,7 @@ class Job:
     """The folder that was written."""
     format: str
     """The name of the other toolkit's format."""
-    given: Given = NOTHING_GIVEN
+    given: Given = field(default_factory=Given)
     quantization: str = ""
     """The type of the stored weights of an export."""
     lines: tuple[str, ...] = ()
@@ -101,7 +99,6 @@ def certify(job: Job) -> Certificate:
     found = [check for side in theirs.sides for check in compared(ours, side, probes, comparisons)]
     checks = (*theirs.file_checks, cached_steps(ours, probes), *found)
     software = _took_part(ours, theirs.sides, checks)
-    unused = [not_usable(theirs.package)] if theirs.package and theirs.package not in software else []
     return Certificate(
         direction=job.direction,
         quantization=job.quantization,
@@ -111,7 +108,7 @@ def certify(job: Job) -> Certificate:
         files={name: sha256_of(path) for name, path in theirs.files.items()},
         tensors=tensor_record(theirs.tensors),
         checks=checks,
-        remarks=(*theirs.remarks, *unused, *quantized_remarks(found)),
+        remarks=(*theirs.remarks, *quantized_remarks(found)),
         bundle={path.name: sha256_of(path) for path in BundleFolder(job.bundle).model},
     )
 
@@ -127,8 +124,6 @@ class _Theirs:
     version: str | None = None
     is_quantized: bool = False
     file_checks: Sequence[Check] = ()
-    package: str = ""
-    """The package that should compute. If none of the sides has it, a remark says so."""
     remarks: Sequence[str] = ()
 
 
@@ -141,23 +136,24 @@ def _imported(job: Job) -> _Theirs:
     form = find_format(job.path, job.format)
     assert form.read is not None
     model = form.read(job.path, job.given)
-    toolkit, remark = _toolkit_itself(form, job.path, model)
+    sides, remarks = _opened(form.package, _sides(form, job.path, model))
+    if form.side is None:
+        remarks = ["The model was not compared with the toolkit itself."]
     return _Theirs(
-        model.toolkit,
-        [ReferenceSide(model), *toolkit],
-        model.files,
-        model.tensors,
-        version=model.version,
-        remarks=(*model.remarks, *remark),
+        model.toolkit, sides, model.files, model.tensors, version=model.version, remarks=(*model.remarks, *remarks)
     )
+
+
+def _sides(form: Format, path: Path, model: ForeignModel) -> Iterator[Side]:
+    yield ReferenceSide(model)
+    if form.side is not None:
+        yield form.side(path, model)
 
 
 def _exported(job: Job, bundle: Bundle) -> _Theirs:
     """The folder that a bundle was exported to."""
-    form, sides = find_target(job.format), list[Side]()
-    with suppress(ImportError):  # a remark says so
-        for side in form.sides(job.made, bundle):
-            sides.append(side)
+    form = find_target(job.format)
+    sides, remarks = _opened(form.package, form.sides(job.made, bundle))
     return _Theirs(
         form.toolkit,
         sides,
@@ -165,7 +161,7 @@ def _exported(job: Job, bundle: Bundle) -> _Theirs:
         _arrays(bundle),
         is_quantized=job.quantization != form.quantizations[0],
         file_checks=form.check_files(job.made, bundle, job.quantization),
-        package=form.package,
+        remarks=remarks,
     )
 
 
@@ -173,14 +169,17 @@ def _arrays(bundle: Bundle) -> dict[str, Array]:
     return {name: tensor.float().numpy() for name, tensor in bundle.weights.items()}
 
 
-def _toolkit_itself(form: Format, path: Path, model: ForeignModel) -> tuple[list[Side], list[str]]:
-    """The toolkit itself as a side, where it can be used; else a remark that says why not."""
-    if form.side is None:
-        return [], ["The model was not compared with the toolkit itself."]
+def _opened(package: str, sides: Iterable[Side]) -> tuple[list[Side], list[str]]:
+    """The sides that can be opened here, and a remark if that of a package cannot."""
+    opened: list[Side] = []
     try:
-        return [form.side(path, model)], []
+        for side in sides:
+            opened.append(side)
     except ImportError as error:
-        return [], [not_usable(form.package, error)]
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        problem = "is not installed" if is_missing else f"cannot be used for this model ({error})"
+        return opened, [f"The package {package} {problem}: the model was not compared with it."]
+    return opened, []
 
 
 def _took_part(ours: OurSide, sides: Sequence[Side], checks: Sequence[Check]) -> dict[str, str]:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nmt.convert.foreign import Array
 
-_SHOWN = 3
-
 
 @dataclass(frozen=True)
 class Check:
@@ -28,20 +26,6 @@ class Check:
     """The largest difference, or the number of cases that differ."""
     limit: float | None = None
     """The largest figure that passes."""
-
-
-def exact_check(name: str, differing: Sequence[str], detail: str, oracle: str) -> Check:
-    """A check of things that must be equal.
-
-    Args:
-        differing: those that differ.
-        detail: the result if nothing differs.
-        oracle: as :attr:`Check.oracle`.
-    """
-    if differing:
-        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
-        detail = f"{', '.join(differing[:_SHOWN])}{more} {'differs' if len(differing) == 1 else 'differ'}"
-    return Check(name, not differing, detail, oracle, float(len(differing)), 0.0)
 
 
 @dataclass(frozen=True)

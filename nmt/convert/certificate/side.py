@@ -23,6 +23,13 @@ Pieces = Sequence[str]
 Floats = NDArray[np.float64]
 
 
+def log_softmax(logits_TV: Floats) -> Floats:
+    """Log-probabilities of the same shape."""
+    shifted_TV = logits_TV - logits_TV.max(axis=-1, keepdims=True)
+    found: Floats = shifted_TV - np.log(np.exp(shifted_TV).sum(axis=-1, keepdims=True))
+    return found
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """An output, without eos."""

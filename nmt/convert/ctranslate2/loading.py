@@ -60,7 +60,7 @@ def exported_folder(model: Path, report: Callable[[str], None]) -> Path:
         WriteError: the cache folder cannot be written.
     """
     if (certificate := _certificate(model)) is not None:
-        if (damage := _damage(model, certificate)) is not None:
+        if (damage := damaged_file(model, certificate.files, PARITY_NAME)) is not None:
             raise CheckpointError(f"{damage} Export the model again.")
         return model
     try:
@@ -114,9 +114,4 @@ def _is_current(folder: Path, checksums: dict[str, str]) -> bool:
     certificate = _certificate(folder)
     if certificate is None or certificate.bundle != checksums or certificate.software.get("nmt") != nmt.__version__:
         return False
-    return _damage(folder, certificate) is None
-
-
-def _damage(folder: Path, certificate: Certificate) -> str | None:
-    """A message that names the first missing or damaged file; None if the folder is intact."""
-    return damaged_file(folder, certificate.files, PARITY_NAME)
+    return damaged_file(folder, certificate.files, PARITY_NAME) is None

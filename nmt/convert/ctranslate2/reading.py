@@ -14,7 +14,6 @@ import numpy as np
 from nmt.config import DataConfig, DecodingConfig, read_config
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
-    NOTHING_GIVEN,
     OUTPUT,
     OUTPUT_BIAS,
     POSITIONS,
@@ -27,8 +26,8 @@ from nmt.convert.foreign import (
     Naming,
     StoredTensor,
 )
-from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import Table, check_equal, check_settings, plain_settings, unknown_remarks
+from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
+from nmt.convert.settings import Settings, Table, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
 
@@ -110,7 +109,7 @@ def model_folder(path: Path) -> Path:
     return path if (path / MODEL_NAME).is_file() else path / "model"
 
 
-def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of CTranslate2. Weights that are stored in fewer bits become the numbers that they stand for.
 
     Args:
@@ -128,31 +127,25 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
             "piece, which nmt does not do. Only packages with sentencepiece.model can be imported."
         )
     values = read_variables(weights)
-    attributes = {
-        name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")
-    }
-    settings = _settings_of_version_5(values, attributes) | optional_mapping(config_file)
-    check_settings(settings, _CONFIG_SETTINGS, str(config_file))
+    attributes = Settings(
+        {name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")},
+        str(weights),
+        "encoder/{}",
+        "decoder/{}",
+    )
+    settings = Settings(_settings_of_version_5(values, attributes) | optional_mapping(config_file), str(config_file))
+    settings.check(_CONFIG_SETTINGS)
     tensors = {tensor.name: tensor.numbers for tensor in stored_tensors(values, weights)}
-    ours = _model_settings(attributes, tensors, settings, str(weights))
-    is_scaled = _is_scaled(attributes, ours["d_model"], str(weights))
+    ours = _model_settings(attributes, tensors, settings)
+    is_scaled = _is_scaled(attributes, ours["d_model"])
     languages = given.languages(metadata.get("from_code"), metadata.get("to_code"))
     segmenters = find_segmenters(path, given, languages)
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
-    source, target = (
-        segmented_vocabulary(
-            pieces,
-            segmenter,
-            str(file),
-            unk=special["unk_token"],
-            eos=special["eos_token"],
-            pad=next((piece for piece in _PADS if piece in pieces), None),
-            needs_eos=needs_eos,
-        )
-        for file, pieces, segmenter, needs_eos in zip(
-            vocabularies, map(_pieces, vocabularies), segmenters, (ours["source_eos"], True), strict=True
-        )
+    pieces = [_pieces(file) for file in vocabularies]
+    special["pad_token"] = next((pad for pad in _PADS if pad in pieces[1]), _PADS[0])
+    source, target = segmented_vocabularies(
+        pieces, segmenters, vocabularies, special, source_eos=ours["source_eos"], needs_pad=False
     )
     start = settings.get("decoder_start_token", special["bos_token"])
     if start not in target.pieces:
@@ -179,7 +172,7 @@ def read_ctranslate2(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         powers=NO_POWERS if is_scaled else UNSCALED,
         files=[weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))],
         languages=languages,
-        settings=plain_settings(settings | attributes),
+        settings=settings | attributes,
         remarks=remarks,
     )
 
@@ -275,9 +268,15 @@ def _parts(variable: str) -> list[str]:
     return [f"{module}/{part}/{end}" for part in fused.get(number, ())] or [variable]
 
 
-def _model_settings(
-    attributes: Mapping[str, Any], tensors: Mapping[str, Array], settings: Mapping[str, Any], name: str
-) -> dict[str, Any]:
+def variable_of(tensor: str) -> str:
+    """The variable that holds a tensor, perhaps among others. :func:`stored_tensors` takes it apart."""
+    *module, projection, end = tensor.split("/")
+    fused = _FUSED.get(f"/{module[-1]}", {}) if module else {}
+    number = next((number for number, parts in fused.items() if projection in parts), None)
+    return tensor if number is None else "/".join([*module, f"linear_{number}", end])
+
+
+def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of our model.
 
     Raises:
@@ -286,21 +285,18 @@ def _model_settings(
     others = {key: value for key, value in attributes.items() if key.rpartition("/")[2] not in _ATTRIBUTES and value}
     if others:
         key, value = next(iter(others.items()))
-        raise CheckpointError(f"{name}: has {shown(key)}: {shown(value)}, which nmt does not have.")
-
-    def of_both(key: str, needs: str) -> Any:
-        return check_equal(attributes, tuple(f"{part}/{key}" for part in _PARTS), needs, name)
-
-    heads, activation = of_both("num_heads", "different numbers of heads"), of_both("activation", "two activations")
+        raise attributes.refusal(shown(key), value)
+    heads = attributes.of_both("num_heads", "different numbers of heads")
+    activation = attributes.of_both("activation", "two activations")
     activation = 0 if activation is None else activation
     if activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS.values())
-        raise CheckpointError(f"{name}: has activation {shown(activation)}; nmt has {known}.")
+        raise CheckpointError(f"{attributes.name}: has activation {shown(activation)}; nmt has {known}.")
     layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
     embedding, inner = tensors.get(NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
     if embedding is None:
-        raise CheckpointError(f"{name}: lacks {NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
-    is_pre = of_both("pre_norm", "norms before layers in one part only")
+        raise CheckpointError(f"{attributes.name}: lacks {NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
+    is_pre = attributes.of_both("pre_norm", "norms before layers in one part only")
     # Without a table, CTranslate2 computes positions that count from 1.
     has_table = any(NAMES[side] in tensors for side in POSITIONS)
     positions = {"positions": "sinusoidal"} if has_table else {"positions": "tensor2tensor", "first_position": 1}
@@ -321,7 +317,7 @@ def _model_settings(
     }
 
 
-def _is_scaled(attributes: Mapping[str, Any], d_model: int, name: str) -> bool:
+def _is_scaled(attributes: Settings, d_model: int) -> bool:
     """Whether embeddings are multiplied by sqrt(d_model): by a flag that is on by default, or by the factor."""
     values = [attributes.get(f"{part}/scale_embeddings", 1) for part in _PARTS]
     # A whole number is a flag, another one the factor itself.
@@ -330,7 +326,7 @@ def _is_scaled(attributes: Mapping[str, Any], d_model: int, name: str) -> bool:
     is_scaled = math.isclose(factors[0], d_model**0.5, rel_tol=1e-6)
     if not math.isclose(*factors, rel_tol=1e-6) or not (is_scaled or factors[0] == 1):
         raise CheckpointError(
-            f"{name}: multiplies embeddings by {factors[0]:g} and {factors[1]:g}; nmt multiplies both by "
+            f"{attributes.name}: multiplies embeddings by {factors[0]:g} and {factors[1]:g}; nmt multiplies both by "
             "sqrt(d_model), or none."
         )
     return is_scaled

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
-from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES, read_variables, stored_tensors
+from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES, read_variables, stored_tensors, variable_of
 from nmt.convert.exported_files import (
     check_segmenters,
     check_stored_settings,
@@ -22,16 +23,15 @@ from nmt.convert.exported_files import (
     filled,
     pieces_of,
     segmenting_code,
+    stored_pieces,
     write_segmenters,
 )
 from nmt.convert.expressible import ATTENTION, check_expressible
-from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_pieces
-from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
+from nmt.convert.files import EXPORT_AGAIN, read_bytes
+from nmt.convert.foreign import POSITIONS, Naming
 from nmt.convert.weights import matrices_of_pieces, split
 from nmt.data.data_folder import vocabulary_files
-from nmt.data.shards import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
-from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import write_file, writing
 from nmt.machine.packages import require_package
 from nmt.model.positions import fixed_positions
@@ -95,8 +95,6 @@ def _specification(bundle: Bundle) -> Any:
     advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`)."
     specs = require_package("ctranslate2.specs", "ctranslate2", what="Writing a model of CTranslate2", advice=advice)
     model, vocab = bundle.config.model, bundle.vocab
-    # Copies, because CTranslate2 quantizes in place.
-    weights = {name: weight.clone() for name, weight in bundle.weights.items()}
     spec = specs.TransformerSpec.from_config(
         (model.encoder_layers, model.decoder_layers),
         model.heads,
@@ -109,81 +107,29 @@ def _specification(bundle: Bundle) -> Any:
     for name, value in model_settings(model).items():
         setattr(spec.config, name, value)
     spec.decoder.start_from_zero_embedding = model.decoder_start == "zero"
-    _set_embeddings(spec, weights, vocab)
-    for part, table in zip((spec.encoder, spec.decoder), _positions(model, weights), strict=True):
-        part.position_encodings.encodings = table
-    for index, layer in enumerate(spec.encoder.layer):
-        name = f"encoder.{index}"
-        _set_self_attention(layer.self_attention, weights, name)
-        _set_feed_forward(layer.ffn, weights, name)
-    for index, layer in enumerate(spec.decoder.layer):
-        name = f"decoder.{index}"
-        _set_self_attention(layer.self_attention, weights, name)
-        _set_cross_attention(layer.attention, weights, name, model.d_model)
-        _set_feed_forward(layer.ffn, weights, name)
-    if model.norm == "pre":
-        _set_norm(spec.encoder.layer_norm, weights, "encoder_norm")
-        _set_norm(spec.decoder.layer_norm, weights, "decoder_norm")
+    variables: dict[str, list[Tensor]] = {}
+    for name, tensor in _tensors(bundle).items():
+        variables.setdefault(variable_of(name), []).append(tensor)
+    for variable, parts in variables.items():
+        module, _, attribute = variable.rpartition("/")
+        # A copy, because CTranslate2 quantizes in place.
+        setattr(specs.model_spec.index_spec(spec, module), attribute, torch.cat(parts))
     spec.register_source_vocabulary(pieces_of(vocab.source))
     spec.register_target_vocabulary(pieces_of(vocab.target))
     return spec
 
 
-def _set_embeddings(spec: Any, weights: Mapping[str, Tensor], vocab: VocabularyPair) -> None:
-    matrices = matrices_of_pieces(weights, vocab)
-    spec.encoder.embeddings[0].weight = matrices[SOURCE_EMBEDDING]
-    spec.decoder.embeddings.weight = matrices[TARGET_EMBEDDING]
-    spec.decoder.projection.weight = matrices[OUTPUT]
-    if OUTPUT_BIAS in matrices:
-        spec.decoder.projection.bias = matrices[OUTPUT_BIAS]
+def _tensors(bundle: Bundle) -> dict[str, Tensor]:
+    """The tensors of a model by the names that we import by, with queries, keys and values apart.
 
-
-def _positions(model: ModelConfig, weights: Mapping[str, Tensor]) -> list[Tensor]:
-    """The tables of source and target. CTranslate2 would make others, with other rates and in another order."""
-    fixed = fixed_positions(model)
-    return [weights[name] if fixed is None else fixed.float() for name in POSITIONS]
-
-
-def _set_self_attention(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
-    _set_linear(spec.linear[0], weights, f"{layer}.self_attention.query_key_value")
-    _set_linear(spec.linear[1], weights, f"{layer}.self_attention.output")
-    _set_norm(spec.layer_norm, weights, f"{layer}.self_attention_norm")
-
-
-def _set_cross_attention(spec: Any, weights: Mapping[str, Tensor], layer: str, query_rows: int) -> None:
-    projection = f"{layer}.cross_attention.query_key_value"
-    _set_linear(spec.linear[0], weights, projection, slice(query_rows))
-    _set_linear(spec.linear[1], weights, projection, slice(query_rows, None))
-    _set_linear(spec.linear[2], weights, f"{layer}.cross_attention.output")
-    _set_norm(spec.layer_norm, weights, f"{layer}.cross_attention_norm")
-
-
-def _set_feed_forward(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
-    _set_linear(spec.linear_0, weights, f"{layer}.feed_forward.inner")
-    _set_linear(spec.linear_1, weights, f"{layer}.feed_forward.output")
-    _set_norm(spec.layer_norm, weights, f"{layer}.feed_forward_norm")
-
-
-def _set_linear(spec: Any, weights: Mapping[str, Tensor], name: str, rows: slice = slice(None)) -> None:
-    spec.weight = weights[f"{name}.weight"][rows]
-    if f"{name}.bias" in weights:
-        spec.bias = weights[f"{name}.bias"][rows]
-
-
-def _set_norm(spec: Any, weights: Mapping[str, Tensor], name: str) -> None:
-    spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
-
-
-def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
-    """The source and the target pieces of a model, by its ids.
-
-    Raises:
-        CheckpointError: a vocabulary is missing or damaged.
+    Tables of positions are among them: CTranslate2 would make others, with other rates and in another order.
     """
-    shared = folder / "shared_vocabulary.json"
-    files = [shared, shared] if shared.exists() else [folder / f"{side}_vocabulary.json" for side in SIDES]
-    source, target = (read_pieces(file, EXPORT_AGAIN) for file in files)
-    return source, target
+    model, naming = bundle.config.model, Naming(NAMES)
+    weights = bundle.weights | matrices_of_pieces(bundle.weights, bundle.vocab)
+    if (fixed := fixed_positions(model)) is not None:
+        weights |= dict.fromkeys(POSITIONS, fixed.float())
+    ours = {name: part for whole, weight in weights.items() for name, part in split(whole, weight, model).items()}
+    return {naming.theirs(name) or name: part for name, part in ours.items()}
 
 
 def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
@@ -191,20 +137,15 @@ def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> 
     return [
         check_model(folder, bundle, quantization),
         check_stored_settings(folder / "config.json", model_settings(bundle.config.model)),
-        check_vocabulary(vocabularies(folder), bundle),
+        check_vocabulary(stored_pieces(folder), bundle),
         check_segmenters(folder, bundle),
         _check_own_files(folder, bundle),
     ]
 
 
 def check_model(folder: Path, bundle: Bundle, quantization: str) -> Check:
-    """Compare the weights in a model's file with those of the bundle. They are found by the names that we import by."""
-    model, path = bundle.config.model, folder / MODEL_NAME
-    weights = bundle.weights | matrices_of_pieces(bundle.weights, bundle.vocab)
-    weights |= dict(zip(POSITIONS, _positions(model, weights), strict=True))
-    ours = {name: part for whole, weight in weights.items() for name, part in split(whole, weight, model).items()}
-    naming = Naming(NAMES)
-    expected = {naming.theirs(name) or name: part.numpy() for name, part in ours.items()}
+    """Compare the weights in a model's file with those of the bundle."""
+    path, expected = folder / MODEL_NAME, {name: tensor.numpy() for name, tensor in _tensors(bundle).items()}
     return check_tensors(stored_tensors(read_variables(path), path), expected, quantization)
 
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.config.documents import parse_json
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import named_in, optional_mapping, read_mapping, shown
+from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import (
-    NOTHING_GIVEN,
     OUTPUT_BIAS,
     TARGET_EMBEDDING,
     Array,
@@ -23,17 +21,8 @@ from nmt.convert.foreign import (
     Naming,
     matrices,
 )
-from nmt.convert.segmenters import pieces_by_id, segmented_vocabulary
-from nmt.convert.settings import (
-    Table,
-    check_equal,
-    check_settings,
-    choose,
-    unknown_remarks,
-    unused_remarks,
-    valid_settings,
-    version_of,
-)
+from nmt.convert.segmenters import pieces_by_id, segmented_vocabularies
+from nmt.convert.settings import Settings, Table, flat, unknown_remarks, unused_remarks, valid_settings, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
@@ -42,7 +31,7 @@ TOOLKIT = "Hugging Face MarianMT"
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
 SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
-WEIGHTS, _INDEX, _PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+WEIGHTS, _SHARDS, _PICKLED = "model.safetensors", "model-*.safetensors", "pytorch_model.bin"
 NORM_EPSILON = 1e-5
 """MarianMT's layer norms have no setting for it."""
 _ACTIVATION = "activation_function"
@@ -93,7 +82,7 @@ def is_huggingface(path: Path) -> bool:
     return (path / CONFIG).is_file() and bool(_weight_files(path))
 
 
-def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a MarianMT.
 
     Args:
@@ -102,14 +91,17 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     Raises:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
-    config, name = read_mapping(path / CONFIG), str(path / CONFIG)
-    ours = _model_settings(config, name)
+    name = str(path / CONFIG)
+    config = Settings(read_mapping(path / CONFIG), name)
+    ours = _model_settings(config)
     tokenizer = optional_mapping(path / TOKENIZER)
     special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
     vocabularies = [path / VOCAB, path / TARGET_VOCAB] if tokenizer.get("separate_vocabs") is True else [path / VOCAB]
     segmenters = [given.source_spm or path / SEGMENTERS["source"], given.target_spm or path / SEGMENTERS["target"]]
-    source = _vocabulary(vocabularies[0], segmenters[0], special)
-    target = _vocabulary(vocabularies[-1], segmenters[1], special)
+    pieces = [pieces_by_id(read_mapping(file), str(file)) for file in vocabularies]
+    source, target = segmented_vocabularies(
+        (pieces[0], pieces[-1]), segmenters, (vocabularies[0], vocabularies[-1]), special
+    )
     _check_sizes(config, name, {vocabularies[0]: source, vocabularies[-1]: target})
     generation = optional_mapping(path / GENERATION)
     start = _start_id(generation, config, target, path)
@@ -132,7 +124,7 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
         files=[file for file in found if file.is_file()],
         languages=given.languages(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
-        settings=dict(config) | {"generation": dict(generation)},
+        settings=flat({**config, "generation": generation}),
         ignored=_MATRICES,
         remarks=[
             *unused_remarks(options, _SEARCH, GENERATION if generation else CONFIG, "transformers"),
@@ -141,30 +133,27 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     )
 
 
-def _model_settings(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _model_settings(config: Settings) -> dict[str, Any]:
     """The settings of our model.
 
     Raises:
         CheckpointError: our model cannot express a setting. The message names it.
     """
-    check_settings(config, _MODEL, name)
+    config.check(_MODEL)
     architectures = config.get("architectures") or [_ARCHITECTURE]
     if not isinstance(architectures, list) or _ARCHITECTURE not in architectures:
         raise CheckpointError(
-            f"{name}: has architectures: {shown(architectures)}, which nmt does not have. It imports {_ARCHITECTURE}."
+            f"{config.name}: has architectures: {shown(architectures)}, which nmt does not have. It imports "
+            f"{_ARCHITECTURE}."
         )
-
-    def of_both(key: str, needs: str) -> Any:
-        return check_equal(config, (f"encoder_{key}", f"decoder_{key}"), needs, name)
-
     return {
         "encoder_layers": config.get("encoder_layers"),
         "decoder_layers": config.get("decoder_layers"),
         "d_model": config.get("d_model"),
-        "d_ff": of_both("ffn_dim", "feed-forward networks of different sizes"),
-        "heads": of_both("attention_heads", "different numbers of heads"),
+        "d_ff": config.of_both("ffn_dim", "feed-forward networks of different sizes"),
+        "heads": config.of_both("attention_heads", "different numbers of heads"),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(_ACTIVATION, config.get(_ACTIVATION), "gelu", _ACTIVATIONS, name),
+        "activation": config.choose(_ACTIVATION, "gelu", _ACTIVATIONS),
         "positions": "sinusoidal_halves",
         "max_positions": config.get("max_position_embeddings"),
         "output_bias": True,
@@ -199,12 +188,6 @@ def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:
     if not isinstance(value, str):
         raise VocabularyError(f"{path}: {key} is not text. Copy the model again.")
     return value
-
-
-def _vocabulary(path: Path, segmenter: Path, special: Mapping[str, str]) -> ForeignVocabulary:
-    pieces = pieces_by_id(read_mapping(path), str(path))
-    unk, eos, pad = special.values()
-    return segmented_vocabulary(pieces, segmenter, str(path), unk=unk, eos=eos, pad=pad)
 
 
 def _check_sizes(config: Mapping[str, Any], name: str, vocabularies: Mapping[Path, ForeignVocabulary]) -> None:
@@ -262,44 +245,23 @@ def _check_suppressed(options: Mapping[str, Any], name: str, allowed: Collection
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files that hold a folder's tensors; empty if there are none.
-
-    Raises:
-        CheckpointError: the index of several files is damaged, or names a file that is not there.
-    """
+    """The files that hold a folder's tensors; empty if there are none."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
-    if (folder / _INDEX).is_file():
-        return [folder / name for name in _shards(folder / _INDEX)]
-    return [folder / _PICKLED] if (folder / _PICKLED).is_file() else []
-
-
-def _shards(index: Path) -> list[str]:
-    try:
-        names = sorted(set(parse_json(index.read_bytes())["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{index}: is not an index of safetensors ({error}). Copy the model again.") from None
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{index}: names {shown(name)}, which is not a .safetensors file of this folder.")
-        if named_in(index.parent, name) is None:
-            raise CheckpointError(
-                f"{index.parent}: lacks {shown(name)}, which {index.name} names. Copy the model again."
-            )
-    return names
+    return sorted(folder.glob(_SHARDS)) or [file for file in (folder / _PICKLED,) if file.is_file()]
 
 
 def _read_tensors(files: Sequence[Path]) -> dict[str, Array]:
     if files[0].name != _PICKLED:
         return read_safetensors(files)
     try:
-        file = read_torch_file(files[0])
+        values = read_torch_file(files[0])
     except CheckpointError as error:
         raise CheckpointError(
             f"{error} nmt runs no pickled code: save the model as safetensors with transformers (save_pretrained), and "
             "import that."
         ) from None
-    return read_tensors(file, file.value)
+    return read_tensors(files[0], values)
 
 
 def _naming(tensors: Mapping[str, Array], config: Mapping[str, Any], file: Path) -> Naming:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -12,10 +13,11 @@ from torch import Tensor
 
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
 from nmt.convert.foreign import ForeignModel
-from nmt.convert.installed import check_installed
 from nmt.convert.vocabulary import piece_names
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 
+_OLDEST = (5, 3)
+"""Older transformers run code from a model's settings (CVE-2026-4372)."""
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
 
@@ -42,11 +44,12 @@ class HuggingFaceSide(Side):
         features_D: Tensor | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_installed("transformers")
+        version = metadata.version("transformers")
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
+            raise ImportError(f"transformers {version} is installed, but 5.3 or newer is needed")
         from transformers import MarianMTModel, MarianTokenizer
 
-        self.software = {"transformers": metadata.version("transformers")}
-        self.name = f"transformers {self.software['transformers']}"
+        self.software, self.name = {"transformers": version}, f"transformers {version}"
         self._model: Any = MarianMTModel.from_pretrained(
             folder, local_files_only=True, **({} if dtype is None else {"dtype": dtype})
         ).eval()

@@ -21,15 +21,7 @@ from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
 from nmt.convert.exported_files import check_tensors, check_vocabulary, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
-from nmt.convert.foreign import (
-    OUTPUT,
-    OUTPUT_BIAS,
-    POSITIONS,
-    SOURCE_EMBEDDING,
-    TARGET_EMBEDDING,
-    Naming,
-    StoredTensor,
-)
+from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming, StoredTensor
 from nmt.convert.huggingface.reading import (
     CONFIG,
     GENERATION,
@@ -61,6 +53,13 @@ _WRITERS = ("attention.output.weight", "attention.output.bias", "feed_forward.ou
             "feed_forward.output.bias", "norm.weight", "norm.bias")  # fmt: skip
 """The ends of names of matrices whose rows are features."""
 _PAD, _UNK, _BOS, _EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
+_SPECIAL_IDS = {
+    "pad_token_id": _PAD,
+    "bos_token_id": _BOS,
+    "eos_token_id": _EOS,
+    "decoder_start_token_id": _BOS,
+    "forced_eos_token_id": _EOS,
+}
 
 
 def write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> None:
@@ -162,17 +161,7 @@ def tying(bundle: Bundle) -> Literal["all", "decoder", "none"]:
 
 
 def _ids(vocab: Vocabulary) -> dict[str, int]:
-    return {piece: index for index, piece in enumerate(vocab.pieces(range(vocab.size)))}
-
-
-def _special_ids() -> dict[str, int]:
-    return {
-        "pad_token_id": _PAD,
-        "bos_token_id": _BOS,
-        "eos_token_id": _EOS,
-        "decoder_start_token_id": _BOS,
-        "forced_eos_token_id": _EOS,
-    }
+    return {piece: index for index, piece in enumerate(pieces_of(vocab))}
 
 
 def _config(bundle: Bundle, quantization: str) -> dict[str, Any]:
@@ -200,7 +189,7 @@ def _config(bundle: Bundle, quantization: str) -> dict[str, Any]:
         "tie_word_embeddings": tied != "none",
         "use_cache": True,
         "dtype": quantization,
-        **_special_ids(),
+        **_SPECIAL_IDS,
     }
 
 
@@ -211,7 +200,7 @@ def _generation(bundle: Bundle) -> dict[str, Any]:
         "length_penalty": decoding.length_penalty,
         "max_length": bundle.config.model.max_positions,
         "bad_words_ids": [[_PAD], [_UNK], [_BOS]],
-        **_special_ids(),
+        **_SPECIAL_IDS,
     }
 
 

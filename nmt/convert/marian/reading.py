@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import zipfile
 from collections.abc import Container, Mapping, Sequence
@@ -14,24 +13,15 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.archives import check_file_name
-from nmt.convert.files import shown
-from nmt.convert.foreign import (
-    NOTHING_GIVEN,
-    PROJECTIONS,
-    Array,
-    ForeignModel,
-    Given,
-    Naming,
-    matrices,
-)
+from nmt.convert.files import named_in, shown
+from nmt.convert.foreign import PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.segmenters import read_segmenter
 from nmt.convert.settings import (
+    Settings,
     Table,
-    check_settings,
-    choose,
+    only_file,
     parse_yaml_settings,
-    plain_settings,
     read_yaml_settings,
     unknown_remarks,
     unused_remarks,
@@ -115,7 +105,7 @@ def is_marian(path: Path) -> bool:
     return path.suffix == ".npz" or path.name.endswith(DECODER_NAME)
 
 
-def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
     """Read a model of Marian.
 
     Args:
@@ -125,7 +115,8 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
     files = find_files(path, given)
-    tensors, settings = read_npz(files.weights)
+    tensors, values = read_npz(files.weights)
+    settings = Settings(values, str(files.weights))
     source, target = (
         read_vocabulary(vocabulary, None if segmenter is None else read_segmenter(segmenter))
         for vocabulary, segmenter in zip(files.vocabularies, files.segmenters, strict=True)
@@ -136,7 +127,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
                 f"{vocabulary}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Put source.spm "
                 f"and target.spm into {files.weights.parent}, or name them with --source-spm and --target-spm."
             )
-    ours = _model_settings(settings, str(files.weights))
+    ours = _model_settings(settings)
     found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
     return foreign_model(
         str(files.weights),
@@ -152,7 +143,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         files=found,
         punctuation=any(b"normalize-punctuation" in script.read_bytes() for script in files.scripts),
         languages=given.languages(),
-        settings=plain_settings(settings),
+        settings=settings,
         ignored=[_SETTINGS],
         remarks=[
             *((DECODES_OTHERWISE,) if ours["norm"] == "pre" else ()),
@@ -193,21 +184,15 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """An array of an .npz file. It takes no more memory than the archive's size allows."""
+    """An array of an .npz file. NumPy touches no more memory than the numbers need that are there."""
     if member.file_size > max(_LARGEST_RATIO * member.compress_size, _LARGEST_PACKED):
         raise ValueError(f"{member.filename} has {member.file_size:,} bytes, packed into {member.compress_size:,}")
-    with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        shape, _, dtype = read_header[version](stream)
-        if math.prod(shape) * dtype.itemsize > member.file_size:
-            raise ValueError(f"{member.filename} says that it holds {math.prod(shape):,} numbers, more than it has")
     with archive.open(member) as stream:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array
 
 
-def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
+def find_files(path: Path, given: Given = Given()) -> MarianFiles:
     """Find the files of a model.
 
     Raises:
@@ -218,7 +203,8 @@ def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
     folder = path if path.is_dir() else path.parent
     decoder_path = path if path.name.endswith(DECODER_NAME) else _decoder_file(folder, path)
     decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
-    weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder) or _only(folder, path)
+    weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder)
+    weights = weights or only_file(folder, (), "*.npz", "the model's file")
     source, target = _vocabularies(decoder, folder, weights, given)
     for file in (weights, source, target):
         check_file_name(file.name, folder)
@@ -230,7 +216,7 @@ def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
             _segmenter(folder, "target", target, given.target_spm),
         ),
         decoder=decoder,
-        scripts=tuple(script for name in ("preprocess.sh",) if (script := folder / name).is_file()),
+        scripts=tuple(folder.glob("preprocess.sh")),
     )
 
 
@@ -250,24 +236,9 @@ def _named(names: Any, folder: Path) -> Path | None:
         raise CheckpointError(
             f"{folder}: decoder.yml names {len(names)} models, an ensemble. Import one at a time: name its .npz file."
         )
-    path = folder / Path(str(names[0])).name
-    if not _is_in(folder, path.name):
-        raise CheckpointError(f"{folder}: decoder.yml names {printable(path.name)}, which is not there.")
+    if (path := named_in(folder, name := str(names[0]))) is None:
+        raise CheckpointError(f"{folder}: decoder.yml names {printable(Path(name).name)}, which is not there.")
     return path
-
-
-def _is_in(folder: Path, name: str) -> bool:
-    """Whether a folder has a file of a name, which may be longer than the system allows."""
-    return any(entry.name == name and entry.is_file() for entry in folder.iterdir())
-
-
-def _only(folder: Path, path: Path) -> Path:
-    models = sorted(file for file in folder.glob("*.npz") if not file.name.endswith(".optimizer.npz"))
-    if len(models) != 1:
-        raise CheckpointError(
-            f"{path}: has {'no' if not models else len(models)} .npz files and no decoder.yml: name the model's file."
-        )
-    return models[0]
 
 
 def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path, given: Given) -> tuple[Path, Path]:
@@ -279,7 +250,7 @@ def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path, given
         found = found * 2 if len(found) == 1 else found
         if len(found) > 1 and found[0] != found[1]:
             found = _by_side(found, folder, given)
-    missing = [printable(path.name) for path in found if not _is_in(folder, path.name)]
+    missing = [printable(path.name) for path in found if named_in(folder, path.name) is None]
     if len(found) != 2 or missing:
         what = f"lacks {', '.join(missing)}" if missing else "has no decoder.yml that names the two vocabularies"
         raise CheckpointError(f"{folder}: {what}. Put the vocabularies and decoder.yml beside {weights.name}.")
@@ -319,7 +290,7 @@ def _decoding(files: MarianFiles) -> DecodingConfig:
     return valid_settings(DecodingConfig, f"{files.weights.parent}, decoder.yml", **values, normalization="length")
 
 
-def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _model_settings(settings: Settings) -> dict[str, Any]:
     """The settings of our model.
 
     Args:
@@ -328,23 +299,23 @@ def _model_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises:
         CheckpointError: our model cannot express a setting. The message names it.
     """
-    check_settings(settings, _MODEL, name)
+    settings.check(_MODEL)
     return {
         "encoder_layers": settings.get("enc-depth"),
         "decoder_layers": settings.get("dec-depth"),
         "d_model": settings.get("dim-emb"),
         "d_ff": settings.get("transformer-dim-ffn"),
         "heads": settings.get("transformer-heads"),
-        "norm": _norm_place(settings, name),
+        "norm": _norm_place(settings),
         "norm_epsilon": NORM_EPSILON,
-        "activation": choose(_ACTIVATION, settings.get(_ACTIVATION), "swish", _ACTIVATIONS, name),
+        "activation": settings.choose(_ACTIVATION, "swish", _ACTIVATIONS),
         "positions": "tensor2tensor",
         "output_bias": True,
         "decoder_start": "zero",
     }
 
 
-def _norm_place(settings: Mapping[str, Any], name: str) -> Literal["post", "pre"]:
+def _norm_place(settings: Settings) -> Literal["post", "pre"]:
     """Where layers are normalised: Marian spells the steps before and after a sub-layer as letters."""
     steps = tuple(str(settings.get(f"transformer-{place}") or "") for place in ("preprocess", "postprocess"))
     without_dropout = tuple("".join(letter for letter in step if letter != "d") for step in steps)
@@ -355,7 +326,7 @@ def _norm_place(settings: Mapping[str, Any], name: str) -> Literal["post", "pre"
         case ("n", "a", "n"):
             return "pre"
     raise CheckpointError(
-        f"{name}: has transformer-preprocess: {steps[0]!r}, transformer-postprocess: {steps[1]!r} and "
+        f"{settings.name}: has transformer-preprocess: {steps[0]!r}, transformer-postprocess: {steps[1]!r} and "
         f"transformer-postprocess-top: {top!r}, which nmt does not have. It has post-norm ('', 'dan', '') and pre-norm "
         "('n', 'da', 'n')."
     )

@@ -14,10 +14,10 @@ import yaml
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.certificate.record import Check, exact_check
+from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import write_segmenters
+from nmt.convert.exported_files import file_check, write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
@@ -136,7 +136,7 @@ def check_marian(folder: Path, bundle: Bundle, quantization: str) -> list[Check]
         "d_v",
     }  # fmt: skip
     differing = [f"{key}: {found[key]}" for key in expected if key not in free and found[key] != expected[key]]
-    return [exact_check("settings", differing, "the written settings are the bundle's", "the written files")]
+    return [file_check("settings", differing, "the written settings are the bundle's")]
 
 
 def marian_usage(bundle: Bundle, name: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.checks import LOG_PROBABILITY_LIMIT, worst_per_piece
+from nmt.convert.certificate.checks import steps_check
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.record import Check
-from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
-from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, SegmentingSide
+from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side, log_softmax
+from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, SegmentingSide, stored_pieces
 from nmt.convert.files import EXPORT_AGAIN
-from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME, check_onnx_files, vocabularies
+from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME, check_onnx_files
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 
@@ -49,7 +49,7 @@ class OnnxRuntimeSide(SegmentingSide):
         self._encoder, self._decoder, self._with_past = map(
             session, (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
         )
-        source, self._pieces = vocabularies(folder)
+        source, self._pieces = stored_pieces(folder)
         super().__init__("onnxruntime", (folder / SOURCE_MODEL, folder / TARGET_MODEL), (source, self._pieces))
         self.name = f"ONNX Runtime {metadata.version('onnxruntime')}"
         self._source_ids = {piece: index for index, piece in enumerate(source)}
@@ -67,7 +67,7 @@ class OnnxRuntimeSide(SegmentingSide):
             ids = [self._target_ids[piece] for piece in target]
             found = self._first(self._encode(source), [Vocabulary.BOS, *ids])
             wanted_T = [*ids, Vocabulary.EOS]
-            scores.append(_log_probabilities(found["logits"][0])[np.arange(len(wanted_T)), wanted_T])
+            scores.append(log_softmax(found["logits"][0].astype(np.float64))[np.arange(len(wanted_T)), wanted_T])
         return scores
 
     def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]] | None:
@@ -82,7 +82,7 @@ class OnnxRuntimeSide(SegmentingSide):
         past: dict[str, Any] = {}
         while True:
             past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
-            scores_V = _log_probabilities(found["logits"][0, -1])
+            scores_V = log_softmax(found["logits"][0, -1].astype(np.float64))
             scores_V[_NEVER_EMITTED] = -np.inf
             best = Vocabulary.EOS if len(written) == longest else int(scores_V.argmax())
             total += float(scores_V[best])
@@ -106,13 +106,6 @@ def _run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return dict(zip(names, session.run(None, inputs), strict=True))
 
 
-def _log_probabilities(logits: Any) -> Floats:
-    shifted: Floats = logits.astype(np.float64)
-    shifted = shifted - shifted.max(axis=-1, keepdims=True)
-    found: Floats = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return found
-
-
 def onnx_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
     yield OnnxRuntimeSide(folder, bundle.config.model.max_positions)
@@ -121,18 +114,11 @@ def onnx_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
 def check_onnx(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """As :attr:`Format.check_files`."""
     checks = check_onnx_files(folder, bundle, quantization)
-    # Activations of 8 bits are rounded by the largest of a whole target, so steps and whole targets differ.
+    # The graph that reads one piece at a time is compared with that of whole targets. In int8, the two differ: their
+    # activations are rounded by the largest of all.
     if quantization == "float32":
         with suppress(ImportError):  # a remark says so
-            checks.append(_steps(OnnxRuntimeSide(folder, bundle.config.model.max_positions), bundle))
+            side = OnnxRuntimeSide(folder, bundle.config.model.max_positions)
+            sources = make_probes(bundle.vocab, _LONGEST_SOURCE).sources
+            checks.append(steps_check("steps with a past", side, sources, 1, _LONGEST_OUTPUT))
     return checks
-
-
-def _steps(side: OnnxRuntimeSide, bundle: Bundle) -> Check:
-    """Compare the graph that reads one piece at a time with the graph that reads whole targets."""
-    sources = make_probes(bundle.vocab, _LONGEST_SOURCE).sources
-    outputs = [best for [best] in side.search(sources, 1, _LONGEST_OUTPUT) or []]
-    worst = worst_per_piece(outputs, side.score(sources, [output.pieces for output in outputs]))
-    detail = f"{len(outputs)} outputs have the same scores with and without a past (at most {worst:.2g} apart)"
-    passed = worst <= LOG_PROBABILITY_LIMIT
-    return Check("steps with a past", passed, detail, side.name, worst, LOG_PROBABILITY_LIMIT)

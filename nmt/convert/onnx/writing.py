@@ -19,11 +19,12 @@ from nmt.convert.exported_files import (
     filled,
     pieces_of,
     segmenting_code,
+    stored_pieces,
     write_json,
     write_segmenters,
 )
 from nmt.convert.expressible import SOURCE_END, check_expressible
-from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_pieces
+from nmt.convert.files import EXPORT_AGAIN, read_bytes
 from nmt.convert.foreign import POSITIONS, StoredTensor
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
@@ -106,10 +107,7 @@ def model_settings(bundle: Bundle) -> dict[str, object]:
 
 def _check_installed(quantization: str) -> None:
     advice = "Install it: `pip install onnx onnxscript onnxruntime` (the extra `onnx`)."
-    modules = (
-        ["onnx", "onnxscript"] if quantization == "float32" else ["onnx", "onnxscript", "onnxruntime.quantization"]
-    )
-    for module in modules:
+    for module in ("onnx", "onnxscript", *(["onnxruntime.quantization"] if quantization != "float32" else [])):
         require_package(module, module.partition(".")[0], what="Export to ONNX", advice=advice)
 
 
@@ -149,16 +147,6 @@ def _convert(whole: Path, path: Path, quantization: str) -> None:
             quantize_dynamic(whole, path, per_channel=True, reduce_range=True, **kinds)
 
 
-def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
-    """The source and the target pieces of a model, by the graphs' ids.
-
-    Raises:
-        CheckpointError: a file is missing or damaged.
-    """
-    source, target = (read_pieces(folder / name, EXPORT_AGAIN) for name in (SOURCE_PIECES_NAME, TARGET_PIECES_NAME))
-    return source, target
-
-
 def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
     model, graphs = graph_model(bundle), (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
@@ -168,7 +156,7 @@ def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Ch
     return [
         check_tensors(stored, expected, quantization),
         check_stored_settings(folder / CONFIG_NAME, model_settings(bundle)),
-        check_vocabulary(vocabularies(folder), bundle),
+        check_vocabulary(stored_pieces(folder), bundle),
         check_segmenters(folder, bundle),
     ]
 
