@@ -243,5 +243,8 @@ def main() -> None:
         # By this name also as `python -m nmt`, since the shell's completion is for `nmt`.
         app(prog_name="nmt")
     except SystemExit:
-        flush_stdout()
+        try:
+            flush_stdout()
+        except KeyboardInterrupt:
+            end_interrupted()
         raise

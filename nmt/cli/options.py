@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -316,6 +317,7 @@ def _with_parameters(
 def _completed(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter with what its type says, and typer does not take from it."""
     kind, info = get_args(parameter.annotation)
+    info = copy(info)  # commands share some, under names of their own
     value = _type_of_value(kind)
     info.metavar = info.metavar or _METAVARS.get(value)
     if kind is bool and info.default is ... and not info.param_decls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from nmt.checkpoint.kinds import read_json
+from nmt.config.documents import parse_json
 from nmt.doctor.examination import MARK, Examination
 from nmt.doctor.findings import headlines, tables, warnings
 from nmt.errors import ConfigError
@@ -15,9 +15,17 @@ from nmt.reports.pages import Page
 
 EXAMINATION = Page("nmt doctor", "examination.html")
 
+# Far more than an examination has.
+_LARGEST_JSON = 1 << 20
+
 
 def _is_json(path: Path) -> bool:
-    values = read_json(path)
+    with path.open("rb") as stream:
+        content = stream.read(_LARGEST_JSON)
+    try:
+        values = parse_json(content)
+    except ValueError:
+        return False
     return isinstance(values, dict) and values.get("examination") == MARK
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nmt.checkpoint.kinds import read_json
+from nmt.config.documents import parse_json
 from nmt.errors import ConfigError
 from nmt.io.files import replacing
 from nmt.io.ownership import Kind, check_replaceable
@@ -33,7 +33,12 @@ _FIELDS = ("model", "source", "target", "source_pieces", "input_pieces", "output
 
 
 def _is_json(path: Path) -> bool:
-    values = read_json(path, first_line=True)
+    with path.open("rb") as stream:
+        first = stream.readline()
+    try:
+        values = parse_json(first)
+    except ValueError:
+        return False
     return isinstance(values, dict) and values.keys() >= set(_FIELDS)
 
 
