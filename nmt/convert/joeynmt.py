@@ -161,7 +161,7 @@ def _norm(settings: Settings, has_final_norms: bool) -> Literal["pre", "post"]:
         return "pre"
     if places == ["post", "post"]:
         return "post"
-    listed = ", ".join(f"model.{part}.layer_norm: {shown(value)}" for part, value in given.items())
+    listed = ", ".join(f"{part}.layer_norm: {shown(value)}" for part, value in given.items())
     raise CheckpointError(
         f"{settings.name}: has {listed}, which nmt does not have: it has pre and post, in encoder and decoder alike. "
         "Without a setting, JoeyNMT 2 normalises before the encoder's layers and after the decoder's."

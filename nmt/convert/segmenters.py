@@ -81,8 +81,8 @@ def _segmented_vocabulary(
     broken = next((piece for piece in pieces if not piece or not _is_text(piece)), None)
     if broken is not None:
         raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
-    needed = {unk: True, eos: has_eos, pad: needs_pad}
-    if missing := [piece for piece, is_needed in needed.items() if is_needed and piece not in counts]:
+    needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
+    if missing := [piece for piece in needed if piece not in counts]:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
     if segmenter is None and any(_SPACE in piece for piece in pieces):
         raise VocabularyError(

@@ -367,7 +367,7 @@ REFUSED = [
     ("joeynmt", {"encoder": {"type": "recurrent"}}, "type: recurrent"),
     ("joeynmt", {"encoder": {"alpha": 0.5}}, "alpha: 0.5"),
     ("joeynmt", {"encoder": {"activation": "tanh"}}, "encoder.activation: tanh"),
-    ("joeynmt", {"encoder": {"layer_norm": "pre"}}, "encoder.layer_norm: pre, model.decoder.layer_norm: post"),
+    ("joeynmt", {"encoder": {"layer_norm": "pre"}}, "encoder.layer_norm: pre, decoder.layer_norm: post"),
     ("joeynmt", {"encoder": {"ff_size": 30}}, "encoder.ff_size: 30, decoder.ff_size: 24"),
     ("joeynmt", {"data": {"src": {"lang": "en", "level": "char"}}}, "level: char"),
     ("joeynmt", {"data": {"special_symbols": {"sep_token": "<sep>"}}}, "sep_token: <sep>"),

@@ -143,6 +143,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
     pieces = [_pieces(file) for file in vocabularies]
+    # Neither side ever uses it, so one piece serves both.
     special["pad_token"] = next((pad for pad in _PADS if pad in pieces[1]), _PADS[0])
     source, target = segmented_vocabularies(
         pieces, segmenters, vocabularies, special, source_eos=ours["source_eos"], needs_pad=False

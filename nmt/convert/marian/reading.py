@@ -204,7 +204,7 @@ def find_files(path: Path, given: Given = Given()) -> MarianFiles:
     decoder_path = path if path.name.endswith(DECODER_NAME) else _decoder_file(folder, path)
     decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
     weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder)
-    weights = weights or only_file(folder, (), "*.npz", "the model's file")
+    weights = weights or only_file(folder, (), "*.npz", "the model's file, or add decoder.yml")
     source, target = _vocabularies(decoder, folder, weights, given)
     for file in (weights, source, target):
         check_file_name(file.name, folder)
@@ -216,7 +216,7 @@ def find_files(path: Path, given: Given = Given()) -> MarianFiles:
             _segmenter(folder, "target", target, given.target_spm),
         ),
         decoder=decoder,
-        scripts=tuple(folder.glob("preprocess.sh")),
+        scripts=tuple(filter(Path.is_file, folder.glob("preprocess.sh"))),
     )
 
 
