@@ -1,4 +1,6 @@
-"""Options that commands share, options derived from their definition, and help in groups."""
+"""Options that commands share, with what they mean when they are not given; options derived from their definition; and
+help in groups.
+"""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def _wait_to_be_ended(is_stopping: Callable[[], bool]) -> None:
     """Wait for the launcher's signal, so that the launcher sees the rank that failed first end first."""
     for number in stop_signals():
         signal.signal(number, signal.SIG_DFL)
-    if is_stopping():  # the signal has come already
+    if is_stopping():  # the signal has come before, and was only noted
         signal.raise_signal(signal.SIGTERM)
     time.sleep(_SECONDS_UNTIL_ENDED)
 
