@@ -66,40 +66,23 @@ class Record(Section):
         for part in self.made_from:
             yield from part.all()
 
-    def words(self, place: Callable[[Record], str], settings: str = SETTINGS, *, strict: bool = True) -> Iterator[str]:
-        """The words of the command, with the path of each record replaced.
+    def words(self, place: Callable[[Record], str]) -> Iterator[str]:
+        """The words of the command, with the path of each record replaced. Other paths stay as they are.
 
         Args:
             place: gives the path of a record, of this one or one in :attr:`made_from`.
-            settings: the file that holds :attr:`settings`.
-            strict: refuse a path that no record has; otherwise it stays as it is.
-
-        Raises:
-            DataError: the command names a path that no record has.
         """
         yield from self.command[:1]
         # Elsewhere, settings.yaml is a file of the user.
         of_settings = SETTINGS if self.command[:1] == ("prepare-data",) else f"--config={SETTINGS}"
         for word in self.command[1:]:
             name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-            if word == of_settings:
-                yield f"{name}{equals}{settings}"
-                continue
-            if name and name not in PATHS:
-                yield word
-                continue
             named = [part for part in (*self.made_from, self) if _is_within(value, part.path)]
-            if not named and not strict:
+            if word == of_settings or (name and name not in PATHS) or not named:
                 yield word
                 continue
-            if not named:
-                raise DataError(f"{self.path}: its command names {value}, and no record has this path.")
             part = max(named, key=lambda part: len(part.path))
-            rest = value[len(part.path) :]
-            if part.path == "." and value != ".":
-                rest = f"/{value}"
-            if ".." in rest:
-                raise DataError(f"{self.path}: its command names {value}, which leads out of {part.path}.")
+            rest = f"/{value}" if part.path == "." != value else value[len(part.path) :]
             yield f"{name}{equals}{place(part)}{rest}"
 
     def as_found(self, place: Path) -> Record:
@@ -116,7 +99,7 @@ class Record(Section):
             return record.model_copy(update={"unlocated": False})
         moved = record.model_copy(update={"path": path, "unlocated": False})
         return moved.model_copy(
-            update={"command": tuple(record.words(lambda part: (moved if part is record else part).path, strict=False))}
+            update={"command": tuple(record.words(lambda part: (moved if part is record else part).path))}
         )
 
     def below(self, root: Path | None) -> Record:
@@ -133,7 +116,7 @@ class Record(Section):
         return self.model_copy(
             update={
                 "path": self._path_below(root),
-                "command": tuple(self.words(lambda part: part._path_below(root), strict=False)),
+                "command": tuple(self.words(lambda part: part._path_below(root))),
                 "made_from": made_from,
             }
         )

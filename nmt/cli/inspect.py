@@ -21,7 +21,6 @@ def inspect(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="Score's JSON, translation, run, bundle, exported model or data.")
     ],
-    reproduce: Annotated[bool, typer.Option(help="Print a shell script that makes it again.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page for a browser instead.")] = None,
 ) -> None:
@@ -32,22 +31,16 @@ def inspect(
     Example: nmt inspect runs/toy-en-de-tiny
     """
     from nmt.lineage.chain import chain
-    from nmt.lineage.script import script_for
     from nmt.reports.lineage_page import LINEAGE, write_lineage
 
-    if sum([reproduce, as_json, html is not None]) > 1:
-        raise ConfigError("--reproduce, --json and --html exclude each other. Give one.")
+    if html is not None and as_json:
+        raise ConfigError("--json and --html exclude each other. Give one.")
     if html is not None:
         LINEAGE.check(html)
     link = chain(path)
     if html is not None:
         write_lineage(link, html)
         notice(f"written: {html}")
-    elif reproduce:
-        script, doubts = script_for(link.record)
-        write_stdout(script)
-        for doubt in doubts:
-            warn(doubt)
     elif as_json:
         write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n")
     else:

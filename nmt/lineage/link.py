@@ -88,6 +88,7 @@ class Link:
             "kind": self.kind,
             "name": self.name,
             "facts": self.facts,
+            "settings": self.record.settings,
             "state": self.state,
             "change": self.change,
             "why_not_checked": self.why_not_checked,

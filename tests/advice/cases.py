@@ -545,8 +545,8 @@ CASES = [
     Case("report runs/r --out data/a", "report runs/r --out page.html", ("ownership.py: --out",)),
     Case("doctor --quick --out d.json", "doctor --quick --out d.html", ("doctor/page.py: --out",)),
     Case(
-        "inspect --json --reproduce data/a", "inspect --json data/a",
-        ("cli/inspect.py: --html", "cli/inspect.py: --json", "cli/inspect.py: --reproduce"),
+        "inspect --json --html p.html data/a", "inspect --json data/a",
+        ("cli/inspect.py: --html", "cli/inspect.py: --json"),
     ),
     Case("doctor --json --out d.html", "doctor --quick --json", ("cli/doctor.py: --json", "cli/doctor.py: --out")),
     Case(

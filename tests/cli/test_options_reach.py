@@ -632,12 +632,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "nmt.reports.lineage_page.write_lineage",
         {"chain.path": Path("p"), "write_lineage.link": "the chain", "write_lineage.path": Path("o.html")},
     ),
-    (
-        "inspect p --reproduce",
-        {"nmt.lineage.chain.chain": MagicMock(record="the record")},
-        "nmt.lineage.script.script_for",
-        {"script_for.record": "the record"},
-    ),
 ]
 
 PRINTS = {

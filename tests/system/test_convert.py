@@ -105,12 +105,6 @@ def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
     assert "vocab.yml" in found.stderr
 
 
-def test_an_import_has_no_script(folder):
-    found = invoke("inspect", "--reproduce", folder / "models" / "opus")
-    assert found.exit_code == 2
-    assert "was imported from files of Marian, which a script cannot fetch" in found.stderr
-
-
 def test_the_card_says_how_to_translate_and_what_was_compared(folder):
     card = (folder / "models" / "opus-marian" / "README.md").read_text()
     assert card.startswith("---\n")
