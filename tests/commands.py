@@ -38,6 +38,7 @@ _PRELOADED = [
     "nmt.training.run",
     "nmt.training.start.setup",
     "nmt.translation.target_scorer",
+    "torch._dynamo",  # which the first optimiser imports, for seconds
 ]
 
 

@@ -172,6 +172,8 @@ def preflight_lines(found: Preflight) -> list[str]:
         f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
         f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach"
     )
+    if found.within_warm_up is not None:
+        lines.append(f"warning: {found.within_warm_up}")
     if found.not_compiled is not None:
         lines.append(f"warning: {found.not_compiled}")
     elif found.compiles:

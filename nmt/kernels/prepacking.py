@@ -89,6 +89,6 @@ def prepack(model: Transformer, dtype: torch.dtype) -> None:
         for name, child in module.named_children():
             if isinstance(child, Linear):
                 setattr(module, name, PrepackedLinear(child.weight, child.bias, dtype, child.ends))
-    embedding, size = model.embedding, model.vocab_size
-    bias = None if embedding.output_bias is None else embedding.output_bias[:size]
-    setattr(embedding, "project", prepacked(embedding.projection[:size], bias, dtype).multiply)  # noqa: B010
+    embedding = model.embedding
+    product = prepacked(embedding.projection, embedding.output_bias, dtype)
+    setattr(embedding, "multiply", product.multiply)  # noqa: B010

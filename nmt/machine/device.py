@@ -107,10 +107,8 @@ def choose_hardware(
         chosen, reason = _choose_precision(found, precision, product)
     if threads is not None:
         torch.set_num_threads(threads)
-    elif local_ranks > 1:  # torchrun sets OMP_NUM_THREADS, so it is not the user's choice.
+    elif "OMP_NUM_THREADS" not in os.environ or (local_ranks > 1 and _is_threads_of_torchrun()):
         torch.set_num_threads(max(1, usable_cores() // local_ranks))
-    elif "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(usable_cores())
     if found.type == "cpu":
         _keep_freed_memory()
         if torch.get_num_threads() > 1:
@@ -119,6 +117,16 @@ def choose_hardware(
         # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
         torch.set_float32_matmul_precision("high")
     return Hardware(found, chosen, torch.get_num_threads(), reason + unused_gpu, is_deterministic=deterministic)
+
+
+def _is_threads_of_torchrun() -> bool:
+    """Whether ``OMP_NUM_THREADS`` may be torchrun's choice: it sets 1 for each of several processes, if it is unset."""
+    return is_under_torchrun() and os.environ["OMP_NUM_THREADS"] == "1"
+
+
+def is_under_torchrun() -> bool:
+    """Whether torchrun started this process. It may restart all ranks, as when a machine comes or goes."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def _choose_gpu_kernels(*, deterministic: bool) -> None:
@@ -337,11 +345,13 @@ def _keep_freed_memory() -> None:
         return
     m_trim_threshold, m_mmap_threshold = -1, -3  # from malloc.h
     try:
-        libc = ctypes.CDLL(None)
-        libc.mallopt(m_mmap_threshold, 1 << 30)
-        libc.mallopt(m_trim_threshold, (1 << 31) - 1)
+        mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return  # Another C library does not have these settings.
+    # Older versions of glibc refuse thresholds over 32 MiB. Where it accepts none, it is left alone: any other setting
+    # ends the adjustment that it makes itself.
+    if mallopt(m_mmap_threshold, 1 << 30) or mallopt(m_mmap_threshold, 32 << 20):
+        mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

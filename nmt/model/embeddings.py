@@ -55,9 +55,13 @@ class TokenEmbedding(nn.Module):
 
     def project(self, x_ND: Tensor) -> Tensor:
         """Logits (N, V) over the target pieces."""
-        # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
-        logits_NX = F.linear(x_ND, self.projection, self.output_bias)
-        return logits_NX if len(self.projection) == self.vocab_size else logits_NX[..., : self.vocab_size]
+        logits_NX = self.multiply(x_ND)
+        return logits_NX if logits_NX.shape[-1] == self.vocab_size else logits_NX[..., : self.vocab_size]
+
+    def multiply(self, x_ND: Tensor) -> Tensor:
+        """The product with all rows of the projection: a GPU multiplies matrices of other widths several times as
+        slowly. :func:`nmt.kernels.prepacking.prepack` sets another that gives the same."""
+        return F.linear(x_ND, self.projection, self.output_bias)
 
     @property
     def projection(self) -> Tensor:

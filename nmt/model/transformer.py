@@ -48,11 +48,12 @@ class Transformer(nn.Module):
         if config.positions == "learned":
             self.target_positions = PositionEmbedding(config)
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        # Parameters in the order of the forward pass: ranks send their gradients in the reverse order, as they come.
         # With pre-norm no layer normalises the residual stream itself, so it is normalised once at the end.
         is_pre = config.norm == "pre"
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.encoder_norm = layer_norm(config) if is_pre else nn.Identity()
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.decoder_norm = layer_norm(config) if is_pre else nn.Identity()
         # nmt.kernels.policy.accelerate sets these for a device.
         self.packed_attention: PackedAttention | None = None

@@ -62,9 +62,8 @@ class Trainer:
         self._validator = validator
         self._ranks = learner.ranks
         self._log = log
-        self._meter = Meter()
         self._writer = writer
-        self._saved_update = progress.update
+        self._saved_state = self._state_to_save()
         self._saved_seconds = progress.seconds
         self._limits = Limits(config, progress)
         self._stop = stop
@@ -88,32 +87,34 @@ class Trainer:
             self._start = time.perf_counter() - self.progress.seconds
             if self.progress.update and self._validation_is_due(self.progress.ending(self._config)):
                 # The run was stopped between an update and its validation.
-                self._validate()
-                if (ending := self._ending(None)) is not None:
-                    self._save(again=True)
-                    return ending
+                ending = self._validate() or self._limits.reached() or self._ending(None)
+                if ending is not None:
+                    return self._end(ending)
 
             self._since = time.perf_counter()
             with closing(self._planned_updates()) as planned:
                 for result in self._updates(planned):
                     ending = self._ending(result)
                     if ending is not None:
-                        self._log_updates()
+                        self._log_updates()  # before the record of the validation
                     if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
-                        self._validate()
-                        ending = ending or self._ending(None)
-                    if ending is Ending.MINUTES:
-                        self._limits.spend_the_minutes()
-                    if ending is not None or self._saving_is_due():
-                        self._save()
+                        ending = self._validate() or ending or self._ending(None)
                     if ending is not None:
-                        self._log_updates()
-                        self._learner.drop()
-                        return ending
+                        return self._end(ending)
+                    if self._saving_is_due():
+                        self._save()
                     self._since = time.perf_counter()
             # A signal came while the loop waited for data.
-            self._save()
-            return Ending.INTERRUPTED
+            return self._end(Ending.INTERRUPTED)
+
+    def _end(self, ending: Ending) -> Ending:
+        """Save the run at its end, and forget the gradients of the next update."""
+        if ending is Ending.MINUTES:
+            self._limits.spend_the_minutes()
+        self._log_updates()
+        self._save()
+        self._learner.drop()
+        return ending
 
     @contextmanager
     def _finishing(self) -> Iterator[None]:
@@ -214,10 +215,10 @@ class Trainer:
         progress.seconds = result.run_seconds
         if scale is not None:
             scale.adapt(overflowed=result.outcome is UpdateOutcome.SKIPPED)
-        self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
         memory = memory_in_use(self._learner.model.device)
-        self._meter.add(result, time.perf_counter() - self._since, self._waited, memory)
+        progress.unlogged.add(result, time.perf_counter() - self._since, self._waited, memory)
         self._waited = 0.0
+        self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
         self._writer.check()
         self._log_warnings()
         if progress.update % self._config.logging.every_updates == 0:
@@ -282,11 +283,12 @@ class Trainer:
 
     def _log_updates(self) -> None:
         """Record the updates since the last such record."""
-        if self._meter.is_empty:
+        progress, meter = self.progress, self.progress.unlogged
+        if meter.is_empty:
             return
-        progress = self.progress
+        progress.unlogged = Meter()
         self._log.record(
-            self._meter.record(
+            meter.record(
                 progress.update, epoch=progress.epoch, learning_rate=self._learning_rate, seconds=progress.seconds
             )
         )
@@ -303,13 +305,14 @@ class Trainer:
             return False
         return ending is not None or update % self._config.validation.every_updates == 0
 
-    def _validate(self) -> None:
-        """Score the model on the valid set. A signal breaks this off; the resumed run then begins with it."""
+    def _validate(self) -> Ending | None:
+        """Score the model on the valid set. A signal to any rank breaks this off, which interrupts the run on all of
+        them; the resumed run then begins with it."""
         progress = self.progress
         with self._learner.weights_in_use():
             validation = self._validator.validate(self._learner.model, until=lambda: bool(self._stop))
         if validation is None:
-            return
+            return Ending.INTERRUPTED
         progress.seconds, progress.validation_seconds = self._ranks.broadcast_object(
             (self._run_seconds(), validation.seconds)
         )
@@ -318,6 +321,11 @@ class Trainer:
         progress.scores[progress.update] = validation.score
         place = {"update": progress.update, "epoch": progress.epoch, "seconds": progress.seconds}
         self._log.record(place | validation.record())
+        return None
+
+    def _state_to_save(self) -> tuple[int, int]:
+        """What changes whenever a checkpoint becomes out of date."""
+        return self.progress.update, len(self.progress.scores)
 
     def _saving_is_due(self) -> bool:
         settings, update = self._config.checkpoints, self.progress.update
@@ -329,11 +337,11 @@ class Trainer:
         # One of the best is saved at any interval: its weights exist only now.
         return update in best_updates(self.progress.scores, settings.keep_best)
 
-    def _save(self, *, again: bool = False) -> None:
+    def _save(self) -> None:
         progress = self.progress
-        if progress.update == self._saved_update and not again:
+        if (state := self._state_to_save()) == self._saved_state:
             return
-        self._saved_update, self._saved_seconds = progress.update, progress.seconds
+        self._saved_state, self._saved_seconds = state, progress.seconds
         if self._ranks.is_main:
             weights, training = self._learner.weights(), self._learner.state_dict()
             self._writer.save(progress.update, weights, training, progress.values(), progress.scores)

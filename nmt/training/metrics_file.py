@@ -10,14 +10,20 @@ import json
 import math
 import os
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from nmt.io.files import replacing
 from nmt.io.writing import append
 from nmt.text.lines import read_lines
 from nmt.training.loss import perplexity
 from nmt.training.ranks.message import UpdateOutcome, UpdateResult
+
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class MetricsFile:
@@ -98,21 +104,32 @@ def _finite(value: Any) -> Any:
     return [_finite(inner) for inner in value] if isinstance(value, list) else value
 
 
+@dataclass
 class Meter:
-    """Accumulates the results of the updates between two records."""
+    """The sums of an ``update`` record, over the updates since the one before."""
 
-    def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
-        self._results: list[UpdateResult] = []
-        self._seconds = self._waited = 0.0
-        self._memory = 0
+    target_tokens: Count = 0
+    source_tokens: Count = 0
+    skipped: Count = 0
+    made: Count = 0
+    """The updates that were not skipped; the next four are sums over them."""
+    tokens_made: Count = 0
+    cross_entropy: float = 0.0
+    smoothed_loss: float = 0.0
+    gradient_norm: float = 0.0
+    seconds: NonNegative = 0.0
+    """The duration of all updates, waiting included."""
+    waited: NonNegative = 0.0
+    """Seconds spent waiting for batches."""
+    memory: Count = 0
+    """The maximum of bytes in use."""
+    rates: list[tuple[NonNegative, Count]] = field(default_factory=list)
+    """For each rank the sum of its tokens per second, and the updates in which it had a pair and that was measured."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether no update was counted since the last record."""
-        return not self._results
+        """Whether no update was counted."""
+        return self.made + self.skipped == 0
 
     def add(self, result: UpdateResult, seconds: float, waited: float, memory: int) -> None:
         """Count one update.
@@ -122,10 +139,23 @@ class Meter:
             waited: seconds spent waiting for batches.
             memory: bytes in use.
         """
-        self._results.append(result)
-        self._seconds += seconds
-        self._waited += waited
-        self._memory = max(self._memory, memory)
+        self.target_tokens += result.target_tokens
+        self.source_tokens += result.source_tokens
+        self.seconds += seconds
+        self.waited += waited
+        self.memory = max(self.memory, memory)
+        if result.outcome is UpdateOutcome.DONE:
+            self.made += 1
+            self.tokens_made += result.target_tokens
+            self.cross_entropy += result.cross_entropy * result.target_tokens
+            self.smoothed_loss += result.smoothed_loss * result.target_tokens
+            self.gradient_norm += result.gradient_norm
+        else:
+            self.skipped += 1
+        rates = result.rank_tokens_per_second
+        # Empty at first, and of other ranks where a run resumes with more or fewer.
+        sums = self.rates if len(self.rates) == len(rates) else [(0.0, 0)] * len(rates)
+        self.rates = [(total + rate, count + (rate > 0)) for (total, count), rate in zip(sums, rates, strict=True)]
 
     def record(self, update: int, *, epoch: int, learning_rate: float, seconds: float) -> dict[str, Any]:
         """The record of the updates since the last one. Losses and norm leave skipped updates out.
@@ -133,35 +163,24 @@ class Meter:
         Args:
             seconds: the duration of the whole run.
         """
-        tokens = sum(result.target_tokens for result in self._results)
-        made = [result for result in self._results if result.outcome is UpdateOutcome.DONE]
+        loss = self.cross_entropy / self.tokens_made if self.made else None
         record: dict[str, Any] = {
             "kind": "update",
             "update": update,
             "epoch": epoch,
-            "loss": None,
-            "smoothed_loss": None,
-            "perplexity": None,
-            "gradient_norm": None,
+            "loss": loss,
+            "smoothed_loss": self.smoothed_loss / self.tokens_made if self.made else None,
+            "perplexity": None if loss is None else perplexity(loss),
+            "gradient_norm": self.gradient_norm / self.made if self.made else None,
             "learning_rate": learning_rate,
-            "target_tokens": tokens,
-            "target_tokens_per_second": tokens / self._seconds,
-            "source_tokens_per_second": sum(result.source_tokens for result in self._results) / self._seconds,
-            "data_wait_share": self._waited / self._seconds,
-            "peak_memory_bytes": self._memory,
-            "skipped_updates": len(self._results) - len(made),
+            "target_tokens": self.target_tokens,
+            "target_tokens_per_second": self.target_tokens / self.seconds,
+            "source_tokens_per_second": self.source_tokens / self.seconds,
+            "data_wait_share": self.waited / self.seconds,
+            "peak_memory_bytes": self.memory,
+            "skipped_updates": self.skipped,
             "seconds": seconds,
         }
-        if made:
-            tokens = sum(result.target_tokens for result in made)
-            record["loss"] = sum(result.cross_entropy * result.target_tokens for result in made) / tokens
-            record["smoothed_loss"] = sum(result.smoothed_loss * result.target_tokens for result in made) / tokens
-            record["perplexity"] = perplexity(record["loss"])
-            record["gradient_norm"] = sum(result.gradient_norm for result in made) / len(made)
-        by_rank = list(zip(*(result.rank_tokens_per_second for result in self._results), strict=True))
-        if len(by_rank) > 1:
-            # 0: not measured yet, or no pair was left for this rank.
-            measured = [[rate for rate in rates if rate] for rates in by_rank]
-            record["rank_target_tokens_per_second"] = [sum(rates) / max(1, len(rates)) for rates in measured]
-        self._clear()
+        if len(self.rates) > 1:
+            record["rank_target_tokens_per_second"] = [total / max(1, count) for total, count in self.rates]
         return record

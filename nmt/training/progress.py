@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from nmt.config import Config, first_mistake
 from nmt.option_fields import Precision
 from nmt.training.loss_scale import LossScale
+from nmt.training.metrics_file import Count, Meter, NonNegative
 
 
 class Ending(Enum):
@@ -20,10 +21,6 @@ class Ending(Enum):
     MINUTES = "max_minutes reached"
     PATIENCE = "no better validation score for patience validations"
     INTERRUPTED = "interrupted"
-
-
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass
@@ -61,6 +58,8 @@ class Progress:
     measurement of speed may choose otherwise. None before preflight has chosen."""
     loss_scale: LossScale | None = None
     """The scale of the loss; None in other precisions than fp16."""
+    unlogged: Meter = field(default_factory=Meter)
+    """The updates since the last ``update`` record, so that the next one counts them also in a resumed run."""
 
     def values(self) -> dict[str, Any]:
         """The progress as JSON values."""

@@ -23,7 +23,7 @@ from nmt.io.files import file_in_path, replacing, why_not_made
 from nmt.io.locking import exclusive, holder
 from nmt.io.ownership import check_replaceable
 from nmt.io.writing import write_file
-from nmt.machine.device import Hardware, choose_hardware
+from nmt.machine.device import Hardware, choose_hardware, is_under_torchrun
 from nmt.record import SETTINGS, Fact, Record, option_words
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.listener import Listener
@@ -32,7 +32,6 @@ from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.exchange import (
     Ranks,
-    is_under_torchrun,
     process_group,
     ranks_of_environment,
     saving_when_orphaned,

@@ -23,6 +23,7 @@ from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
 from nmt.search.settings import BATCH_TOKENS
 from nmt.text.lines import read_parallel
+from nmt.training.input.data_sets import why_empty
 from nmt.training.learner import batch_losses
 from nmt.training.loss import perplexity
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -82,9 +83,10 @@ class Validator:
         self._hardware = hardware
         self._ranks = ranks
         self._batch_tokens = batch_tokens
-        self._shards = ParallelShards.open(data, "valid", vocab=DataFolder(data).vocab)
+        vocab_file = DataFolder(data).vocab
+        self._shards = ParallelShards.open(data, "valid", vocab=vocab_file)
         if len(self._shards) == 0:
-            raise DataError(f"{data}: the valid set is empty. Prepare the data with --valid.")
+            raise DataError(f"{data}: no pair of the valid set is left. {why_empty(data, 'valid', vocab_file)}")
         names = (
             DataFolder(data).text("valid", language) for language in (config.data.source_lang, config.data.target_lang)
         )

@@ -1,6 +1,7 @@
 """Which precision ``auto`` takes, and how many threads."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -90,7 +91,56 @@ def test_threads_are_the_usable_cores_unless_somebody_says_otherwise(monkeypatch
     assert choose_hardware("cpu", "fp32", 2).threads == 2
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert choose_hardware("cpu", "fp32").threads == 2
-    assert choose_hardware("cpu", "fp32", local_rank=1, local_ranks=3).threads == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "threads"),
+    [
+        ({}, 4),  # a third of the cores
+        ({"OMP_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "3", "TORCHELASTIC_RUN_ID": "x"}, 3),
+        ({"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "x"}, 4),  # torchrun itself sets 1
+    ],
+)
+def test_each_of_several_ranks_has_its_share_of_the_cores_unless_the_user_says_otherwise(
+    monkeypatch, variables, threads
+):
+    monkeypatch.setattr(device, "usable_cores", lambda: 12)
+    for name in ("OMP_NUM_THREADS", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    torch.set_num_threads(int(variables.get("OMP_NUM_THREADS", "9")))  # as it does when it is loaded
+    assert choose_hardware("cpu", "fp32", local_rank=1, local_ranks=3).threads == threads
+    assert choose_hardware("cpu", "fp32", 7, local_rank=1, local_ranks=3).threads == 7
+
+
+@pytest.mark.parametrize(
+    ("accepted", "set_"),
+    [
+        (1 << 30, [(-3, 1 << 30), (-1, (1 << 31) - 1)]),
+        (32 << 20, [(-3, 32 << 20), (-1, (1 << 31) - 1)]),  # glibc 2.30
+        (0, []),  # to set the other alone would end the adjustment that it makes itself
+    ],
+)
+def test_freed_memory_is_kept_where_glibc_accepts_it(monkeypatch, accepted, set_):
+    done = []
+
+    def mallopt(option: int, value: int) -> int:
+        if option == -3 and value > accepted:
+            return 0
+        done.append((option, value))
+        return 1
+
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=mallopt))
+    device._keep_freed_memory()
+    assert done == set_
+    done.clear()
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")  # the user's choice
+    device._keep_freed_memory()
+    assert done == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from nmt.config import ModelConfig
 from nmt.kernels.policy import accelerate
 from nmt.kernels.prepacking import prepack
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.embeddings import ROWS_MULTIPLE
 from nmt.model.masks import AdditiveMask, PaddedRows
 from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.state import narrow
@@ -276,6 +277,28 @@ def test_prepacked_weights_give_the_same(build, changes):
                 real
             ].float().norm()
     assert error < 0.02
+
+
+@pytest.mark.parametrize("tied", ["all", "none"])
+@pytest.mark.parametrize("dtype", [None, torch.float32, torch.bfloat16, torch.int8], ids=str)
+def test_the_rows_that_an_embedding_adds_are_multiplied_and_never_emitted(build, dtype, tied):
+    """A GPU multiplies a matrix of 43 rows several times as slowly as one of 48."""
+    source, target = batch()
+    model = build(tied_embeddings=tied, output_bias=True).float().eval()
+    with torch.inference_mode():
+        expected = on_padded.logits(model, source, target)
+        model.embedding.projection[model.vocab_size :] = 1e3
+        model.embedding.output_bias[model.vocab_size :] = 1e3
+        if dtype is not None:
+            prepack(model, dtype)
+        multiply, widths = model.embedding.multiply, set()
+        model.embedding.multiply = lambda x_ND: widths.add((found := multiply(x_ND)).shape[-1]) or found
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            found = on_padded.logits(model, source, target)
+    assert model.vocab_size % ROWS_MULTIPLE != 0
+    assert widths == {len(model.embedding.projection)}
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found[target != PAD].float(), expected[target != PAD], atol=0.2, rtol=0.1)
 
 
 @pytest.mark.parametrize("changes", [{}, {"source_neighbours": 2, "target_neighbours": 2}])

@@ -37,11 +37,11 @@ class Rank:
     """One rank of a run."""
 
     def __init__(
-        self, rank: int, ranks: int, port: int, arguments: Sequence[object], environment: Mapping[str, str]
+        self, rank: int, ranks: int, port: int, words: Sequence[object], environment: Mapping[str, str]
     ) -> None:
         """Start it without torchrun: nobody ends the others when one fails."""
         self.process, stderr = start_python(
-            [SCRIPT, *arguments],
+            words,
             environment={
                 "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment,
@@ -63,7 +63,9 @@ class Rank:
             self._errors = stderr.read()
 
 
-def start_ranks(count: int, *arguments: object, environment: Mapping[str, str] | None = None) -> list[Rank]:
+def start_ranks(
+    count: int, *arguments: object, environment: Mapping[str, str] | None = None, script: str | Path = SCRIPT
+) -> list[Rank]:
     """One process per rank."""
     port = free_port()
-    return [Rank(rank, count, port, arguments, environment or {}) for rank in range(count)]
+    return [Rank(rank, count, port, [script, *arguments], environment or {}) for rank in range(count)]

@@ -4,7 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from nmt.config import Config, ModelConfig, TrainingConfig
+from nmt.machine.device import choose_hardware
+from nmt.model.transformer import Transformer
 from nmt.training.gradients import GradientBuffer
+from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.ranks.message import UpdateOutcome
 from tests.training.test_learner import batch, gradient, learner, pairs, weights
@@ -65,6 +69,31 @@ def test_buckets_are_sent_during_the_last_backward_pass_and_cover_all_gradients_
     # The gradient of the tied embedding is complete last, and is sent alone.
     assert buckets[-1] == made.model.embedding.weight.numel()
     assert len(buckets) > 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"norm": norm, "positions": positions} for norm in ("post", "pre") for positions in ("sinusoidal", "learned")]
+    + [{"norm": "pre", "tied_embeddings": "none", "output_bias": True}, {"attention_bias": False}],
+    ids=str,
+)
+def test_no_bucket_waits_for_a_gradient_that_comes_much_later(changes):
+    """Only the parameters that several places share are complete later than their place in the model says."""
+    sizes = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 16, "heads": 2, "dropout": 0.0}
+    config = Config(model=ModelConfig(**sizes, **changes), training=TrainingConfig(bucket_megabytes=0.003))
+    model, ranks = Transformer(config.model, 30), Twice()
+    made = Learner(model, config, choose_hardware("cpu", "fp32", 1), ranks, overlaps_exchange=True)
+    order, sent = [], []
+    for name, parameter in made.parameters.items():
+        parameter.register_post_accumulate_grad_hook(lambda _, name=name: order.append(name))
+    begin = ranks.begin_all_reduce
+    object.__setattr__(ranks, "begin_all_reduce", lambda tensor: sent.append(len(order)) or begin(tensor))
+    made.update([batch(pairs(5))], update=1, target_tokens=30, learning_rate=0.01)
+    together = 0
+    for (_, members), number in zip(made._buffer._buckets, sent, strict=False):
+        together += len(members)
+        if not any(parameter is p for p in model.embedding.parameters() for parameter in members):
+            assert number <= together + 8, (sent, order)  # as many as half of a layer has
 
 
 def test_a_trial_sends_nothing():

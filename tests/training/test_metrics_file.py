@@ -2,13 +2,17 @@
 
 import errno
 import json
+import math
 import os
+from dataclasses import asdict, replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from nmt.io.writing import WriteError
 from nmt.training.metrics_file import Meter, MetricsFile
 from nmt.training.ranks.message import UpdateResult
+from tests.training.conftest import records
 
 
 @pytest.fixture
@@ -79,11 +83,48 @@ def test_a_resumed_run_reports_damaged_lines(run_training, tmp_path, listener):
     assert updates == [2, 4, 5, 6, 7]
 
 
-def test_the_peak_of_the_memory_is_that_since_the_last_record():
-    meter, done = Meter(), UpdateResult(1.0, 1.0, 8, 8, 1.0, (1.0,), wants_to_stop=False, run_seconds=1.0)
-    peaks = []
-    for memory in ((5, 9, 7), (3, 4)):
-        for used in memory:
-            meter.add(done, 1.0, 0.0, used)
-        peaks.append(meter.record(1, epoch=0, learning_rate=0.1, seconds=1.0)["peak_memory_bytes"])
-    assert peaks == [9, 4]
+def test_a_killed_run_records_what_one_without_interruption_does(run_training, tmp_path, listener):
+    """The sums of a record lie in the checkpoint that a run resumes from, before the record is written."""
+    measured = {"seconds", "target_tokens_per_second", "source_tokens_per_second", "data_wait_share"}
+    measured |= {"peak_memory_bytes", "rank_target_tokens_per_second"}
+
+    def recorded(name: str) -> list[dict]:
+        return [{key: r[key] for key in r.keys() - measured} for r in records(tmp_path / name, "update")]
+
+    often = "logging.every_updates=4", "checkpoints.every_updates=1", "training.max_updates=12"
+    run_training(tmp_path / "straight", *often)
+    for update in (2, 7, 8):
+
+        def die(now, update=update):
+            if now == update + 1:
+                raise MemoryError
+
+        listener.at_update = die
+        with pytest.raises(MemoryError):
+            run_training(tmp_path / "run", *often)
+    listener.at_update = lambda update: None
+    run_training(tmp_path / "run", *often)
+    assert recorded("run") == recorded("straight")
+    assert [r["update"] for r in recorded("run")] == [4, 8, 12]
+
+
+def test_a_record_has_the_means_of_its_updates():
+    meter = Meter()
+    for loss, tokens, norm, rates in (
+        (1.0, 10, 3.0, (4.0, 0.0)),
+        (4.0, 30, 5.0, (8.0, 6.0)),
+        (9.0, 8, math.inf, (0, 0)),
+    ):
+        result = UpdateResult(2 * loss, loss, tokens, 2 * tokens, norm, rates, wants_to_stop=False, run_seconds=1.0)
+        meter.add(result, seconds=4.0, waited=1.0, memory=100 - tokens)
+    again = TypeAdapter(Meter).validate_python(json.loads(json.dumps(asdict(meter))))
+    assert again.record(3, epoch=1, learning_rate=0.5, seconds=99.0) == {
+        "kind": "update", "update": 3, "epoch": 1, "seconds": 99.0, "learning_rate": 0.5,
+        "loss": 3.25, "smoothed_loss": 6.5, "perplexity": pytest.approx(math.exp(3.25)), "gradient_norm": 4.0,
+        "target_tokens": 48, "target_tokens_per_second": 4.0, "source_tokens_per_second": 8.0,
+        "data_wait_share": 0.25, "peak_memory_bytes": 92, "skipped_updates": 1,
+        "rank_target_tokens_per_second": [6.0, 6.0],
+    }  # fmt: skip
+    again.add(result, 1.0, 0.0, 1)  # of other ranks, where a run resumes with more or fewer
+    again.add(replace(result, rank_tokens_per_second=(1.0, 2.0, 3.0)), 1.0, 0.0, 1)
+    assert again.record(1, epoch=0, learning_rate=0, seconds=1)["rank_target_tokens_per_second"] == [1.0, 2.0, 3.0]

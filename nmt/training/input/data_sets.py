@@ -167,12 +167,30 @@ def _shorten_commands(data: Sequence[Path], length: int) -> str:
     return " and ".join(commands)
 
 
+def why_empty(data: Path, split: str, vocab: Path) -> str:
+    """Why no pair of a split was encoded, and what to do.
+
+    Args:
+        vocab: the vocabulary of the run.
+    """
+    index = read_index(data, vocab=vocab)
+    found = index.splits[split]
+    if found.too_long:
+        return (
+            f"{found.too_long:,} of {found.too_long + found.empty:,} have a side of more than {index.max_length} "
+            f"pieces: allow more with `{build_command(data, vocab)[1:-1]} --max-length N`."
+        )
+    if found.empty:
+        return f"A side of each of the {found.empty:,} is empty: correct the text, or prepare other."
+    return "Prepare the data with --valid." if split == "valid" else "See the counts of filters in its manifest.json."
+
+
 def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
     """Refuse shards that were made from other text or with another vocabulary than the first data set's."""
     vocab = DataFolder(first).vocab
     shards = ParallelShards.open(data, "train", vocab=vocab)
     if len(shards) == 0:
-        raise DataError(f"{data}: no training pair is left after filtering. See the counts in its manifest.json.")
+        raise DataError(f"{data}: no training pair is left. {why_empty(data, 'train', vocab)}")
     _check_text(data, vocab)
     if shards.vocab_fingerprint != config.data.vocab_fingerprint:
         raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")

@@ -133,11 +133,6 @@ def is_launched() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def is_under_torchrun() -> bool:
-    """Whether torchrun started this process. It may restart all ranks, as when a machine comes or goes."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
-
-
 def ranks_of_environment() -> Ranks:
     """This process's rank, from the launcher's environment variables; a single rank without a launcher."""
     if not is_launched():

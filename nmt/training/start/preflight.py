@@ -78,6 +78,8 @@ class Preflight:
     """Whether one compiled graph is to compute model and loss."""
     not_compiled: str | None = None
     """Why none does on some rank."""
+    within_warm_up: str | None = None
+    """A warning, if the run ends before its learning rate has reached the peak."""
 
     @property
     def share_of_matrix_rate(self) -> float:
@@ -138,6 +140,21 @@ def preflight(
         disk_free=shutil.disk_usage(there).free,
         compiles=compiles,
         not_compiled=not_compiled,
+        within_warm_up=_within_warm_up(config, progress, rate, seconds_left if ends_by_minutes else None),
+    )
+
+
+def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_left: float | None) -> str | None:
+    """A warning, if the run ends within its warm-up: at its last update, or when the seconds are over if given."""
+    last, warmup, about = config.training.max_updates, config.schedule.warmup, ""
+    if seconds_left is not None:
+        last, about = progress.update + round(seconds_left * rate / config.batching.update_tokens), "about "
+    if last is None or last >= warmup:
+        return None
+    return (
+        f"the run ends at {about}update {last:,}, within its warm-up of {warmup:,} updates, so the learning rate does "
+        "not reach its peak. Train longer, or lower schedule.warmup and schedule.factor: the peak is factor · (d_model "
+        "· warmup)^-0.5"
     )
 
 

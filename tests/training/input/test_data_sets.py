@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -10,7 +11,8 @@ from nmt.config import parse_config
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
 from nmt.errors import ConfigError, DataError
-from nmt.training.input.data_sets import TrainingData
+from nmt.training.input import data_sets
+from nmt.training.input.data_sets import TrainingData, why_empty
 from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, make_data_set
 
@@ -42,6 +44,32 @@ def test_sentences_beyond_the_positions_are_refused_with_the_command_that_leaves
     command = f"`nmt build-vocab --data {data} --vocab {data / 'vocab.model'} --max-length 2`"
     with pytest.raises(ConfigError, match=rf"model\.max_positions is 3, .*{re.escape(command)}"):
         TrainingData.open([data], few)
+
+
+def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied):
+    vocab = copied / "vocab.model"
+    for path in (copied / f"{split}.{language}" for split in ("train", "valid") for language in ("en", "de")):
+        path.write_text(path.read_text().replace("\n", " ba\n"))  # at least two pieces
+    build_vocabulary(copied, existing=vocab, max_length=1, threads=1)
+    allow = re.escape(f"`nmt build-vocab --data {copied} --vocab {vocab} --max-length N`")
+    counted = r"no training pair is left. (\d+) of (\d+) have a side of more than 1 pieces: "
+    with pytest.raises(DataError, match=counted + "allow more with " + allow) as refused:
+        TrainingData.open([copied], config(copied))
+    of, total = map(int, re.search(counted, str(refused.value)).groups())
+    assert of == total == 40
+    assert "more than 1 pieces" in why_empty(copied, "valid", vocab)
+    build_vocabulary(copied, existing=vocab, max_length=256, threads=1)
+    assert len(TrainingData.open([copied], config(copied)).shards) == 40
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"), [({"empty": 4}, "A side of each of the 4 is empty"), ({}, "See the counts of filters")]
+)
+def test_other_pairs_that_are_missing_are_not_blamed_on_the_limit(data, monkeypatch, lost, words):
+    index = read_index(data)
+    split = replace(index.splits["train"], pairs=0, **lost)
+    monkeypatch.setattr(data_sets, "read_index", lambda *_, **__: replace(index, splits={"train": split}))
+    assert words in why_empty(data, "train", data / "vocab.model")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from nmt.cli.training_view import preflight_lines
 from nmt.kernels.flash_attention import masked_attention
 from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
@@ -14,6 +15,7 @@ from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.run import rehearse
 from nmt.training.start import beginning
 from nmt.training.start import preflight as module
 from nmt.training.start.beginning import Beginning, make_learner
@@ -316,3 +318,38 @@ def test_the_worst_batch_is_full_of_the_longest_pairs():
     assert batch.source_tokens == len(batch.target_input_N) == 15 * LONGEST
     assert batch.target_tokens == 15 * LONGEST
     assert worst_batch(10, LONGEST, 50).source_lengths_B.tolist() == [LONGEST]
+
+
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        (["schedule.warmup=100"], "at update 60, within its warm-up of 100 updates"),
+        (["schedule.warmup=100", "schedule.decay=linear"], "at update 60, within its warm-up of 100 updates"),
+        (["schedule.warmup=60"], None),
+        (["schedule.warmup=100", "training.max_updates=null"], None),
+        # By the rate of 300 tokens a second, five updates of 60 tokens: 300 in the minute, 180 more after 24 s of it.
+        (["schedule.warmup=500", "training.max_updates=null", "training.max_minutes=1"], "at about update 300, within"),
+        (["schedule.warmup=300", "training.max_updates=null", "training.max_minutes=1"], None),
+        (["schedule.warmup=200", "training.max_minutes=1"], "at update 60, within"),
+        (["schedule.warmup=500", "training.max_updates=400", "training.max_minutes=1"], "at about update 300, within"),
+    ],
+)
+@pytest.mark.parametrize("progress", [Progress(), Progress(update=120, seconds=24)], ids=["new", "resumed"])
+def test_a_run_that_ends_within_its_warm_up_is_warned_of(settled, changes, warned, progress):
+    config = settled("training.max_updates=60", *changes)
+    if progress.update and config.training.max_updates == 60:
+        pytest.skip("over")
+    left, ends_by_minutes = module._seconds_left(config, progress, 300.0)
+    found = module._within_warm_up(config, progress, 300.0, left if ends_by_minutes else None)
+    assert found is None if warned is None else warned in found
+
+
+def test_the_warning_of_the_warm_up_reaches_whoever_starts_or_rehearses_a_run(
+    run_training, settled, reversed_words, tmp_path, listener
+):
+    short = "schedule.warmup=7", "training.max_updates=3"
+    run_training(tmp_path / "run", *short)
+    rehearsed = rehearse([reversed_words], tmp_path / "run", settled(*short))
+    for found in (listener.preflight, rehearsed):
+        [warning] = [line for line in preflight_lines(found) if line.startswith("warning: the run ends")]
+        assert "at update 3, within its warm-up of 7 updates" in warning
