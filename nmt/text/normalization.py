@@ -31,6 +31,11 @@ def nfc(line: str) -> str:
     return unicodedata.normalize("NFC", line)
 
 
+def is_composed(line: str) -> bool:
+    """Whether a line is in normal form C."""
+    return unicodedata.is_normalized("NFC", line)
+
+
 def marks() -> str:
     """All characters that normalisation may reorder."""
     return "".join(filter(unicodedata.combining, map(chr, _BLOCKS_OF_MARKS))) + _COMPOSED_MARKS

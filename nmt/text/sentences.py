@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import sentencex
 
@@ -24,6 +24,30 @@ _OTHER_WHITE_SPACE = re.compile(r"[^\S ]")
 _NUMERIC_ONLY = "#NUMERIC_ONLY#"
 _OPENING = "\"'“”„«»‘’([{¿¡"
 _FIRST_CHARACTER = re.compile(r"\w")
+_LETTER_OR_FRACTION = re.compile(r"[^\W\d_]")
+# The label of an item: a number, a letter or a Roman numeral below 40, with a mark behind it or in brackets.
+_LABEL = (
+    r"(?:[•‣◦▪*–—-]\s+)?(?:(?:N[or]\.|N[°º]|[§№#])\s*)?[(（\[［]?"
+    r"(?:\d+(?:[.．]\d+)*|[^\W\d_]|(?=[ivxIVX])[xX]{0,3}(?:i[xv]|I[XV]|v?i{0,3}|V?I{0,3}))[.．:：)）\]］、]{1,2}"
+)
+_LABEL_FIRST = re.compile(rf"\s*{_LABEL}\s*")
+_LABEL_LAST = re.compile(
+    rf"(?:(?<=[.!?…؟۔])[\"'”’»)]*\s+|(?<=[。！？।])[”’」』）]*\s*|(?<=[:：])\s*(?=[(\[]?[1aAiI][.)\]]))({_LABEL}\s*)\Z"
+)
+# Longer than a label that is the end of a text.
+_LONGEST_LABEL = 40
+# The library does not cut an item of a list that begins like this.
+_LIST_ITEM = re.compile(r"(?:\s*(?:[•◦▪]|\(?\w{1,9}\)))+")
+# What a sentence cannot begin with.
+_CONTINUES = re.compile(r"\s*[,;:，、；：)）\]］」』»]")
+# What continues a sentence after a quotation: Japanese particles (but not words that begin like them), Chinese words of
+# speech behind a short subject, and Korean endings.
+_AFTER_QUOTATION = re.compile(
+    r"と(?!ても|ころ|きど|にかく|もかく|もだち|うとう)|って|など|なんて|から|まで|より|だ(?!から|が)|です|を|の(?!ち)|が(?!ん)"
+    r"|は(?!い|じめ|やく)|も(?!う|し|ちろん)|に(?!わ)|で(?!も|は|すから)|へ(?!え)|や(?!っ|が|は)|か[。、？]"
+    r"|的(?!确|確|士)|\w{0,6}[说說道问問喊叫答嚷][，：。！？,:]|이?라[고는며면]|\s*하[고며는]|[을를은는과와의]\s"
+)
+_QUOTATION_ENDS = "\"'”’»」』】》〉)）"
 # The library takes quadratic time on text with quotation marks that are never closed.
 _WINDOW = 4_096
 # Maximum length of a word in the lists of Moses, with quotation marks and brackets before it.
@@ -45,18 +69,46 @@ def sentences(line: str, language: str) -> list[str]:
         return [line]
     may_begin_in_lower_case = line == line.lower()
     begins = [0]
-    has_words, text_end = False, 0  # Facts about the last sentence so far.
-    for place, end in itertools.pairwise([0, *proposed]):
+    is_complete, text_end = False, 0  # Facts about the last sentence so far.
+    for place, end in _fragments(line, proposed, language):
         following = line[place:end]
-        first = _FIRST_CHARACTER.search(following)
-        if first is not None and has_words:  # Neither part is only punctuation.
-            may_begin = may_begin_in_lower_case or not first[0].islower()
-            if may_begin and _ends(line, begins[-1], text_end, first[0], language):
+        has_sentence = _has_sentence(following)
+        if is_complete and has_sentence:
+            label = _LABEL_FIRST.match(following)
+            first = _FIRST_CHARACTER.search(following, label.end() if label else 0)
+            may_begin = may_begin_in_lower_case or first is None or not first[0].islower()
+            if may_begin and _ends(line, begins[-1], text_end, following, language):
                 begins.append(place)
-        has_words = has_words or first is not None
+        is_complete = is_complete or has_sentence
         if text := following.rstrip():
             text_end = place + len(text)
     return [line[begin:end] for begin, end in itertools.pairwise([*begins, len(line)])]
+
+
+def has_words(text: str) -> bool:
+    """Whether a text has a letter. Without one it is numbers, punctuation or symbols, which need no translation."""
+    return any(found[0].isalpha() for found in _LETTER_OR_FRACTION.finditer(text))
+
+
+def _has_sentence(text: str) -> bool:
+    return has_words(text) and not _LABEL_FIRST.fullmatch(text)
+
+
+def _fragments(line: str, ends: Sequence[int], language: str) -> Iterator[tuple[int, int]]:
+    """Begin and end of the texts between the proposed ends. A label, or a number alone, is in one with what follows."""
+    begin = 0
+    for place, end in itertools.pairwise([0, *ends]):
+        label = _LABEL_LAST.search(line, max(place, end - _LONGEST_LABEL), end)
+        if label and label.start(1) > begin and _ends(line, begin, label.start(), label[1], language):
+            yield begin, label.start(1)
+            begin = label.start(1)
+            continue
+        is_symbols = begin == place and not _FIRST_CHARACTER.search(line, begin, end)
+        if is_symbols or _has_sentence(line[place:end]):
+            yield begin, end
+            begin = end
+    if begin < len(line):
+        yield begin, len(line)
 
 
 def _proposed_ends(text: str, language: str) -> Iterator[int]:
@@ -67,7 +119,7 @@ def _proposed_ends(text: str, language: str) -> Iterator[int]:
     begin = 0
     while True:
         window = text[begin : begin + _WINDOW]
-        ends = list(itertools.accumulate(map(len, sentencex.segment(language, window)), initial=begin))[1:]
+        ends = list(itertools.accumulate(map(len, _segment(language, window)), initial=begin))[1:]
         if begin + len(window) == len(text):
             yield from ends
             return
@@ -77,20 +129,31 @@ def _proposed_ends(text: str, language: str) -> Iterator[int]:
         begin = complete[-1] if complete and complete[-1] - begin >= _WINDOW // 2 else begin + len(window)
 
 
+def _segment(language: str, text: str) -> Iterator[str]:
+    for piece in sentencex.segment(language, text):
+        label = _LIST_ITEM.match(piece)
+        first, *others = sentencex.segment(language, piece[label.end() :]) or [""] if label else [piece]
+        yield (label[0] if label else "") + first
+        yield from others
+
+
 def _ends(line: str, begin: int, end: int, following: str, language: str) -> bool:
-    """Whether a sentence ends here: its last full stop is not part of an abbreviation.
+    """Whether a sentence ends here: it does not continue, and its last full stop is not part of an abbreviation.
 
     Args:
         begin, end: the sentence in the line, without the white space after it.
-        following: the first letter or digit after it.
+        following: the text after it.
     """
+    if _CONTINUES.match(following) or (line[end - 1] in _QUOTATION_ENDS and _AFTER_QUOTATION.match(following)):
+        return False
     if line[end - 1] != ".":
         return True
     last_words = line[max(begin, end - 2 - _LONGEST_PREFIX) : end - 1].rsplit(maxsplit=1)
     if not last_words or len(last_words[-1]) > _LONGEST_PREFIX:
         return True
     is_numeric_only = nonbreaking_prefixes(language).get(last_words[-1].lstrip(_OPENING))
-    return is_numeric_only is None or (is_numeric_only and not following.isdigit())
+    first = _FIRST_CHARACTER.search(following)
+    return is_numeric_only is None or (is_numeric_only and not (first and first[0].isdigit()))
 
 
 @functools.cache

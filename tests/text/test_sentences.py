@@ -31,7 +31,7 @@ LINES = {
     "es": [["¿Qué hora es? ", "¡Ya es tarde! ", "El Sr. Gómez no vino."]],
     "ru": [["Это т.е. пример. ", "Он родился в 1990 г. в Москве. ", "Потом уехал."]],
     "zh": [["他来了。", "她走了！", "你呢？", "价格是3.14元。"]],
-    "zh-TW": [["“你好。”", "他說。"]],
+    "zh-TW": [["“你好。”他說。", "“再見。”", "門關了。"]],
     "ja": [["今日は晴れです。", "明日は雨でしょう。"]],
     "hi": [["यह एक किताब है। ", "वह घर गया। ", "क्या तुम आओगे?"]],
     "ar": [["هل أنت هنا؟ ", "نعم. ", "أنا هنا."]],
@@ -45,19 +45,71 @@ def test_lines_are_cut_between_sentences(language, expected):
     assert sentences("".join(expected), language) == expected
 
 
+LABELS = "1. 1) (1) [1] a) a. A. (a) iv. IV. xii. 1.2. 1.2.3) §\u00a03. No.\u00a05. #4: • - * – Q: Q. А. а) α. ١. १. １． （一） ①"
+
+
+@pytest.mark.parametrize("label", LABELS.split(" "))
+def test_the_label_of_an_item_stays_with_its_sentence(label):
+    """At the beginning and after a sentence; a number at the end of a sentence still ends it."""
+    language = {"А": "ru", "а": "ru", "α": "el", "١": "ar", "१": "hi"}.get(label[0], "en")
+    items = [f"{label} Open the door. ", f"{label} Close it! ", f"{label} Go away."]
+    assert sentences("".join(items), language) == items
+    assert sentences(f"{label} I am 5. He is 6.", language) == [f"{label} I am 5. ", "He is 6."]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("en", ["Do this: ", "1. Open the door. ", "2. Close it."]),
+        ("en", ["See No. 5. ", "He left. ", "J. R. Smith came. ", "10:30. Lunch is ready. 50 %."]),
+        ("de", ["Öffne die Tür. ", "2. Schließe sie. ", "Er wohnt im 2. Stock."]),
+        ("zh", ["1. 开门。", "2. 关门。", "三、你好。"]),
+        ("ja", ["１．ドアを開ける。", "２．閉める。"]),
+    ],
+)
+def test_labels_in_the_middle_of_a_line(language, expected):
+    assert sentences("".join(expected), language) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        *(
+            ("ja", f"彼は「はい。」{following}")
+            for following in ("と言った。", "って。", "という声。", "、と。", "などの声。", "だった。")
+        ),
+        ("zh", "“你好。”他大声说：“再见。”"),
+        ("zh", "（真的吗？）的时候"),
+        ("ko", "“그만.”이라고 말했다."),
+        ("ko", '"네." 하고 그는 말했다.'),
+        ("en", '"Stop." he said.'),
+        ("fr", "« Non ! » dit-il."),
+        ("de", "„Halt!“, Peter rief."),
+    ],
+)
+def test_a_sentence_goes_on_after_a_quotation(language, line):
+    assert sentences(line, language) == [line]
+
+
+@pytest.mark.parametrize("line", ["「はい。」|とても寒い。", "「はい。」|でも寒い。", "「はい。」|彼は寝た。"])
+def test_a_new_sentence_may_follow_a_quotation(line):
+    assert sentences(line.replace("|", ""), "ja") == line.split("|")
+
+
 def test_a_line_without_text_is_its_own_only_sentence():
     assert sentences("", "en") == [""]
     assert sentences(" \t ", "en") == [" \t "]
 
 
 @given(
-    st.text(st.sampled_from("aB1.!?…。！？।\"'“”«»() \t\r\u00a0\u0085\u2028\u0301\u200d😀é中あ한")) | st.text(),
+    st.text(st.sampled_from("aB1.)!?…。！？।\"'“”«»() \t\r\u00a0\u0085\u2028\u0301\u200d😀é中あ한")) | st.text(),
     st.sampled_from(["en", "de", "fr", "zh", "ja", "ko", "hi", "ar", "th", "bg", ""]),
 )
 def test_the_sentences_joined_are_the_line(line, language):
     found = sentences(line, language)
     assert "".join(found) == line
     assert all(found) or found == [""]
+    assert len(found) == 1 or all(any(map(str.isalpha, sentence)) for sentence in found)
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2009", "\u3000"])
