@@ -9,6 +9,7 @@ from collections.abc import Callable
 from html.entities import html5
 
 from nmt.corpora.formats import Pair
+from nmt.text import verbatim
 from nmt.text.languages import is_unspaced, primary_language
 from nmt.text.lines import beyond_ascii, comparison_key, length_in_words, words_of
 
@@ -136,61 +137,15 @@ def _has_entity(line: str) -> bool:
     return any(match[1] is None or f"{match[1]};" in html5 for match in _ENTITY.finditer(line))
 
 
-# Groups of three digits with the same separator between them are one number: 1,000,000 or 1.000.000 or 1 000 000.
-# Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
-_NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
-_DIGIT = re.compile(r"\d")
-# The digits behind a decimal separator. Dates and versions, which have several separators, are excluded; so is what
-# may be a date at the end of a sentence, such as 5.5. or 05.05.
-_DATE = r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\."
-_FRACTION = re.compile(f"(?<![\\d.,\u066b])(?!{_DATE})\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
-
-
 def numbers_differ(pair: Pair) -> bool:
     """Whether the sides have different numbers, in any order and in the digits of any script."""
-    source, target = pair
-    if numbers(source) != numbers(target):
-        return True
-    # 1.05 is not 1.5, but the 5th of December is 05.12. and 5/12: leading zeros count where both sides have fractions.
-    fractions = [[_in_ascii(digits) for digits in _FRACTION.findall(line)] for line in pair]
-    without_zeros = [sorted(digits.lstrip("0") for digits in side) for side in fractions]
-    return without_zeros[0] == without_zeros[1] and sorted(fractions[0]) != sorted(fractions[1])
-
-
-def numbers(line: str) -> list[str]:
-    """The numbers of a line, sorted, in ASCII digits without separators and leading zeros."""
-    if _DIGIT.search(line) is None:
-        return []
-    return sorted(_plain(match[0]) for match in _NUMBER.finditer(line))
-
-
-def _plain(number: str) -> str:
-    return _in_ascii("".join(_DIGIT.findall(number))).lstrip("0") or "0"
-
-
-def _in_ascii(digits: str) -> str:
-    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
-
-
-# ASCII only: in Chinese and Japanese, an address may be followed by a letter of the sentence.
-_URL = re.compile(r"(?<![A-Za-z0-9])(?:(?:https?|ftp)://|www\.)[!#-;=?-Z\[\]_a-z~]++", re.IGNORECASE)
-# An address is read from its beginning only, so the time is linear.
-_EMAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)+")
-_PUNCTUATION = ".,;:!?'()[]*_/"
-"""Punctuation that ends a sentence and not an address; the slash at the end changes nothing."""
+    return verbatim.numbers_differ(*pair)
 
 
 def web_addresses_differ(pair: Pair) -> bool:
     """Whether the sides have different URLs or e-mail addresses."""
-    source, target = pair
-    return web_addresses(source) != web_addresses(target)
-
-
-def web_addresses(line: str) -> set[str]:
-    """The URLs and e-mail addresses of a line, in lower case."""
-    urls = _URL.findall(line) if "://" in line or "www." in line.lower() else []
-    emails = _EMAIL.findall(line) if "@" in line else []
-    return {address.rstrip(_PUNCTUATION).lower() for address in (*urls, *emails)}
+    source, target = map(verbatim.web_addresses, pair)
+    return source != target
 
 
 def exactly(pair: Pair) -> str:
@@ -199,6 +154,7 @@ def exactly(pair: Pair) -> str:
 
 
 _MARK = re.compile(r"[^\w\s]|_")
+_DIGIT = re.compile(r"\d")
 
 
 def nearly(pair: Pair) -> str:

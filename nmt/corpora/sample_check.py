@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from nmt.corpora.formats import Pair
-from nmt.corpora.pair_filters import numbers
 from nmt.corpora.schema import Recipe
 from nmt.corpora.wrong_language import alike, in_other_script, language_identifier
 from nmt.text.languages import language_of_name, primary_language
 from nmt.text.lines import comparison_key
+from nmt.text.verbatim import numbers
 
 _BLOCK = 16
 _MAX_BLOCKS = 128

@@ -1,4 +1,4 @@
-"""Recognises wrong translations: empty, looping, copied, incomplete, far too short or too long.
+"""Recognises wrong translations: empty, looping, copied, incomplete, far too short or too long, or with changed facts.
 
 Pure functions of a source and its translation. The bounds are such that good translations do not reach them: a guard
 that doubts good translations would cost time and might change them.
@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nmt.text import verbatim
 from nmt.text.languages import is_unspaced, primary_language
 from nmt.text.sentences import sentences
 
-Problem = Literal["empty", "looping", "copied", "incomplete", "too_short", "too_long"]
+Problem = Literal["empty", "looping", "copied", "incomplete", "too_short", "too_long", "number", "placeholder", "url"]
 
 # Good text rarely repeats a word more than three times, and a model's loop seldom ends before the limit.
 _MIN_REPEATS = 4
@@ -25,6 +26,10 @@ _LONGER_LOOP = 2
 # words, and at least this share of them is in the translation.
 _MIN_WORDS = 6
 _COPIED_SHARE = 0.8
+# Where all words begin with a capital, those of a sentence count too. As articles and prepositions, this share of its
+# words have at most three letters, and not all of them are the same. Of names, fewer or nearly all are so short.
+_SHORT_WORD = 3
+_SHARE_OF_SHORT_WORDS = 1 / 4, 7 / 10
 # In European and East Asian languages with a joint vocabulary, nearly every sentence has less than twice the pieces of
 # its translation. The slack lets short sentences pass, in which a single word may become many pieces.
 _SHORTEST_SHARE, _SHORT_SLACK = 1 / 4, 2
@@ -84,6 +89,20 @@ def problems(
         found.append("too_short")
     if len(output_pieces) > len(source_pieces) * _LONGEST_SHARE + _LONG_SLACK:
         found.append("too_long")
+    return (*found, *changed(source, output))
+
+
+def changed(source: str, output: str) -> tuple[Problem, ...]:
+    """What a translation should have kept, and has changed: numbers, placeholders, URLs and e-mail addresses."""
+    if not verbatim.may_be_in(source) and not verbatim.may_be_in(output):
+        return ()
+    found: list[Problem] = []
+    if verbatim.web_addresses(source) != verbatim.web_addresses(output):
+        found.append("url")
+    if verbatim.placeholders(source) != verbatim.placeholders(output):
+        found.append("placeholder")
+    if verbatim.numbers_changed(source, output):
+        found.append("number")
     return tuple(found)
 
 
@@ -127,10 +146,28 @@ def _lacks_sentences(source: str, output: str, languages: Languages) -> bool:
 
 def _is_copied(source: str, output: str, source_lang: str) -> bool:
     words = _translatable_words(source, source_lang)
+    if len(words) < _MIN_WORDS and not is_unspaced(source_lang) and _is_capitalized_sentence(source):
+        source, output = source.lower(), output.lower()
+        words = _translatable_words(source, source_lang)
     if len(words) < _MIN_WORDS:
         return False
     others = _translatable_words(output, source_lang)
     return (words & others).total() >= _COPIED_SHARE * max(words.total(), others.total())
+
+
+def _is_capitalized_sentence(text: str) -> bool:
+    """Whether a line IN CAPITALS or With Capitalised Words is a sentence, not names or an address."""
+    words = ["".join(filter(str.isalpha, word)) for word in text.split()]
+    words = list(filter(None, words))
+    short = [word for word in words if len(word) <= _SHORT_WORD]
+    least, most = _SHARE_OF_SHORT_WORDS
+    return (
+        len(words) >= _MIN_WORDS
+        and all(word[0].isupper() for word in words)
+        and least * len(words) <= len(short) <= most * len(words)
+        and len(set(short)) > 1
+        and not any(map(str.isdecimal, text))  # addresses have numbers
+    )
 
 
 def _translatable_words(text: str, language: str) -> Counter[str]:

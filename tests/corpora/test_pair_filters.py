@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.corpora.filters import FILTERS
-from nmt.corpora.pair_filters import beyond_ascii, count_letters, nearly, numbers, repair_encoding, web_addresses
+from nmt.corpora.pair_filters import beyond_ascii, count_letters, nearly, repair_encoding
 
 
 def finder(setting, value=True, source_lang="en", target_lang="de"):
@@ -102,31 +102,6 @@ def test_other_text_with_the_same_signs_passes(line):
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("none", []),
-        ("1,000 or 1.000 or 1 000 or 1'000 or 1’000 or 1000", ["1000"] * 6),
-        ("1\u00a0000\u202f000", ["0", "1000"]),
-        ("1,234,567.89", ["1234567", "89"]),
-        ("1.234.567,89", ["1234567", "89"]),
-        ("3.5 and 3,5", ["3", "3", "5", "5"]),
-        ("12.05.2019", ["12", "2019", "5"]),
-        ("12/5/2019", ["12", "2019", "5"]),
-        ("2019.123", ["123", "2019"]),
-        ("007", ["7"]),
-        ("0 00", ["0", "0"]),
-        ("١٬٢٣٤", ["1234"]),
-        ("१२ और १२", ["12", "12"]),
-        ("１２３円", ["123"]),
-        ("x²", []),
-        ("1" * 5_000, ["1" * 5_000]),
-    ],
-)
-def test_numbers_of_a_line(line, expected):
-    assert numbers(line) == sorted(expected)
-
-
-@pytest.mark.parametrize(
     "pair",
     [
         ("In 1999, 1,000 people", "1999 waren es 1.000 Leute"),
@@ -164,32 +139,6 @@ def test_equal_numbers_pass_in_any_order(pair):
 def test_different_numbers_are_found(pair):
     assert NUMBERS(pair)
     assert NUMBERS((pair[1], pair[0]))
-
-
-@given(st.lists(st.integers(0, 10**9), max_size=5), st.sampled_from(".,'’"), st.sampled_from(".,'’"))
-def test_separators_change_nothing(values, first, second):
-    """Written in any style, the numbers of a line are the numbers."""
-    sides = ["; ".join(f"{value:,}".replace(",", separator) for value in values) for separator in (first, second)]
-    assert numbers(sides[0]) == numbers(sides[1]) == sorted(map(str, values))
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("no address: www, http, @ or a@b", set()),
-        ("See https://example.org/a?b=c#d.", {"https://example.org/a?b=c#d"}),
-        ("(www.Example.org/)", {"www.example.org"}),
-        ("WWW.EXAMPLE.ORG!", {"www.example.org"}),
-        ("访问http://example.org吧", {"http://example.org"}),
-        ("Write to me.too+x@mail.example.org, please", {"me.too+x@mail.example.org"}),
-        ("写信给a@example.org。", {"a@example.org"}),
-        ("ftp://example.org and ftp://example.org/", {"ftp://example.org"}),
-        ("<https://example.org>", {"https://example.org"}),
-        ('"https://example.org"', {"https://example.org"}),
-    ],
-)
-def test_web_addresses_of_a_line(line, expected):
-    assert web_addresses(line) == expected
 
 
 def test_pairs_with_different_addresses_are_found():

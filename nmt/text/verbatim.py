@@ -1,0 +1,180 @@
+"""What a translation keeps: the numbers, the web addresses and the placeholders of a line."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections import Counter
+
+# Groups of three digits with the same separator between them are one number: 1,000,000 or 1.000.000 or 1 000 000.
+# Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
+_NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
+_DIGIT = re.compile(r"\d")
+# The digits behind a decimal separator. Dates and versions, which have several separators, are excluded; so is what
+# may be a date at the end of a sentence, such as 5.5. or 05.05.
+_DATE = r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\."
+_FRACTION = re.compile(f"(?<![\\d.,\u066b])(?!{_DATE})\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
+
+# ASCII only: in Chinese and Japanese, an address may be followed by a letter of the sentence. An address is read from
+# its beginning only, so the time is linear.
+_PATH = r"[!#-;=?-Z\[\]_a-z~]"
+_HOST = r"(?<![A-Za-z0-9._%+/-])(?:[A-Za-z0-9-]++\.)+"
+_ADDRESS = re.compile(
+    rf"(?<![A-Za-z0-9])(?:(?:https?|ftp)://|www\.){_PATH}++"
+    r"|(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)+"
+    rf"|{_HOST}(?:(?:com|org|net|edu|gov|info)(?![A-Za-z0-9-])(?:/{_PATH}*+)?|[A-Za-z]{{2,}}/{_PATH}++)",
+    re.IGNORECASE,
+)
+_PUNCTUATION = ".,;:!?'()[]*_/"
+"""Punctuation that ends a sentence and not an address; the slash at the end changes nothing."""
+
+# What programs replace. A percent sign after a number, and an entity that stands for a quotation mark or an ampersand,
+# belong to the language.
+_PLACEHOLDER = re.compile(
+    r"\{\{\s*+[\w.$:|-]*+\s*+\}\}|[$#%]?\{\s*+[\w.$:-]*+\s*+\}"  # {name}, {0}, {{ name }}, ${name}, #{name}
+    r"|(?<!\d)(?<!\d[ \u00a0\u202f])%(?:\(\w++\)|\d++\$)?[-+#0]*+\d*+(?:\.\d++)?"  # %s, %5.2f, %1$s, %(name)s
+    r"(?:hh?|ll?|[Lqjzt])?[@AEFGXacdefgiopsux](?!\w)"
+    r"|(?<![\d\w])%[A-Za-z_]++%(?!\w)|(?<![\w$])\$[a-z_]\w++"  # %name%, $name
+    r"|\[\[\w++\]\]|(?<!\w)__[A-Z\d_]+?__(?!\w)|(?<![\w:]):[a-z]\w++:(?![\w:])"  # [[name]], __NAME__, :name:
+    r"|</\w++(?=\s*>)|<\w++(?=\s*/>|\s[^<>=]*=[^<>]*>)|<(?=[A-Za-z]*\d)\w++(?=>)"  # tags, by name: </b>, <0/>, <a x="">
+    r"|&(?!(?:amp|apos|quot|[lr][sd]quo|#34|#38|#39);)(?:#x?[\dA-Fa-f]++|[a-z]\w*+);"
+)
+
+# Numerals that may replace digits. They explain a number; by themselves they say nothing: 一 is in many other words.
+_NUMERAL = re.compile("[〇零一二两兩三四五六七八九十百千万萬亿億፩-፼௰-௲Ⅰ-ↂ①-⑳]+")
+_HAN_SCALE = re.compile(r"(?<=\d)[万萬亿億]")
+_ROMAN = re.compile(r"(?<![A-Za-z])[IVXLC]{2,12}(?![A-Z])")
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+
+
+_HINT = re.compile(r"[\d{%<&$@\[_:]")
+
+
+def may_be_in(line: str) -> bool:
+    """Whether a line may have a number, a web address or a placeholder. Most lines have none, and are seen through."""
+    return _HINT.search(line) is not None or "." in line[:-1]
+
+
+def numbers(line: str) -> list[str]:
+    """The numbers of a line, in ASCII digits without separators and leading zeros."""
+    if _DIGIT.search(line) is None:
+        return []
+    return [_plain(match[0]) for match in _NUMBER.finditer(line)]
+
+
+def numbers_differ(source: str, target: str) -> bool:
+    """Whether the sides have different numbers, in any order and in the digits of any script."""
+    return sorted(numbers(source)) != sorted(numbers(target)) or _fractions_differ(source, target)
+
+
+def _fractions_differ(source: str, target: str) -> bool:
+    # 1.05 is not 1.5, but the 5th of December is 05.12. and 5/12, and 12.05 may be 12:05: the digits behind separators
+    # count where both sides have as many.
+    sides = [sorted(_in_ascii(digits) for digits in _FRACTION.findall(line)) for line in (source, target)]
+    return len(sides[0]) == len(sides[1]) and sides[0] != sides[1]
+
+
+def _plain(number: str) -> str:
+    return _in_ascii("".join(_DIGIT.findall(number))).lstrip("0") or "0"
+
+
+def _in_ascii(digits: str) -> str:
+    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
+
+
+def web_addresses(line: str) -> set[str]:
+    """The URLs and e-mail addresses of a line, in lower case."""
+    return {address.rstrip(_PUNCTUATION).lower() for address in _ADDRESS.findall(line)}
+
+
+def placeholders(line: str) -> Counter[str]:
+    """The placeholders of a line, tags by their names. Those within web addresses belong to these."""
+    return Counter(_PLACEHOLDER.findall(_ADDRESS.sub(" ", line)))
+
+
+def numbers_changed(source: str, target: str) -> bool:
+    """Whether a translation has lost, invented or changed a number outside of web addresses and placeholders.
+
+    Numbers may be in another order or form: with other separators, in Han or Roman numerals, hours of 12 or 24, years
+    of two digits, zeros as a word such as million. What may be a word on the other side says nothing: a lost number up
+    to 12, or with one digit before its zeros; a new one with at most two.
+    """
+    if not _DIGIT.search(source) and not _DIGIT.search(target):
+        return False
+    source, target = map(_with_plain_numbers, (source, target))
+    ours, theirs = numbers(source), numbers(target)
+    lost, new = _without(ours, theirs), _without(theirs, ours)
+    if not lost and not new:
+        return _fractions_differ(source, target)
+    lost, new = _without(lost, _numerals(target)), _without(new, _numerals(source))
+    forms = [form for number in new for form in _forms(number)]
+    lost, new = _without(lost, forms), _without(new, [form for number in lost for form in _forms(number)])
+    if lost and new:
+        sides = [(side, [number for number in side if not _may_be_a_word(number)]) for side in (lost, new)]
+        return not any(itertools.starmap(_are_same_digits, itertools.product(*sides)))
+    return not all(map(_may_be_a_word, lost)) or any(len(digits.rstrip("0")) > 2 for digits in new)
+
+
+def _with_plain_numbers(line: str) -> str:
+    line = _PLACEHOLDER.sub(" ", _ADDRESS.sub(" ", line))
+    return _HAN_SCALE.sub(lambda scale: "0000;" if scale[0] in "万萬" else "00000000;", line)  # 125万 is 1,250,000
+
+
+def _may_be_a_word(number: str) -> bool:
+    return number in ("10", "11", "12") or len(number.rstrip("0")) <= 1
+
+
+def _without(some: list[str], others: list[str]) -> list[str]:
+    """What some have more often than others, in order."""
+    left, found = Counter(others), []
+    for number in some:
+        if left[number]:
+            left[number] -= 1
+        else:
+            found.append(number)
+    return found
+
+
+def _are_same_digits(some: list[str], others: list[str]) -> bool:
+    """Whether numbers are divided otherwise, as those of a telephone, or have a word in place of zeros."""
+    joined = ["".join(side) for side in (some, others)]
+    without_zeros = ["".join(number.rstrip("0") for number in side) for side in (some, others)]
+    fewer, more = sorted(map(len, joined))
+    if len(some) != len(others) and more > 4:  # 3.5 is not 35
+        return joined[0] == joined[1] or without_zeros[0] == without_zeros[1]
+    return more - fewer > 2 and without_zeros[0] == without_zeros[1]
+
+
+def _forms(number: str) -> list[str]:
+    """Other forms of a number: an hour, a year, and a century by its first year."""
+    if len(number) > 4:
+        return []
+    value = int(number)
+    forms = [value + 12] * (value <= 12) + [value - 12] * (12 <= value <= 24)
+    forms += [value % 100] * (1000 <= value < 2100) + [1900 + value, 2000 + value] * (value < 100)
+    forms += [100 * (value - 1)] * (12 < value < 22) + [value // 100 + 1] * (1200 <= value < 2100 and not value % 100)
+    return list(map(str, forms))
+
+
+def _numerals(line: str) -> list[str]:
+    """The values of the numerals of a line that are no decimal digits: Han, Roman, Ethiopic, Tamil."""
+    values = [_value(match[0]) for match in _NUMERAL.finditer(line)]
+    return list(map(str, values + [_roman_value(match[0]) for match in _ROMAN.finditer(line)]))
+
+
+def _value(numeral: str) -> int:
+    total = section = digit = 0
+    for value in (int(unicodedata.numeric(character, 2)) for character in numeral[:20]):  # 两 has no value
+        if value < 10:
+            digit = 10 * digit + value
+        elif value < 10_000:
+            section, digit = section + max(1, digit) * value, 0
+        else:
+            total, section, digit = total + max(1, section + digit) * value, 0, 0
+    return total + section + digit
+
+
+def _roman_value(numeral: str) -> int:
+    values = [_ROMAN_VALUES[letter] for letter in numeral]
+    return sum(values) - 2 * sum(value for value, following in itertools.pairwise(values) if value < following)
