@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from nmt.serve.errors import RequestError
 from nmt.serve.exchange import Dialect, Parameters, Server
-from nmt.serve.layout import Layout
+from nmt.serve.service import warning
 
 
 def _refused(error: RequestError) -> dict[str, Any]:
@@ -46,6 +46,7 @@ class TranslateResponse(BaseModel):
     response_data: TranslatedText = Field(alias="responseData")
     response_details: None = Field(alias="responseDetails")
     response_status: Literal[200] = Field(alias="responseStatus")
+    warning: str | None = Field(None, description="That the text is in another language than the source.")
 
 
 class Pair(BaseModel):
@@ -90,9 +91,9 @@ class Apertium:
         asked = parameters.read(TranslateRequest)
         self._server.limits.check([asked.q])
         source, _, target = asked.langpair.partition("|")
-        direction = self._service.models.find(source, target)
-        [candidates] = await self._service.translate(direction, [Layout.of(asked.q, direction.source)])
-        return _answer({"translatedText": candidates[0]})
+        [found] = await self._service.identify([asked.q], source, target)
+        [[text, *_]] = await self._service.translate([found.direction], [asked.q], owner=parameters.owner)
+        return _answer({"translatedText": text}, **warning([found]))
 
     async def pairs(self, request: Request, parameters: Parameters) -> Response:
         """``/listPairs``."""
@@ -106,5 +107,5 @@ class Apertium:
         )
 
 
-def _answer(data: Any) -> Response:
-    return JSONResponse({"responseData": data, "responseDetails": None, "responseStatus": 200})
+def _answer(data: Any, **more: str) -> Response:
+    return JSONResponse({"responseData": data, "responseDetails": None, "responseStatus": 200, **more})

@@ -80,7 +80,9 @@ def application(server: Server, *, is_ready: Callable[[], bool] = lambda: True) 
     if origins := list(server.access.origins):
         every = ["*"]
         middleware.append(Middleware(CORSMiddleware, allow_origins=origins, allow_methods=every, allow_headers=every))
-    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_here})
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_here})
+    app.router.redirect_slashes = False  # it would redirect to any Host that a request names
+    return app
 
 
 class _LastAnswers:
@@ -105,7 +107,7 @@ def _translate(server: Server) -> Route:
     of_libretranslate = libretranslate.DIALECT.endpoint(server, libretranslate.LibreTranslate(server).translate)
 
     async def translate(request: Request) -> Response:
-        if request.method != "POST" or "langpair" in request.query_params:
+        if request.method != "POST" or b"&langpair=" in b"&" + request.scope["query_string"]:
             return await of_apertium(request)
         return await of_libretranslate(request)
 

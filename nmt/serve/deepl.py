@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
@@ -12,7 +13,7 @@ from starlette.routing import Route
 from nmt.serve.errors import MissingError, RequestError, UnknownLanguageError
 from nmt.serve.exchange import Dialect, Parameters, Server
 from nmt.serve.layout import Layout, Newlines
-from nmt.serve.models import Direction
+from nmt.serve.service import warning
 from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 
@@ -82,6 +83,7 @@ class DeepLResponse(BaseModel):
     """The translations, in the order of the texts."""
 
     translations: list[Translated]
+    warning: str | None = Field(None, description="Which text is in another language than its source.")
 
 
 class LanguagesRequest(BaseModel):
@@ -132,45 +134,29 @@ class DeepL:
 
     async def translate(self, request: Request, parameters: Parameters) -> Response:
         """``POST /v2/translate``."""
-        asked = parameters.read(DeepLRequest)
-        self._server.limits.check(asked.text)
         for name in _NOT_SUPPORTED:
             if parameters.get(name):
                 raise RequestError(400, f"'{name}' is not supported by this server: leave it out.")
+        asked = parameters.read(DeepLRequest)
+        self._server.limits.check(asked.text)
         if asked.formality in ("more", "less"):
             raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
-        directions = await self._directions(asked)
         newlines, split = _SPLITTING[asked.split_sentences or ""]
-        layouts = [
-            Layout.of_html(text, direction.source)
-            if asked.tag_handling
-            else Layout.of(text, direction.source, newlines)
-            for text, direction in zip(asked.text, directions, strict=True)
-        ]
-        found: dict[int, str] = {}
-        for direction in dict.fromkeys(directions):
-            numbers = [number for number, each in enumerate(directions) if each is direction]
-            texts = [layouts[number] for number in numbers]
-            translated = await self._service.translate(direction, texts, split=split)
-            found.update(zip(numbers, (candidates[0] for candidates in translated), strict=True))
+        found = await self._service.identify(
+            asked.text, asked.source_lang, asked.target_lang, is_html=asked.tag_handling is not None
+        )
+        divided = Layout.of_html if asked.tag_handling else functools.partial(Layout.of, newlines=newlines)
+        directions = [one.direction for one in found]
+        translated = await self._service.translate(directions, asked.text, divided, split=split, owner=parameters.owner)
         self._characters += sum(map(len, asked.text))
         translations: list[dict[str, Any]] = [
-            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": found[number]}
-            for number, direction in enumerate(directions)
+            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": candidates[0]}
+            for direction, candidates in zip(directions, translated, strict=True)
         ]
         if asked.show_billed_characters:
             for translation, text in zip(translations, asked.text, strict=True):
                 translation["billed_characters"] = len(text)
-        return JSONResponse({"translations": translations})
-
-    async def _directions(self, asked: DeepLRequest) -> list[Direction]:
-        """The direction of each text: a request without a source language may have texts in several."""
-        models, detector = self._service.models, self._service.detector
-        if asked.source_lang:
-            return [models.find(asked.source_lang, asked.target_lang)] * len(asked.text)
-        possible = models.sources_of(asked.target_lang)
-        directions = {source: models.find(source, asked.target_lang) for source in possible}
-        return [directions[(await detector.source(text, possible))[0]] for text in asked.text]
+        return JSONResponse({"translations": translations} | warning(found))
 
     async def languages(self, request: Request, parameters: Parameters) -> Response:
         """``/v2/languages``."""

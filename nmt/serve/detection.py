@@ -1,4 +1,4 @@
-"""Which of the server's source languages a text is in."""
+"""Which of the server's languages a text is in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from nmt.text.languages import fitting, primary_language
 
 # The identifier's time grows with the text, and so many characters are enough.
 _ENOUGH = 2_000
+_SURE = 0.9
+"""A probability that whole sentences have. Of 10,000 captions and phrases, none had it for a wrong language."""
+_CLEARLY = 5
+"""How many times likelier than any source language the target must be. 7 of 5,000 phrases of captions are in error."""
+_NO_LANGUAGE = "zxx"
 
 
 class Detector:
@@ -30,13 +35,21 @@ class Detector:
         """
         return await asyncio.to_thread(self.ranked, text)
 
-    async def source(self, text: str, among: Sequence[str]) -> tuple[str, float]:
-        """The likeliest of some of the server's languages, and its probability."""
-        return next(pair for pair in await self.detect(text) if pair[0] in among)
+    def source(self, text: str, sources: Sequence[str], target: str) -> tuple[str, float]:
+        """The likeliest of some languages, and its probability; the target if that is clearly likelier than all."""
+        ranked = dict(self.ranked(text))
+        source = max(sources, key=ranked.__getitem__)
+        if ranked[target] > _CLEARLY * ranked[source] and alike(target).isdisjoint(*map(alike, sources)):
+            source = target
+        return source, ranked[source]
+
+    def other(self, text: str, language: str) -> str | None:
+        """As :func:`surely_other`."""
+        return surely_other(text, language)
 
     def ranked(self, text: str) -> list[tuple[str, float]]:
         """As :meth:`detect`. The first call takes about a second."""
-        if not any(map(str.isalpha, text[:_ENOUGH])):
+        if not _has_letters(text):
             return [(language, 0.0) for language in self._languages]
         ranked = {code: float(probability) for code, probability in language_identifier().rank(text[:_ENOUGH])}
         found = [(tag, _probability(ranked, tag)) for tag in self._languages]
@@ -44,6 +57,22 @@ class Detector:
         if not any(fitting(self._languages, code) for code in alike(likeliest)):
             found.append((likeliest, ranked[likeliest]))
         return sorted(found, key=lambda pair: -pair[1])
+
+
+def surely_other(text: str, language: str) -> str | None:
+    """The language that a text is surely in, if it is another than the given one.
+
+    None for short texts, names and figures, and if the identifier does not know the given language.
+    """
+    own, identifier = alike(language), language_identifier()
+    if own.isdisjoint(identifier.labels) or not _has_letters(text):
+        return None
+    found, probability = identifier.classify(text[:_ENOUGH])
+    return str(found) if probability >= _SURE and found not in own | {_NO_LANGUAGE} else None
+
+
+def _has_letters(text: str) -> bool:
+    return any(map(str.isalpha, text[:_ENOUGH]))
 
 
 def _probability(ranked: Mapping[str, float], tag: str) -> float:

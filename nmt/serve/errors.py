@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import traceback
+
 CLIENT_CLOSED = 499
 """The status under which a request is counted whose client went away."""
 
@@ -52,3 +56,9 @@ class UnknownLanguageError(RequestError):
         super().__init__(400, message)
         self.of_target = of_target
         """Whether the target is unknown, and not the source."""
+
+
+def log_error() -> None:
+    """Write the traceback of an error of the server itself. It may have no place: the disk may be full."""
+    with contextlib.suppress(OSError, ValueError):
+        traceback.print_exc(file=sys.stderr)

@@ -4,69 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ValidationError
-from starlette.exceptions import HTTPException
+from python_multipart.multipart import parse_options_header
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve.access import Access
-from nmt.serve.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError
+from nmt.serve.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
 from nmt.serve.growing import Growing
 from nmt.serve.service import Service
 
 _SECONDS_TO_SEND = 30
 """For the body of a request, from its beginning to its end."""
 _MAX_FIELDS = 2_000
+_MAX_ARRIVING = 100
+"""The maximum bytes of all bodies that arrive at the same time, in bodies of the maximum length."""
+_LONGEST_TYPE = 500
+"""Characters of a content type: the parser takes quadratic time."""
+_CHARSETS = (b"utf-8", b"utf8")
+_TEXTS = ("q", "text")
+"""Parameters that may be empty. Any other empty parameter counts as left out."""
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 
-class Parameters(Mapping[str, Any]):
-    """The parameters of a request: from its address, and from its body as JSON or as a form."""
+class Parameters(dict[str, Any]):
+    """The parameters of a request: from its address, and from its body as JSON or as a form.
 
-    def __init__(self, fields: Mapping[str, list[str]], document: Mapping[str, Any]) -> None:
-        """Join both.
+    A form's parameter that is given several times is a list.
+    """
 
-        Args:
-            fields: those of address and form; each may be given several times.
-            document: those of JSON.
-        """
-        self.fields = fields
-        self.document = document
-
-    def __getitem__(self, name: str) -> Any:
-        return self.document[name] if name in self.document else self.fields[name][0]
-
-    def __iter__(self) -> Any:
-        return iter({**self.fields, **self.document})
-
-    def __len__(self) -> int:
-        return len({**self.fields, **self.document})
+    owner: str | None = None
+    """The key of the request, where one is needed."""
 
     def text(self, name: str) -> str | None:
-        """A parameter, if it is there and a text."""
+        """A parameter, if it is there and a text.
+
+        Raises:
+            RequestError: it is given several times.
+        """
         value = self.get(name)
+        if isinstance(value, list):
+            raise _repeated(name, len(value))
         return value if isinstance(value, str) else None
 
     def read(self, kind: type[M]) -> M:
-        """Check the parameters that a dialect knows.
+        """Check the parameters that a dialect knows, and forget all: a request may wait for long.
 
         Raises:
             RequestError: one is missing, or has a value that is not allowed.
         """
-        values = dict(self.document)
-        for name, given in self.fields.items():
-            field = kind.model_fields.get(name)
-            values.setdefault(name, given if field and get_origin(field.annotation) is list else given[0])
+        values = {name: given for name, given in self.items() if given is not None and (given != "" or name in _TEXTS)}
+        self.clear()
+        for name, field in kind.model_fields.items():
+            kinds = (field.annotation, *get_args(field.annotation))
+            if isinstance(given := values.get(name), list) and not any(get_origin(each) is list for each in kinds):
+                raise _repeated(name, len(given))
         try:
             return kind.model_validate(values)
         except ValidationError as error:
@@ -75,6 +77,10 @@ class Parameters(Mapping[str, Any]):
             if first["type"] == "missing":
                 raise MissingError(name) from None
             raise RequestError(400, f"Invalid request: {name}: {first['msg']}") from None
+
+
+def _repeated(name: str, count: int) -> RequestError:
+    return RequestError(400, f"Invalid request: {name}: given {count:,} times; give it once.")
 
 
 @dataclass(frozen=True)
@@ -103,13 +109,15 @@ class Limits:
             )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Server:
     """What every dialect needs."""
 
     service: Service
     access: Access
     limits: Limits
+    arriving: int = 0
+    """The bytes of bodies that have not arrived as a whole."""
 
 
 Handler = Callable[[Request, Parameters], Awaitable[Response]]
@@ -136,24 +144,21 @@ class Dialect:
         """What answers a request: it checks page and key, reads the parameters, and turns errors into answers.
 
         Args:
-            is_open: whether requests without a key are answered.
+            is_open: whether requests without a key are answered. The handler gets no parameters then.
         """
 
         async def answer(request: Request) -> Response:
             began = time.monotonic()
             try:
                 server.access.check_page(request.headers)
-                parameters = await read_parameters(request, server.limits)
-                if not is_open:
-                    address = request.client.host if request.client is not None else ""
-                    server.access.check(self.key(request, parameters), address)
+                parameters = Parameters() if is_open else await self._admitted(request, server)
                 response = await _while_connected(request, handler(request, parameters), server.limits.seconds)
             except RequestError as error:
                 response = self.refusal(error)
             except ClientDisconnect:
                 response = Response(status_code=CLIENT_CLOSED)
             except Exception:
-                traceback.print_exc(file=sys.stderr)
+                log_error()
                 response = self.refusal(InternalError())
 
             def count(status: int) -> None:
@@ -167,75 +172,123 @@ class Dialect:
 
         return answer
 
+    async def _admitted(self, request: Request, server: Server) -> Parameters:
+        """The parameters of a request that may ask. Its key is checked as soon as it is known.
 
-async def read_parameters(request: Request, limits: Limits) -> Parameters:
-    """Read the parameters of a request.
+        Raises:
+            RequestError: it may not ask, or its parameters cannot be read.
+        """
+        address = request.client.host if request.client is not None else ""
+        parameters = Parameters(_form(request.scope["query_string"].decode("ascii")))
+        key = self.key(request, parameters)
+        if is_known := key is not None or not server.access.keys:
+            server.access.check(key, address)
+        parameters.update(await _parameters_of_body(request, server))
+        if not is_known:
+            key = self.key(request, parameters)
+            server.access.check(key, address)
+        parameters.owner = key if server.access.keys else None
+        return parameters
+
+
+async def _parameters_of_body(request: Request, server: Server) -> dict[str, Any]:
+    """Read the body of a request.
 
     Raises:
-        RequestError: the body is too large, too slow, or damaged, or holds what is no text.
+        RequestError: it is too large, too slow, or damaged, or is no text.
     """
-    parameters = await _read(request, limits)
+    header = request.headers.get("content-type", "")
+    kind, options = parse_options_header(header[:_LONGEST_TYPE])
+    if len(header) > _LONGEST_TYPE or options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
+        raise RequestError(400, "Invalid request: the content type has another charset than UTF-8, or is too long.")
+    body = await _body(request, server)
     try:
-        json.dumps([parameters.fields, parameters.document], ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise RequestError(400, "Invalid request: a text holds half of a surrogate pair.") from None
-    return parameters
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RequestError(400, "Invalid request: the body is not in UTF-8.") from None
+    if kind == b"multipart/form-data":
+        return await _multipart(request, body)
+    if text and (kind == b"application/json" or kind.endswith(b"+json")):
+        return _document(text, 2 * server.limits.max_characters + _MAX_FIELDS)
+    return _form(text)
 
 
-async def _read(request: Request, limits: Limits) -> Parameters:
-    fields = {name: request.query_params.getlist(name) for name in request.query_params}
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        async with asyncio.timeout(_SECONDS_TO_SEND):
-            await _read_body(request, limits.max_bytes)
-            if kind == "multipart/form-data":
-                async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
-                    sent = {name: [str(value) for value in form.getlist(name)] for name in form}
-                return Parameters({**fields, **sent}, {})
-    except TimeoutError:
-        raise RequestError(408, f"The request took longer than {_SECONDS_TO_SEND} s to arrive.") from None
-    except HTTPException as error:  # a damaged form
-        raise RequestError(error.status_code, f"Invalid request: {error.detail}") from None
-    body = await request.body()
-    if not body:
-        return Parameters(fields, {})
-    if kind == "application/json" or kind.endswith("+json"):
-        return Parameters(fields, _document(body))
-    return Parameters({**fields, **_form(body)}, {})
-
-
-async def _read_body(request: Request, max_bytes: int) -> None:
-    """Read the body, and leave it where starlette looks for it."""
+async def _body(request: Request, server: Server) -> bytes:
+    max_bytes = server.limits.max_bytes
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
-    request._body = bytes(body)
+    try:
+        async with asyncio.timeout(_SECONDS_TO_SEND):
+            async for chunk in request.stream():
+                body += chunk
+                server.arriving += len(chunk)
+                if len(body) > max_bytes:
+                    raise _too_large(max_bytes)
+                if server.arriving > _MAX_ARRIVING * max_bytes:
+                    raise RequestError(503, "The server is busy: too many requests arrive.", retry_after=10)
+    except TimeoutError:
+        raise RequestError(408, f"The request took longer than {_SECONDS_TO_SEND} s to arrive.") from None
+    finally:
+        server.arriving -= len(body)
+    return bytes(body)
 
 
 def _too_large(max_bytes: int) -> RequestError:
     return RequestError(413, f"The request has more than {max_bytes:,} bytes, the maximum.")
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def _document(text: str, max_values: int) -> dict[str, Any]:
+    if sum(map(text.count, "[{,")) > max_values:
+        raise RequestError(413, f"Invalid request: more than {max_values:,} values in JSON, the maximum.")
     try:
-        document = json.loads(body.decode("utf-8-sig"))
+        document = json.loads(text, object_pairs_hook=_without_repetitions)
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise RequestError(400, "Invalid request: a text holds half of a surrogate pair.") from None
     except (ValueError, RecursionError):
-        raise RequestError(400, "Invalid request: the body is not JSON in UTF-8.") from None
+        raise RequestError(400, "Invalid request: the body is not JSON.") from None
     if not isinstance(document, dict):
         raise RequestError(400, "Invalid request: expected a JSON object.")
     return document
 
 
-def _form(body: bytes) -> dict[str, list[str]]:
+def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(name, count)] = Counter(name for name, _ in pairs).most_common(1)
+        raise _repeated(name, count)
+    return found
+
+
+def _form(text: str) -> dict[str, Any]:
     try:
-        return parse_qs(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+        fields = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except ValueError:
-        raise RequestError(400, "Invalid request: the form is damaged, or is not UTF-8.") from None
+        raise RequestError(
+            400, f"Invalid request: the parameters are damaged, not in UTF-8, or more than {_MAX_FIELDS:,}."
+        ) from None
+    return _joined(fields)
+
+
+async def _multipart(request: Request, body: bytes) -> dict[str, Any]:
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS, max_part_size=len(body))
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise RequestError(400, f"Invalid request: {error.message}") from None
+    fields: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        fields.setdefault(name, []).append(str(value))
+    return _joined(fields)
+
+
+def _joined(fields: Mapping[str, list[str]]) -> dict[str, Any]:
+    return {name: given if len(given) > 1 else given[0] for name, given in fields.items()}
 
 
 async def _while_connected(request: Request, work: Awaitable[T], seconds: float) -> T:

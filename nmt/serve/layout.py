@@ -81,6 +81,11 @@ class Layout:
         return _layout(parts, is_html=True)
 
 
+def without_tags(text: str) -> str:
+    """The text of HTML, roughly: what its language is identified by."""
+    return html.unescape(_NO_CHARACTER.sub("", re.sub("<[^<>]*>", " ", text)))
+
+
 def _layout(parts: Sequence[tuple[str, str]], *, is_html: bool = False) -> Layout:
     """The layout of lines, each with what follows it. Lines may be empty."""
     lines: list[str] = []

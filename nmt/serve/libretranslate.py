@@ -12,6 +12,7 @@ from starlette.routing import Route
 from nmt.serve.errors import RequestError
 from nmt.serve.exchange import Dialect, Parameters, Server
 from nmt.serve.layout import Layout
+from nmt.serve.service import warning
 from nmt.text.languages import name_of
 
 DIALECT = Dialect(
@@ -65,6 +66,7 @@ class LibreTranslateResponse(BaseModel):
     translated_text: str | list[str] = Field(alias="translatedText")
     detected_language: Detected | list[Detected] | None = Field(None, alias="detectedLanguage")
     alternatives: list[str] | list[list[str]] | None = None
+    warning: str | None = Field(None, description="Which text is in another language than its source.")
 
 
 class LibreTranslateError(BaseModel):
@@ -97,26 +99,26 @@ class LibreTranslate:
         asked = parameters.read(LibreTranslateRequest)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         self._server.limits.check(texts)
-        detected = None
-        source = asked.source
-        if source == "auto":
-            possible = self._service.models.sources_of(asked.target)
-            source, probability = await self._service.detector.source("\n".join(texts), possible)
-            detected = {"confidence": _percent(probability), "language": source}
-        direction = self._service.models.find(source, asked.target)
-        layouts = [
-            Layout.of_html(text, direction.source) if asked.format == "html" else Layout.of(text, direction.source)
-            for text in texts
-        ]
-        found = await self._service.translate(direction, layouts, candidates=asked.alternatives + 1)
-        answer: dict[str, Any] = {"translatedText": [candidates[0] for candidates in found]}
-        if detected is not None:
-            answer["detectedLanguage"] = [detected] * len(texts)
+        is_html = asked.format == "html"
+        source = None if asked.source == "auto" else asked.source
+        found = await self._service.identify(texts, source, asked.target, is_html=is_html)
+        translated = await self._service.translate(
+            [one.direction for one in found],
+            texts,
+            Layout.of_html if is_html else Layout.of,
+            candidates=asked.alternatives + 1,
+            owner=parameters.owner,
+        )
+        answer: dict[str, Any] = {"translatedText": [candidates[0] for candidates in translated]}
+        if source is None:
+            answer["detectedLanguage"] = [
+                {"confidence": _percent(one.probability), "language": one.direction.source} for one in found
+            ]
         if asked.alternatives:
-            answer["alternatives"] = [candidates[1:] for candidates in found]
+            answer["alternatives"] = [candidates[1:] for candidates in translated]
         if isinstance(asked.q, str):
             answer = {name: values[0] for name, values in answer.items()}
-        return JSONResponse(answer)
+        return JSONResponse(answer | warning(found))
 
     async def detect(self, request: Request, parameters: Parameters) -> Response:
         """``POST /detect``."""

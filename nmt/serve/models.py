@@ -82,6 +82,11 @@ class Direction:
     prefix: str = ""
     """What a line begins with, to name its target language to a model of several."""
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether texts stay as they are."""
+        return self.source == self.target
+
 
 class Models:
     """All directions of a server."""
@@ -139,7 +144,7 @@ class Models:
         return found
 
     def find(self, source: str, target: str) -> Direction:
-        """The direction of two languages, whose codes may be spelt in another way.
+        """The direction of two languages, whose codes may be spelt in another way; of a language to itself, too.
 
         Raises:
             UnknownLanguageError: no model translates these languages.
@@ -147,12 +152,20 @@ class Models:
         for code, known, of_target in ((source, self.languages, False), (target, self.languages, True)):
             if not fitting(known, code):
                 raise UnknownLanguageError(f"{_shown(code)} is not supported", of_target=of_target)
+        same = [code for code in fitting(self.languages, source) if code in fitting(self.languages, target)]
+        if same and language_tag(source) == language_tag(target):
+            return self._identity(same[0])
         for one in fitting(self.sources, source):
             for other in fitting(self.sources[one], target):
                 return self._directions[one, other]
+        if same:  # variants of a language, such as en-US and en-GB
+            return self._identity(same[0])
         raise UnknownLanguageError(
             f"{source} to {target} is not supported; supported: {self}", of_target=bool(fitting(self.sources, source))
         )
+
+    def _identity(self, language: str) -> Direction:
+        return Direction(language, language, next(iter(self._directions.values())).model)
 
 
 def _shown(code: str) -> str:

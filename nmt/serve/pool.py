@@ -8,16 +8,15 @@ Otherwise one worker would search nearly everything, and the others a few segmen
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from nmt.errors import NmtError
+from nmt.serve.errors import log_error
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
 
@@ -255,7 +254,7 @@ class Pool:
                     self._search([(job, index) for job, index in batch if job is one])
                 return
             if not isinstance(error, NmtError):
-                traceback.print_exc(file=sys.stderr)
+                log_error()
             jobs[0].error = error
             self.forget(jobs[0])
 

@@ -83,7 +83,7 @@ def run(
         NmtError: the process of a model has ended by itself.
     """
     models, metrics = Models(served), Metrics()
-    detector = Detector(list(models.sources))
+    detector = Detector(models.languages)
     for model in served:
         model.warm_up()
     detector.ranked("a")

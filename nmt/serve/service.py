@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from nmt.errors import NmtError
 from nmt.machine.calls import ProcessLostError
@@ -14,10 +15,11 @@ from nmt.search.settings import BeamTooWideError
 from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
 from nmt.serve.errors import InternalError, RequestError
-from nmt.serve.layout import Layout
+from nmt.serve.layout import Layout, without_tags
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
 from nmt.serve.pool import BusyError, Job, Pool
+from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
 from nmt.translation.segment import Segment, joined_findings
@@ -28,6 +30,21 @@ _AT_ONCE = 2_000
 """Characters that are encoded in about two milliseconds, and so without another thread."""
 _LINES_AT_ONCE = 16
 """Likewise, in lines."""
+_TURN = 100
+"""Items of a request that are dealt with before other requests have their turn: a few milliseconds."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Identified:
+    """The direction of a text."""
+
+    direction: Direction
+    probability: float
+    """That the text is in its source language."""
+    other: str | None
+    """Another language that the text is surely in."""
 
 
 @dataclass(frozen=True)
@@ -40,26 +57,65 @@ class Service:
     metrics: Metrics
     cache: LineCache = field(default_factory=LineCache)
 
+    async def identify(
+        self, texts: Sequence[str], source: str | None, target: str, *, is_html: bool = False
+    ) -> list[Identified]:
+        """Find the direction of each text.
+
+        Args:
+            source: the language of all; None if it is to be identified.
+
+        Raises:
+            UnknownLanguageError: no model translates these languages.
+        """
+        sources = self.models.sources_of(target) if source is None else [source]
+        directions = {code: self.models.find(code, target) for code in sources}
+        to_target = self.models.find(target, target) if source is None else directions[source]
+
+        def identified(text: str) -> Identified:
+            text = without_tags(text) if is_html else text
+            code, probability = self.detector.source(text, sources, to_target.source) if source is None else (source, 1)
+            direction = directions.get(code, to_target)
+            return Identified(direction, probability, self.detector.other(text, direction.source))
+
+        def identify() -> list[Identified]:
+            found = {text: identified(text) for text in dict.fromkeys(texts)}
+            return [found[text] for text in texts]
+
+        return await asyncio.to_thread(identify)
+
     async def translate(
         self,
-        direction: Direction,
-        texts: Sequence[Layout],
+        directions: Sequence[Direction],
+        texts: Sequence[str],
+        divided: Callable[[str, str], Layout] = Layout.of,
         *,
         candidates: int = 1,
         split: SplitSentences | None = None,
+        owner: str | None = None,
     ) -> list[list[str]]:
         """Translate texts. Returns the candidates of each, best first; at least one.
 
         Args:
+            directions: of each text.
+            divided: the layout of a text in a language.
             candidates: the number of translations of each text; fewer if the beam is narrower.
+            owner: whose translations may be remembered.
 
         Raises:
             RequestError: too much waits already, or the model cannot translate the texts.
         """
-        lines = list(itertools.chain.from_iterable(text.lines for text in texts))
-        grown = self.grow(direction, lines, candidates=candidates, split=split)
-        translations = iter([part.translation() async for part in grown if part.is_whole])
-        return [candidates_of(text, list(itertools.islice(translations, len(text.lines)))) for text in texts]
+        layouts = [layout_of(text, each, divided) async for text, each in in_turns(zip(texts, directions, strict=True))]
+        found: dict[int, list[str]] = {}
+        for direction in dict.fromkeys(directions):
+            own = [number for number, each in enumerate(directions) if each is direction]
+            lines = list(itertools.chain.from_iterable(layouts[number].lines for number in own))
+            grown = self.grow(direction, lines, candidates=candidates, split=split, owner=owner)
+            translations = iter([part.translation() async for part in grown if part.is_whole])
+            async for number in in_turns(own):
+                layout = layouts[number]
+                found[number] = candidates_of(layout, list(itertools.islice(translations, len(layout.lines))))
+        return [found[number] for number in range(len(texts))]
 
     async def grow(
         self,
@@ -68,6 +124,7 @@ class Service:
         *,
         candidates: int = 1,
         split: SplitSentences | None = None,
+        owner: str | None = None,
     ) -> AsyncIterator[PartOfLine]:
         """Translate lines. Yields what is there of each line in order, as soon as it and all before it are there.
 
@@ -78,7 +135,8 @@ class Service:
             candidates = max(1, min(candidates, direction.model.max_candidates))
             translator = direction.model.translator(candidates, split)
             tagged = [direction.prefix + line for line in lines]
-            cached = {line: found for line in tagged if (found := self.cache.get(translator, line)) is not None}
+            place = translator, owner
+            cached = {line: found for line in tagged if (found := self.cache.get(place, line)) is not None}
             new = await self._prepared(translator, list(dict.fromkeys(line for line in tagged if line not in cached)))
             job = Job(translator, list(itertools.chain.from_iterable(new.values())))
             segments_by_line = [cached.get(line) or new[line] for line in tagged]
@@ -86,7 +144,7 @@ class Service:
                 part = PartOfLine(number, lines[number], segments_by_line[number], count, direction, translator)
                 if part.is_whole and new.pop(tagged[number], None) is not None:
                     self.metrics.translated(joined_findings(part.segments))
-                    self.cache.put(translator, tagged[number], part.segments)
+                    self.cache.put(place, tagged[number], part.segments)
                 yield part
         except BusyError as error:
             raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
@@ -127,7 +185,7 @@ class Service:
         job.notify = notify
         self.pool.submit(job)  # open: it closes after the event loop
         try:
-            for number, segments in enumerate(segments_by_line):
+            async for number, segments in in_turns(enumerate(segments_by_line)):
                 count = 0
                 while count < len(segments):
                     before, count = count, _searched_count(segments)
@@ -168,6 +226,29 @@ class PartOfLine:
 def _searched_count(segments: Sequence[Segment]) -> int:
     """The number of first segments that are searched."""
     return next((index for index, segment in enumerate(segments) if not segment.is_searched), len(segments))
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """Items, between which other requests have their turn."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+
+
+def layout_of(text: str, direction: Direction, divided: Callable[[str, str], Layout] = Layout.of) -> Layout:
+    """The layout of a text, which has no lines if the text is in the target language."""
+    return Layout((), (text,)) if direction.is_identity else divided(text, direction.source)
+
+
+def warning(found: Sequence[Identified]) -> dict[str, str]:
+    """What an answer says of the first text that is in another language than its source; empty if all is well."""
+    for number, one in enumerate(found, start=1):
+        if one.other is not None:
+            text = f"Text {number}" if len(found) > 1 else "The text"
+            names = [f"{name_of(code)} ({code})" for code in (one.other, one.direction.source)]
+            return {"warning": f"{text} looks like {names[0]}, not {names[1]}."}
+    return {}
 
 
 def candidates_of(text: Layout, translations: Sequence[Translation]) -> list[str]:

@@ -12,10 +12,8 @@ from starlette.routing import Route
 
 from nmt.serve.exchange import Parameters, Server
 from nmt.serve.growing import Growing
-from nmt.serve.layout import Layout
 from nmt.serve.libretranslate import DIALECT, Translating
-from nmt.serve.models import Direction
-from nmt.serve.service import candidates_of
+from nmt.serve.service import Identified, Service, candidates_of, layout_of, warning
 from nmt.translation.results import Translation
 
 
@@ -29,6 +27,7 @@ class StreamPart(BaseModel):
     """A line of the answer."""
 
     source: str | None = Field(None, description="Language of the text; in the first line.")
+    warning: str | None = Field(None, description="That the text is in another language; in the first line.")
     text: str | None = Field(None, description="What follows in the translation.")
     alternatives: list[str] | None = Field(None, description="The further translations; in the last line.")
     error: str | None = Field(None, description="Why the translation ends before it is complete; in the last line.")
@@ -41,27 +40,29 @@ def route(server: Server) -> Route:
         began = asyncio.get_running_loop().time()
         asked = parameters.read(StreamRequest)
         server.limits.check([asked.q])
-        service, source = server.service, asked.source
-        if source == "auto":
-            source, _ = await service.detector.source(asked.q, service.models.sources_of(asked.target))
-        direction = service.models.find(source, asked.target)
-        parts = _parts(server, direction, asked)
+        source = None if asked.source == "auto" else asked.source
+        [found] = await server.service.identify([asked.q], source, asked.target)
+        parts = _parts(server.service, found, asked, parameters.owner)
         first = await anext(parts)  # a refusal has another status
         return Growing(first, parts, began, server.limits.seconds)
 
     return Route("/stream", DIALECT.endpoint(server, stream), methods=["POST"])
 
 
-async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> AsyncIterator[dict[str, object]]:
+async def _parts(
+    service: Service, found: Identified, asked: StreamRequest, owner: str | None
+) -> AsyncIterator[dict[str, object]]:
     """What is sent: first the source language, then the text piece by piece, then the alternatives."""
-    layout = Layout.of(asked.q, direction.source)
+    first: dict[str, object] = {"source": found.direction.source, **warning([found])}
+    layout = layout_of(asked.q, found.direction)
     whole: list[Translation] = []
     length = 0
     before = layout.between[0]
-    grown = server.service.grow(direction, layout.lines, candidates=asked.alternatives + 1)
+    grown = service.grow(found.direction, layout.lines, candidates=asked.alternatives + 1, owner=owner)
     async for part in grown:
-        if part.number == 0 and length == 0:
-            yield {"source": direction.source}
+        if first:
+            yield first
+            first = {}
         translation = part.translation()
         text = before + translation.text[length:]
         before, length = "", len(translation.text)
@@ -71,6 +72,6 @@ async def _parts(server: Server, direction: Direction, asked: StreamRequest) -> 
             length = 0
         yield {"text": text}
     if not whole:
-        yield {"source": direction.source, "text": before}
+        yield {**first, "text": before}
     if asked.alternatives and whole:
         yield {"alternatives": candidates_of(layout, whole)[1:]}

@@ -112,6 +112,11 @@ class KnownWords(Detector):
         """The languages."""
         return sorted(((tag, 1.0 if tag in text.split() else 0.5) for tag in self._languages), key=lambda one: -one[1])
 
+    def other(self, text: str, language: str) -> str | None:
+        """The language that the text is surely in: ``surely fr``."""
+        found = text.partition("surely ")[2][:2]
+        return None if found in ("", language) else found
+
 
 @dataclass
 class Running:
@@ -170,7 +175,7 @@ def serving(
     known, metrics = Models(models), Metrics()  # type: ignore[arg-type]
     pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
     metrics.watch(lambda: pool.waiting)
-    service = Service(known, pool, KnownWords(list(known.sources)), metrics)
+    service = Service(known, pool, KnownWords(known.languages), metrics)
     access = Access(keys, requests_per_minute, origins, only_loopback)
     app = wrap(application(Server(service, access, limits), **options))
     with bound("127.0.0.1", 0) as listening:
