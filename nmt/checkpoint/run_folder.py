@@ -8,16 +8,19 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
 from nmt.config import CheckpointsConfig, load_yaml
+from nmt.data.data_folder import DataFolder, vocabulary_fingerprint
+from nmt.data.manifest import known_manifest
 from nmt.errors import CheckpointError, NmtError, OutputError
 from nmt.io.files import flush_folder, free_name, put_back
 from nmt.io.inside import Inside
 from nmt.io.locking import holder, is_held
-from nmt.io.ownership import Kind, remove_own
+from nmt.io.ownership import Kind, listed, remove_own
 from nmt.io.writing import temporary_path, temporary_paths, writing
 
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
@@ -205,33 +208,56 @@ def runs_below(root: Path) -> list[Path]:
     )
 
 
-def refuse_while_trained_on(data: Path) -> None:
-    """Refuse to replace files of a data set that a run trains on: it could not resume with others.
+def refuse_while_used(data: Path, replaced: Literal["text", "vocabulary"] | None) -> None:
+    """Refuse to replace files of a data set that runs need: to resume, and to compare scores.
 
     Runs are looked for in ``runs/`` below the current folder and beside the folder of the data sets. Those of other
     machines are found if the file system shares locks.
 
+    Args:
+        replaced: what gets another content. Then runs that have ended, or were interrupted, count as well.
+
     Raises:
-        OutputError: a run trains on the data set.
+        OutputError: a run trains on the data set, or was trained on what is replaced.
     """
     folder = data.resolve()
     roots = {root.resolve(): root for root in (folder.parent.parent / "runs", Path("runs"))}
-    for run in (run for root in roots.values() for run in runs_below(root)):
+    runs = [run for root in roots.values() for run in runs_below(root) if folder in _data_of(run)]
+    for run in runs:
         lock = RunFolder(run).lock
-        if is_held(lock) and folder in _data_of(run):
+        if is_held(lock):
             raise OutputError(
                 f"{data}: {run} is training on it (process {holder(lock)}), and could not resume with other files. "
                 "Wait until it has ended, or work on a copy of the data set."
             )
+    if replaced and (users := [str(run) for run in runs if _was_trained_on(run, data, replaced)]):
+        raise OutputError(
+            f"{data}: {listed(users)} {'was' if len(users) == 1 else 'were'} trained on it, and could neither resume "
+            f"nor be compared with later runs if its {replaced} were replaced. Make a data set of another name, name "
+            "another folder with --out of `nmt prepare-data`, or add --force to replace it."
+        )
 
 
-def _data_of(run: Path) -> list[Path]:
-    """The places of a run's data sets, as far as they are recorded."""
+def _was_trained_on(run: Path, data: Path, what: Literal["text", "vocabulary"]) -> bool:
+    """Whether a run's data set still has the text, or text and vocabulary, that the run records."""
+    manifest = known_manifest(data)
+    if manifest is None or _data_of(run)[data.resolve()] != manifest.fingerprint:
+        return False
+    try:
+        config = load_yaml(RunFolder(run).config)
+        return what == "text" or config["data"]["vocab_fingerprint"] == vocabulary_fingerprint(DataFolder(data).vocab)
+    except (NmtError, OSError, KeyError, TypeError):
+        return False
+
+
+def _data_of(run: Path) -> dict[Path, object]:
+    """The fingerprints of a run's data sets by their places, as far as they are recorded."""
     match read_json(RunFolder(run).data):
         case [*entries]:
-            places = [(run / e.get("relative", ""), e.get("absolute", "")) for e in entries if isinstance(e, dict)]
-            return [Path(path).resolve() for pair in places for path in pair]
-    return []
+            known = [entry for entry in entries if isinstance(entry, dict)]
+            places = [(e, place) for e in known for place in (run / e.get("relative", ""), e.get("absolute", ""))]
+            return {Path(place).resolve(): entry.get("fingerprint") for entry, place in places}
+    return {}
 
 
 def _last_changed(run: Path) -> float:

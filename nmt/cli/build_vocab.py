@@ -48,6 +48,7 @@ def build_vocab(
     ] = None,
     max_length: Annotated[int, option("Skip pairs with more pieces on a side.", min=1)] = 256,
     workers: Annotated[int | None, option("Threads for encoding.  [all cores]", min=1)] = None,
+    force: Annotated[bool, option("Replace a vocabulary that runs were trained with.")] = False,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
@@ -57,7 +58,7 @@ def build_vocab(
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.checkpoint.lineage import vocabulary_origin
-    from nmt.checkpoint.run_folder import refuse_while_trained_on
+    from nmt.checkpoint.run_folder import refuse_while_used
     from nmt.data.build import build_vocabulary
     from nmt.data.vocab_record import VocabularySettings
 
@@ -82,7 +83,7 @@ def build_vocab(
         settings,
         existing=vocab,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
-        check_unused=refuse_while_trained_on,
+        check_unused=lambda folder, other: refuse_while_used(folder, "vocabulary" if other and not force else None),
         max_length=max_length,
         threads=workers,
     )

@@ -30,6 +30,7 @@ from nmt.config.sections import (
     CorpusShare,
     DataConfig,
     DecodingConfig,
+    LanguageCode,
     LoggingConfig,
     ModelConfig,
     OptimizerConfig,

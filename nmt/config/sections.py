@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,10 +24,15 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from nmt.config.mistakes import option_mistakes
 from nmt.errors import ConfigError
 from nmt.option_fields import DeviceChoice, Option
+from nmt.text.languages import well_formed
 from nmt.text.lines import NormalizationRule
 
 Normalization = Literal["paper", "length"]
 """What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
+
+
+LanguageCode = Annotated[str, AfterValidator(well_formed)]
+"""The code of a language; empty if the language is not known."""
 
 
 class Section(BaseModel):
@@ -329,8 +335,8 @@ class DataConfig(Section):
     """The training data of a model. ``nmt train`` fills it in from the data's manifest and vocabulary."""
 
     name: str = ""
-    source_lang: str = ""
-    target_lang: str = ""
+    source_lang: LanguageCode = ""
+    target_lang: LanguageCode = ""
     fingerprint: str = Field("", description="of the prepared text, as in its manifest")
     vocab_fingerprint: str = ""
     vocab_size: int = Field(0, ge=0)

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config import DecodingConfig, ModelConfig
+from nmt.errors import ConfigError
+from nmt.text.languages import is_well_formed
 
 Array = NDArray[np.float32]
 
@@ -26,7 +28,6 @@ PROJECTIONS = ("query", "key", "value")
 BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, normalization="length")
 """The search that fairseq, OpenNMT-py 3 and Sockeye make by default."""
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.")
-_LANGUAGE = re.compile(r"[\w.-]{1,40}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,19 @@ class Given:
     source_lang: str | None = None
     target_lang: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check the codes of languages."""
+        for side, code in (("source", self.source_lang), ("target", self.target_lang)):
+            if code and not is_well_formed(code):
+                raise ConfigError(f"--{side}-lang {code!r}: must be a language code such as en, pt-BR or sr@latin.")
+
     def languages(self, source: object = None, target: object = None) -> tuple[str, str]:
         """The codes of both languages: the user's, or else those of the files; no text where there is none.
 
         Args:
-            source, target: what the files' settings say. A code becomes part of the names of files, so it names no
-                folder.
+            source, target: what the files' settings say.
         """
-        found = [value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else "" for value in (source, target)]
+        found = [value if isinstance(value, str) and is_well_formed(value) else "" for value in (source, target)]
         return self.source_lang or found[0], self.target_lang or found[1]
 
 

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from nmt.checkpoint.run_folder import refuse_while_trained_on
+from nmt.checkpoint.run_folder import refuse_while_used
 from nmt.corpora.download import Fetcher, Notify
 from nmt.corpora.filters import chosen_filters
 from nmt.corpora.sample_check import doubts_about_names
@@ -65,7 +65,8 @@ def prepare(
             queries of addresses are not recorded.
         offline: do not use the network.
         workers: cleaning processes; one per core if unset.
-        force: make the data set even if it is up to date, its text was edited, or the folder holds another data set.
+        force: make the data set even if it is up to date, its text was edited, runs were trained on it, or the folder
+            holds another data set.
         progress: called for every downloaded block.
         pairs_progress: called with the number of pairs read, and their total if known.
         notify: called with notices: what a user should know but need not act upon.
@@ -74,7 +75,7 @@ def prepare(
         DownloadError: a file could not be fetched, or is damaged.
         DataError: the text cannot be used.
         OutputError: the folder holds something other than a data set, or one of another name or other languages, or
-            files that would be lost; or a run trains on it, or another process prepares it.
+            files that would be lost; or a run trains on it, was trained on it, or another process prepares it.
         WriteError: the system refused to write; the existing data set is unchanged.
     """
     check_replaceable(out, DATA_SET, in_place=True)
@@ -88,11 +89,13 @@ def prepare(
         fetcher = Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
         if sources.depends_on_a_query:  # Queries are not recorded, so the files are compared.
             sources.fetch(fetcher)
-        if not force and standing is not None and _is_current(standing, out, inputs, sources):
+        same = standing is not None and _has_inputs(standing, inputs, sources)
+        if not force and standing is not None and same and standing.made.is_current(out, inputs):
             return Prepared(standing, out, changed=False)
+        replaced: Literal["text"] | None = None if force or same else "text"
         with replacing_locked([locked]) as [folder]:
             check_nothing_is_lost(out, force=force)
-            refuse_while_trained_on(out)
+            refuse_while_used(out, replaced)
             for each in chosen_filters(recipe.filters):  # An error if a package is missing, before anything is fetched.
                 each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
@@ -110,15 +113,15 @@ def prepare(
             write_manifest(manifest, folder)
             notices = carry_over(out, folder, manifest)
             check_nothing_is_lost(out, force=force)  # again, after what may have been hours
-            refuse_while_trained_on(out)
+            refuse_while_used(out, replaced)
     for notice in notices:
         tell(notice)
     return Prepared(manifest, out, changed=True)
 
 
-def _is_current(standing: Manifest, out: Path, inputs: Mapping[str, Any], sources: Sources) -> bool:
+def _has_inputs(standing: Manifest, inputs: Mapping[str, Any], sources: Sources) -> bool:
     is_same = all(record in standing.sources for record in sources.records)  # of those that were fetched already
-    return is_same and standing.made.is_current(out, inputs)
+    return is_same and standing.made.inputs == inputs
 
 
 def _refuse_other(out: Path, recipe: Recipe) -> None:

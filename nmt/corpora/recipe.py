@@ -21,7 +21,7 @@ from nmt.corpora.user_corpora import UserText, paired, user_corpora
 from nmt.errors import ConfigError
 
 # A language, with script and region. A language is in lower case; a script or region has a capital or is a number.
-_CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
+_CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*(?:@[a-z]+)?"
 _RECIPES = resources.files("nmt.corpora") / "recipes"
 
 

@@ -13,11 +13,11 @@ from nmt.corpora.corpus_kinds import HeldOut, TestSet, Text, Toy, public_files
 from nmt.corpora.filters import Filters
 from nmt.corpora.transfer import RemoteFile
 from nmt.text.addresses import check_address, folder_parts, is_address, public_address, without_secrets
+from nmt.text.languages import well_formed
 from nmt.text.lines import STDIN
 
 SPLITS = ("train", "valid", "test")
-_LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{2,8})*")
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+_NAME = re.compile(r"[A-Za-z0-9][\w.+@-]*")
 
 AnyCorpus = Text | TestSet | Toy | HeldOut
 _Read = Annotated[Text | TestSet | Toy, Field(discriminator="kind")]
@@ -73,7 +73,7 @@ class Recipe(Section):
     @classmethod
     def _is_folder_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name):
-            raise ValueError("must be a plain folder name: letters, digits, '.', '_', '+' and '-'")
+            raise ValueError("must be a plain folder name: letters, digits, '.', '_', '+', '@' and '-'")
         return name
 
     @field_validator("downloads", mode="before")
@@ -88,9 +88,7 @@ class Recipe(Section):
     @field_validator("source_lang", "target_lang")
     @classmethod
     def _is_language(cls, code: str) -> str:
-        if not _LANGUAGE.fullmatch(code):
-            raise ValueError("must be a language code such as en or pt-BR")
-        return code
+        return well_formed(code or "?")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -13,6 +13,7 @@ from typing import Any
 from nmt.data.data_folder import DataFolder, vocabulary_files
 from nmt.data.data_set import DATA_SET
 from nmt.data.encoded_text import examine_text
+from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import Encoding, replacing_shards
@@ -73,7 +74,7 @@ def build_vocabulary(
     *,
     existing: Path | None = None,
     existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
-    check_unused: Callable[[Path], None] = lambda data: None,
+    check_unused: Callable[[Path, bool], None] = lambda data, replaced: None,
     max_length: int = 256,
     threads: int | None = None,
 ) -> list[BuiltVocabulary]:
@@ -86,7 +87,8 @@ def build_vocabulary(
     Args:
         existing: a SentencePiece model to use; of the settings, only the source rule is then used.
         existing_origin: gives the record of its training, by its fingerprint; None if that is not known.
-        check_unused: raises an error if a data set must not be changed now.
+        check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
+            replaces the data set's.
         max_length: pairs with a side of more pieces are left out and counted.
         threads: all usable cores if not given.
 
@@ -120,7 +122,7 @@ def build_vocabulary(
             vocab = VocabularyPair.load(DataFolder(before).vocab)
         else:
             for text in texts:
-                check_unused(text.data)
+                check_unused(text.data, text.record is not None)
             trained = replace(_train(texts, settings, rule), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
@@ -171,12 +173,13 @@ def _encode_all(
     texts: Sequence[DataSetText],
     record: VocabularyRecord,
     encoding: Encoding,
-    check_unused: Callable[[Path], None],
+    check_unused: Callable[[Path, bool], None],
 ) -> list[BuiltVocabulary]:
     """Encode the data sets that are not up to date; replace vocabulary and shards in all of these, or in none."""
     pending = [text for text in texts if not _is_up_to_date(text, record, encoding)]
+    replaced = {text.data: bool(Made({}, record.files).edited(text.data)) for text in pending}
     for text in pending:
-        check_unused(text.data)
+        check_unused(text.data, replaced[text.data])
     kept: dict[Path, Path | None] = {}
     try:
         with (
@@ -185,7 +188,7 @@ def _encode_all(
             replacing_shards({text.data: text.files for text in pending}, encoding, locked) as indices,
         ):
             for text in pending:
-                check_unused(text.data)  # again, after what may have been hours
+                check_unused(text.data, replaced[text.data])  # again, after what may have been hours
             # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
             for text in pending:
                 if not text.has_vocabulary(record):

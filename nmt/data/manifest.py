@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from nmt.config import mistakes
+from nmt.config import LanguageCode, mistakes
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
@@ -18,6 +18,7 @@ from nmt.errors import DataError
 from nmt.io.files import replacing
 from nmt.record import SETTINGS, Record, text_record
 from nmt.text.addresses import public_address
+from nmt.text.languages import well_formed
 
 _DATA_SETS = Path("data")
 """The folder of data sets, unless another is named."""
@@ -82,8 +83,8 @@ class Manifest(_Part):
 
     version: Literal[1] = 1
     name: str
-    source_lang: str
-    target_lang: str
+    source_lang: LanguageCode
+    target_lang: LanguageCode
     licence: str = ""
     recipe: dict[str, Any]
     """The full recipe, which makes the same data set again. Addresses are without user information and query."""
@@ -225,7 +226,8 @@ def recorded(folder: Path) -> Recorded | None:
         if not {"recipe", "fingerprint"} <= manifest.keys():
             return None
         text = {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
-        return Recorded(str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"]), text)
+        source, target = (well_formed(manifest[side]) for side in ("source_lang", "target_lang"))
+        return Recorded(str(manifest["name"]), source, target, text)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

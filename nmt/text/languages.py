@@ -1,7 +1,8 @@
 """What a language code means: the language, its scripts, and whether it is written with spaces between words.
 
 A code is a language of two or three letters, alone or with a script and a region: ``de``, ``deu``, ``pt_BR``,
-``zh-Hant-TW``, ``zho_Hans``. Case does not matter, and ``_`` is as good as ``-``.
+``zh-Hant-TW``, ``zho_Hans``. Case does not matter, and ``_`` is as good as ``-``. In names of gettext, a script stands
+behind an ``@``: ``sr@latin``.
 """
 
 from __future__ import annotations
@@ -118,8 +119,18 @@ _VARIANTS = {
     "Aran": ("Arab",),
 }
 
+# The script that regions use, of languages whose regions use different ones.
+_USUAL_SCRIPTS = """
+zh-CN=Hans zh-SG=Hans zh-TW=Hant zh-HK=Hant zh-MO=Hant yue-CN=Hans yue-HK=Hant sr-RS=Cyrl sr-BA=Cyrl sr-ME=Latn
+uz-UZ=Latn uz-AF=Arab az-AZ=Latn az-IR=Arab kk-KZ=Cyrl kk-CN=Arab mn-MN=Cyrl mn-CN=Mong pa-IN=Guru pa-PK=Arab
+"""
+_SCRIPT_OF_REGION = dict(entry.split("=") for entry in _USUAL_SCRIPTS.split())
+_SCRIPTS_OF_GETTEXT = {"latin": "Latn", "cyrillic": "Cyrl", "arabic": "Arab", "devanagari": "Deva", "iqtelif": "Latn"}
+
+# What a code may look like. It becomes part of names of files, and of commands that people copy.
+_WELL_FORMED = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*(@[A-Za-z]{1,16})?")
 # A code at the end of a file name. There, script and region have capitals or are numbers.
-_SUFFIX = re.compile(r"([a-z]{2,3})([-_][A-Z][a-z]{3})?([-_]([A-Za-z]{2}|[0-9]{3}))?")
+_SUFFIX = re.compile(r"([a-z]{2,3})([-_][A-Z][a-z]{3})?([-_]([A-Za-z]{2}|[0-9]{3}))?(@[A-Za-z]+)?")
 # Suffixes that are more often something else than Bashkir or Rundi.
 _NO_LANGUAGES = frozenset({"bak", "run"})
 # Longer strings are no codes, and are not cached.
@@ -180,6 +191,22 @@ def characters_of(scripts: Iterable[str]) -> str:
     return "".join(kana if script == "Kana" else rf"\p{{Script={script}}}" for script in scripts)
 
 
+def is_well_formed(code: str) -> bool:
+    """Whether a text has the form of a language code, known or not."""
+    return len(code) <= _LONGEST and _WELL_FORMED.fullmatch(code) is not None
+
+
+def well_formed(code: str) -> str:
+    """A language code, or no text if the language is not known, as it is: for settings and records.
+
+    Raises:
+        ValueError: it does not have the form of a code.
+    """
+    if code and not is_well_formed(code):
+        raise ValueError("must be a language code such as en, pt-BR or sr@latin")
+    return code
+
+
 def is_language_code(code: str) -> bool:
     """Whether a code is a language code. Any three letters are accepted: most are the code of a language."""
     language = primary_language(code)
@@ -196,7 +223,7 @@ def language_of_name(path: Path) -> str:
     match = _SUFFIX.fullmatch(suffix)
     if match is None or suffix in _NO_LANGUAGES:
         return ""
-    has_more = match[2] is not None or match[3] is not None
+    has_more = any(match.group(2, 3, 5))
     is_known = match[1] in _TWO_LETTERS or match[1] in _THREE_LETTERS or (len(match[1]) == 3 and has_more)
     return suffix if is_known else ""
 
@@ -204,7 +231,7 @@ def language_of_name(path: Path) -> str:
 def fitting(codes: Iterable[str], wanted: str) -> list[str]:
     """The codes that mean a language: those that are equal to its own; without such a code, those that fit.
 
-    Two codes fit if they have the same language, and no different script or region.
+    Two codes fit if they have the same language, and no different script or region. ``zh-TW`` has the script ``Hant``.
     """
     if len(wanted) > _LONGEST:
         return []
@@ -220,15 +247,24 @@ def _fitting(codes: tuple[str, ...], wanted: str) -> tuple[str, ...]:
 
 def _rank(found: _Code, wanted: _Code) -> int:
     """2 for equal codes, 1 for codes that fit, 0 for others."""
-    both = [(found.script, wanted.script), (found.region, wanted.region), (found.rest, wanted.rest)]
+    both = [(_script(found), _script(wanted)), (found.region, wanted.region), (found.rest, wanted.rest)]
     if found.language != wanted.language or any(ours != theirs and ours and theirs for ours, theirs in both):
         return 0
     return 1 + (found == wanted)
 
 
+def _script(code: _Code) -> str:
+    """The script of a code: its own, or the usual one of its region."""
+    return code.script or _SCRIPT_OF_REGION.get(f"{code.language}-{code.region}", "")
+
+
 @functools.lru_cache(maxsize=100)
 def _parts(code: str) -> _Code:
-    first, *others = code.strip().replace("_", "-").split("-")
+    code, _, modifier = code.strip().replace("_", "-").partition("@")
+    first, *others = code.split("-")
+    if modifier:
+        script = _SCRIPTS_OF_GETTEXT.get(modifier.lower())
+        others = [script, *others] if script else [*others, modifier]
     language = first.lower()
     if language == "zh" and others and others[0].lower() in ("cmn", *_LANGUAGES["Hani"].split()):
         language = others.pop(0).lower()  # "zh-yue" is an old form of "yue".

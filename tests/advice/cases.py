@@ -211,7 +211,7 @@ CASES = [
         TO_RUN,
         AS_PRINTED,
         ("training/start/changes.py: nmt build-vocab --data {} --vocab {}",),
-        run("build-vocab --data data/a --size 32"),
+        run("build-vocab --data data/a --size 32 --force"),
     ),
     Case(
         "train --data data/b --init-from runs/r --out runs/new",
@@ -366,7 +366,7 @@ CASES = [
         f"{TRAIN} --out runs/new --set model.max_positions=6", AS_PRINTED,
         ("training/input/data_sets.py: nmt build-vocab --data {} --vocab {} --max-length {}",),
     ),
-    Case("build-vocab --data none", "build-vocab --data data/a", ("data/manifest.py: --data",)),
+    Case("build-vocab --data none", "build-vocab --data data/b", ("data/manifest.py: --data",)),
     Case(
         "build-vocab --data data/toy-en-de", AS_PRINTED, ("data/manifest.py: nmt prepare-data toy-en-de",),
         fixed="data/toy-en-de: does not exist",
@@ -387,10 +387,11 @@ CASES = [
     ),
     Case("build-vocab", AS_PRINTED, ("data/manifest.py: nmt prepare-data toy-en-de",), remove("data")),
     Case(
-        "build-vocab --data data/a --size 5", "build-vocab --data data/a --size 40", ("data/vocab.py: --size",)
+        "build-vocab --data data/b --size 5", "build-vocab --data data/b --size 40", ("data/vocab.py: --size",)
     ),
     Case(
-        "build-vocab --data data/a --size 20", "build-vocab --data data/a --size 20 --character-coverage 0.9995",
+        "build-vocab --data data/a --size 20 --force",
+        "build-vocab --data data/a --size 20 --force --character-coverage 0.9995",
         ("data/vocab.py: --character-coverage",), add_rare_character,
     ),
     Case(
@@ -398,16 +399,17 @@ CASES = [
         ("cli/build_vocab.py: --vocab", "cli/build_vocab.py: --size"),
     ),
     Case(
-        "build-vocab --data data/a --data data/a --size 40", "build-vocab --data data/a --data data/b --size 40",
+        "build-vocab --data data/a --data data/a --size 40",
+        "build-vocab --data data/a --data data/b --size 40 --force",
         ("data/build.py: --data",),
     ),
     Case(
         "build-vocab --data data/a --size 40 --sampling-temperature 5",
-        "build-vocab --data data/a --data data/b --size 40 --sampling-temperature 5",
+        "build-vocab --data data/a --data data/b --size 40 --force --sampling-temperature 5",
         ("cli/build_vocab.py: --sampling-temperature", "cli/build_vocab.py: --data"),
     ),
     Case(
-        "build-vocab --data data/a --vocab foreign.model", "build-vocab --data data/a",
+        "build-vocab --data data/b --vocab foreign.model", "build-vocab --data data/b",
         ("data/vocab.py: --vocab", "data/vocab.py: nmt build-vocab"), make_foreign_vocabulary,
     ),
     Case(

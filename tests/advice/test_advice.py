@@ -87,11 +87,11 @@ def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
         "build-vocab --data data/a --size 36",
         "build-vocab --data data/a --vocab data/b/vocab.model",
         "build-vocab --data data/b --data data/a --size 38",
-        "prepare-data c-en-de --train corpus/c --out data/a --force",
+        "prepare-data a --source-lang en --target-lang de --train corpus/c --out data/a",
     )
     with exclusive(project / "runs" / "r" / ".lock"):
         for command in changing:
-            error = type_command(command).stderr
+            error = type_command(f"{command} --force").stderr
             message = rf"data/a: runs/r is training on it \(process {os.getpid()} on .*work on a copy"
             assert re.search(message, " ".join(error.split())), error
             assert contents(project / "data" / "a") == before
@@ -100,4 +100,11 @@ def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
         shutil.copytree("data/a", "data/copy")
         succeed("build-vocab --data data/copy --size 36")
     for command in changing:
-        succeed(command)
+        error = " ".join(type_command(command).stderr.split())
+        assert "data/a: runs/r was trained on it" in error and "add --force to replace it" in error, command
+        assert contents(project / "data" / "a") == before
+    succeed("build-vocab --data data/a --size 40")  # up to date
+    succeed("build-vocab --data data/b --size 32")
+    for command in changing:
+        succeed(f"{command} --force")
+    succeed("build-vocab --data data/a --size 34")  # the run stands on it no more

@@ -639,9 +639,10 @@ PRINTS = {
     "score": {"--json", "--format", "--sentence-scores"},
     "inspect": {"--json"},
     "average-checkpoints": {"--data"},
+    "build-vocab": {"--force"},
     "translate": {"--part", "--score-target", "--interactive", "--invalid-utf8", "--input-format"},
 }
-"""Options without a function of their own, which tests/system, tests of averages or test_option_fields.py run."""
+"""Options without a function of their own, which other tests run."""
 
 
 @pytest.mark.parametrize(("command", "doubles", "last", "arguments"), ROWS, ids=[row[0][:70] for row in ROWS])

@@ -6,10 +6,13 @@ import json
 import lzma
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from nmt.checkpoint.run_folder import RunFolder
+from nmt.config import Config, DataConfig, dump_config
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
 from nmt.corpora.schema import Normalisation
@@ -23,6 +26,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.io.locking import exclusive
 from nmt.io.writing import WriteError
+from nmt.training.start.recorded_data import write_data_record
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 
@@ -576,6 +580,61 @@ def test_one_process_at_a_time(own, tmp_path):
     with exclusive(tmp_path / ".own.nmt.lock"), pytest.raises(OutputError, match="by another process"):
         prepare(own, tmp_path / "own")
     assert prepare(own, tmp_path / "own").changed
+
+
+@pytest.fixture
+def run(own, tmp_path, monkeypatch):
+    """A run that was trained on ``data/own``, below the current folder."""
+    monkeypatch.chdir(tmp_path)
+    manifest = prepare(own, Path("data/own")).manifest
+    config = Config(data=DataConfig(name="own", fingerprint=manifest.fingerprint))
+    run = RunFolder(tmp_path / "runs" / "base")
+    run.path.mkdir(parents=True)
+    run.config.write_text(dump_config(config))
+    write_data_record(run.path, [Path("data/own")], config)
+    return run
+
+
+@pytest.mark.parametrize("of", ["other text", "another filter", "other files"])
+def test_a_data_set_that_a_run_was_trained_on_is_replaced_by_force_alone(own, run, tmp_path, of):
+    out = Path("data/own")
+    before, changed = contents(out), own
+    assert not prepare(own, out).changed
+    if of == "other text":
+        corpus(tmp_path, "test", ["t", "more"], ["e f", "mehr"])
+    elif of == "another filter":
+        changed = with_filters(own, {"dedup": False})
+    else:
+        other = corpus(tmp_path, "other", ["a", "b"], ["c", "d"])
+        changed = own_recipe("own", source_lang="en", target_lang="de", train=[other], valid=[other], test=[other])
+        changed = with_filters(changed, {"leakage": "count"})
+    with pytest.raises(OutputError, match=r"data/own: runs/base was trained on it.*its text.*--out.*--force"):
+        prepare(changed, out)
+    assert contents(out) == before
+    assert prepare(changed, out, force=True).changed
+    assert prepare(with_filters(changed, {"max_length": 9}), out).changed, "the run stands on it no more"
+
+
+def test_text_that_a_run_was_trained_on_is_restored(own, run):
+    before = contents(Path("data/own"))
+    Path("data/own/train.en").unlink()
+    assert prepare(own, Path("data/own")).changed
+    assert contents(Path("data/own")) == before
+
+
+@pytest.mark.parametrize("begins_late", [False, True])
+def test_a_run_that_begins_meanwhile_keeps_its_data(own, run, begins_late):
+    before, held = contents(Path("data/own")), exclusive(run.lock)
+
+    def begin(*_):
+        if not run.lock.exists():
+            begun.enter_context(held)
+
+    with ExitStack() as begun, pytest.raises(OutputError, match="runs/base is training on it"):
+        if not begins_late:
+            begin()
+        prepare(own, Path("data/own"), pairs_progress=begin, force=True)
+    assert contents(Path("data/own")) == before
 
 
 def test_published_counts_that_differ_are_told(tmp_path, file_server):

@@ -23,7 +23,7 @@ from tests.serve.doubles import Model, serving
         ([Model("en", "pt"), Model("en", "pt_BR")], ("en", "pt-br"), ("en", "pt-BR")),
         ([Model("en", "pt"), Model("en", "pt_BR")], ("en", "PT-PT"), ("en", "pt")),
         ([Model("en", "pt_BR"), Model("en", "pt_PT")], ("en", "pt-PT"), ("en", "pt-PT")),
-        ([Model("en", "zh_Hans"), Model("en", "zh_Hant")], ("en", "zh-TW"), ("en", "zh-Hans")),
+        ([Model("en", "zh_Hans"), Model("en", "zh_Hant")], ("en", "zh-TW"), ("en", "zh-Hant")),
         ([Model("en", tags=[">>deu<<", ">>fra<<"])], ("en", "fr"), ("en", "fr")),
         ([Model("en", "de"), Model("fr", "de")], ("fr", "de"), ("fr", "de")),
     ],

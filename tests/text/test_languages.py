@@ -4,9 +4,23 @@ from pathlib import Path
 
 import pytest
 import regex
+from pydantic import ValidationError
 
+from nmt.config import DataConfig
+from nmt.convert.foreign import Given
+from nmt.data.manifest import Manifest
+from nmt.errors import ConfigError
 from nmt.text import languages
-from nmt.text.languages import fitting, is_language_code, is_unspaced, language_of_name, primary_language, scripts_of
+from nmt.text.languages import (
+    fitting,
+    is_language_code,
+    is_unspaced,
+    is_well_formed,
+    language_of_name,
+    primary_language,
+    scripts_of,
+    well_formed,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +36,7 @@ from nmt.text.languages import fitting, is_language_code, is_unspaced, language_
         ("mya_Mymr", "my", "Mymr"), ("bur", "my", "Mymr"), ("tha", "th", "Thai"), ("khm", "km", "Khmr"),
         ("lao", "lo", "Laoo"), ("arb_Arab", "ar", "Arab"), ("jav", "jv", "Latn Java"),
         ("tzm", "tzm", "Latn Tfng"), ("tlh", "tlh", ""), ("de-CH-1901", "de", "Latn"),
+        ("sr@latin", "sr", "Latn"), ("uz_UZ@cyrillic", "uz", "Cyrl"), ("ca@valencia", "ca", "Latn"),
         ("", "", ""),
     ],
 )  # fmt: skip
@@ -58,12 +73,32 @@ def test_three_letters_may_be_any_language(code, known):
     assert is_language_code(code) == known
 
 
+@pytest.mark.parametrize("code", ["de", "zho_Hans", "zh-yue-Hant-HK", "es-419", "en_XX", "sr@latin", "ca_ES@valencia"])
+def test_a_code_has_a_form(code):
+    assert well_formed(code) == code
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["d", "de;touch x", "$(id)", "`id`", "de\n", "../de", "./../../x", "de fr", "de'", "dé", "de@", "a-" * 60 + "b"],
+)
+def test_what_has_no_form_of_a_code_is_no_language_of_settings_and_records(code):
+    assert not is_well_formed(code)
+    for section in (DataConfig, Manifest):
+        with pytest.raises(ValidationError, match=r"must be a language code such as en, pt-BR or sr@latin"):
+            section.model_validate({"source_lang": code})
+    with pytest.raises(ConfigError, match=r"--target-lang .*: must be a language code"):
+        Given(target_lang=code)
+    assert Given().languages(code, "en") == ("", "en")
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [
         ("x.zh_CN", "zh_CN"), ("x.zh-TW", "zh-TW"), ("x.zh-Hans", "zh-Hans"), ("test.de-AT", "de-AT"),
         ("test.pt_BR.gz", "pt_BR"), ("x.de", "de"), ("x.deu", "deu"), ("x.yue_Hant", "yue_Hant"),
         ("x.es-419", "es-419"), ("test.ref", ""), ("out.txt", ""), ("test.hyp", ""), ("x.src", ""),
+        ("x.sr@latin", "sr@latin"), ("x.srp_RS@latin", "srp_RS@latin"), ("x.yue@a", "yue@a"),
         ("x.qq", ""), ("de", ""), ("x.DE.txt", ""), ("x.bak", ""), ("x.run", ""), ("x.in", ""),
     ],
 )  # fmt: skip
@@ -84,6 +119,12 @@ def test_a_name_may_end_in_a_language(name, code):
         (["pt-PT"], "pt-BR", []),
         (["zh-Hans-CN"], "zh-Hans", ["zh-Hans-CN"]),
         (["zh-Hans-CN", "zh-TW"], "zh-CN", ["zh-Hans-CN"]),
+        (["zh-TW", "zh_HK", "zho_CN"], "zh-Hans", ["zho_CN"]),
+        (["zh-TW", "zh_CN"], "zho_Hant", ["zh-TW"]),
+        (["sr-RS", "sr@latin", "sr_RS@latin"], "sr-Latn", ["sr@latin"]),
+        (["sr-RS"], "sr-Latn", []),
+        (["sr-RS", "sr-BA"], "sr-Cyrl", ["sr-RS", "sr-BA"]),
+        (["zh"], "zh-TW", ["zh"]),
         (["eng", "deu"], "en", ["eng"]),
         (["e", "-", ""], "en", []),
         ([" en "], "en", [" en "]),
