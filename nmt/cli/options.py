@@ -168,7 +168,13 @@ class _HelpToStdout:
 
 
 class CommandGroup(_HelpToStdout, typer.core.TyperGroup):
-    """A group of commands."""
+    """A group of commands; ``nmt help train`` is ``nmt train --help``, and ``nmt version`` is ``nmt --version``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the words of the command line."""
+        if args[:1] in (["help"], ["version"]):
+            args = [*args[1:], f"--{args[0]}"]
+        return super().parse_args(ctx, args)
 
 
 class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
