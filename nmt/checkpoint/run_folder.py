@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
-from nmt.config import CheckpointsConfig, load_yaml
+from nmt.config import CheckpointsConfig, did_you_mean, load_yaml
 from nmt.errors import CheckpointError, NmtError, OutputError
 from nmt.io.files import flush_folder, free_name, put_back
 from nmt.io.inside import Inside
@@ -205,6 +206,15 @@ def runs_below(root: Path) -> list[Path]:
     )
 
 
+def similar(path: Path) -> str:
+    """`` (did you mean 'runs/a'?)`` for a path that does not exist, by what is beside it and below ``runs/``."""
+    names = []
+    for folder in dict.fromkeys((path.parent, Path("runs"))):
+        with contextlib.suppress(OSError):
+            names += [str(each) for each in folder.iterdir()]
+    return did_you_mean(str(path), names)
+
+
 def refuse_while_trained_on(data: Path) -> None:
     """Refuse to replace files of a data set that a run trains on: it could not resume with others.
 
@@ -283,14 +293,17 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
         The bundle, and a remark if the run has an average that is not used.
 
     Raises:
-        CheckpointError: the folder does not exist or holds no model.
+        CheckpointError: the folder does not exist, holds no model, or holds one that was exported.
     """
+    match read_json(BundleFolder(path).certificate):
+        case {"parity": {"direction": "export", "toolkit": str(toolkit)}}:
+            raise CheckpointError(f"{path}: is a model for {toolkit}. Name the run or bundle that it comes from.")
     if is_bundle(path):
         return path, None
     if path.is_file():
         raise CheckpointError(f"{path}: is a file; name the folder of a run or bundle.")
     if not path.is_dir():
-        raise CheckpointError(f"{path}: there is no such run or bundle.")
+        raise CheckpointError(f"{path}: there is no such run or bundle{similar(path)}.")
     run, checkpoint = RunFolder(path), best_checkpoint(path)
     if not is_bundle(run.average):
         if checkpoint is not None:
