@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.checkpoint.bundle_files import Verification
+from nmt.checkpoint.bundle_files import Verification, is_bundle
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.translation.engine import Engine
 
@@ -28,15 +28,19 @@ class NamedModels:
     def of(cls, named: Sequence[Path], engine: EngineName) -> NamedModels:
         """The models of the named runs and bundles; of the newest run if none is named.
 
+        A folder that was exported for CTranslate2 is always loaded by CTranslate2.
+
         Raises:
             CheckpointError: a folder does not exist or holds no model, or there is no trained run.
             ConfigError: the engine has no ensembles.
         """
-        if engine == "ctranslate2":
+        is_exported = any((path / "model.bin").is_file() and not is_bundle(path) for path in named)
+        if engine == "ctranslate2" or is_exported:
             from nmt.convert.ctranslate2.loading import model_for_ctranslate2
 
             folder, remarks = model_for_ctranslate2(named)
-            return cls(engine, [folder], remarks)
+            chosen = ["engine: ctranslate2, since the model is in its format"] if engine != "ctranslate2" else []
+            return cls("ctranslate2", [folder], [*remarks, *chosen])
         from nmt.checkpoint.describing import models_to_use
 
         folders, remarks = models_to_use(named)

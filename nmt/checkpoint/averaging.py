@@ -11,7 +11,7 @@ from nmt.checkpoint.bundle import Bundle, load_bundle, load_training_state, save
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import AVERAGE
 from nmt.checkpoint.lineage import averaging_notes
-from nmt.checkpoint.run_folder import RunFolder, checkpoints
+from nmt.checkpoint.run_folder import RunFolder, checkpoints, similar
 from nmt.checkpoint.scores import best_updates
 from nmt.config import belongs_to_weights, differences
 from nmt.errors import CheckpointError, OutputError
@@ -74,6 +74,8 @@ def _some_checkpoints(run: Path) -> dict[int, Path]:
         raise CheckpointError(
             f"{run}: is a checkpoint, but an average needs several. Name its run: {inside.parent.parent}"
         )
+    if not run.exists():
+        raise CheckpointError(f"{run}: there is no such run{similar(run)}.")
     raise CheckpointError(f"{run}: no checkpoints to average. Is it a run's folder?")
 
 

@@ -25,6 +25,8 @@ _FAR_FEWER = 0.5
 class ModelFacts:
     """What the files of a bundle say about the model; unknown facts are None."""
 
+    direction: str | None
+    """The languages: ``en-de``."""
     update: int | None
     """The number of updates. For an average, that of its last checkpoint."""
     score: Score | None
@@ -34,6 +36,7 @@ class ModelFacts:
 
     def __str__(self) -> str:
         facts = (
+            self.direction,
             None if self.update is None else f"update {self.update:,}",
             None if self.score is None else str(self.score),
             None if self.seconds_old is None else age(self.seconds_old),
@@ -42,7 +45,7 @@ class ModelFacts:
 
 
 def describe_model(bundle: Path) -> str:
-    """A bundle's path and its known facts: ``runs/x/average (update 1,200, BLEU 67.64, 3 minutes old)``."""
+    """A bundle's path and its known facts: ``runs/x/average (en-de, update 1,200, BLEU 67.64, 3 minutes old)``."""
     facts = str(model_facts(bundle))
     return f"{bundle} ({facts})" if facts else str(bundle)
 
@@ -53,7 +56,9 @@ def model_facts(bundle: Path) -> ModelFacts:
         seconds_old = max(0.0, time.time() - BundleFolder(bundle).weights.stat().st_mtime)
     except OSError:
         seconds_old = None
-    return ModelFacts(_update(_last_checkpoint(bundle)), validation_score(bundle), seconds_old)
+    languages = [language for language in _languages(bundle) if isinstance(language, str) and language]
+    direction = "-".join(languages) if len(languages) == 2 else None
+    return ModelFacts(direction, _update(_last_checkpoint(bundle)), validation_score(bundle), seconds_old)
 
 
 def age(seconds: float) -> str:

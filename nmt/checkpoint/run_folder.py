@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import shutil
@@ -13,7 +14,7 @@ from typing import Literal
 from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
-from nmt.config import CheckpointsConfig, load_yaml
+from nmt.config import CheckpointsConfig, did_you_mean, load_yaml
 from nmt.data.data_folder import DataFolder, vocabulary_fingerprint
 from nmt.data.manifest import known_manifest
 from nmt.errors import CheckpointError, NmtError, OutputError
@@ -208,6 +209,15 @@ def runs_below(root: Path) -> list[Path]:
     )
 
 
+def similar(path: Path) -> str:
+    """`` (did you mean 'runs/a'?)`` for a path that does not exist, by what is beside it and below ``runs/``."""
+    names = []
+    for folder in dict.fromkeys((path.parent, Path("runs"))):
+        with contextlib.suppress(OSError):
+            names += [str(each) for each in folder.iterdir()]
+    return did_you_mean(str(path), names)
+
+
 def refuse_while_used(data: Path, replaced: Literal["text", "vocabulary"] | None) -> None:
     """Refuse to replace files of a data set that runs need: to resume, and to compare scores.
 
@@ -309,14 +319,17 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
         The bundle, and a remark if the run has an average that is not used.
 
     Raises:
-        CheckpointError: the folder does not exist or holds no model.
+        CheckpointError: the folder does not exist, holds no model, or holds one that was exported.
     """
+    match read_json(BundleFolder(path).certificate):
+        case {"parity": {"direction": "export", "toolkit": str(toolkit)}}:
+            raise CheckpointError(f"{path}: is a model for {toolkit}. Name the run or bundle that it comes from.")
     if is_bundle(path):
         return path, None
     if path.is_file():
         raise CheckpointError(f"{path}: is a file; name the folder of a run or bundle.")
     if not path.is_dir():
-        raise CheckpointError(f"{path}: there is no such run or bundle.")
+        raise CheckpointError(f"{path}: there is no such run or bundle{similar(path)}.")
     run, checkpoint = RunFolder(path), best_checkpoint(path)
     if not is_bundle(run.average):
         if checkpoint is not None:

@@ -194,8 +194,13 @@ def _value_mistake(error: Any) -> str:
 def _unknown(kind: str, typed: str, known: list[str], command: str | None = None) -> str:
     from nmt.cli.other_names import advice
 
-    useful = advice(typed, known, command)
+    useful = advice(typed, known, command, {} if command is None else _all_options())
     return f"no such {kind}: {typed}" + (f". {useful}" if useful else "")
+
+
+def _all_options() -> dict[str, set[str]]:
+    """The spellings of the options of each command."""
+    return {name: {word for param in _command(name).params for word in param.opts} for name in _COMMANDS}
 
 
 app = typer.Typer(

@@ -29,7 +29,7 @@ def attention(
         Path | None, option("Text to translate, a sentence per line.", "-i", "--input", group=STREAMS)
     ] = None,
     target: Annotated[
-        list[str] | None, option("Translation to force, one per sentence.", metavar="TEXT", group=STREAMS)
+        list[str] | None, option("Translation to force, one per sentence.", metavar="SENTENCE", group=STREAMS)
     ] = None,
     out: Annotated[
         list[Path] | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nmt.cli.console import notice, warn, write_stdout
-from nmt.cli.options import option
+from nmt.cli.options import option, refuse_second_stdin
 from nmt.cli.progress_lines import progress_display
 from nmt.cli.score import warn_of_language
 from nmt.data.data_folder import DataFolder
@@ -19,7 +19,7 @@ from nmt.evaluation.metrics import tokenizer_of
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 from nmt.option_fields import STREAMS
 from nmt.text.languages import primary_language
-from nmt.text.lines import STDIN, read_lines
+from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
     from nmt.data.manifest import Manifest
@@ -90,8 +90,7 @@ def compare(
 
 
 def _check_files(a: Path, b: Path, reference: Path, source: Path | None) -> None:
-    if [str(path) for path in (a, b, reference, source)].count(STDIN) > 1:
-        raise ConfigError("standard input (-) can be one of the texts only.")
+    refuse_second_stdin(a, b, reference, source)
     if a == b:
         raise ConfigError(f"{a} was given twice: give the translations of two systems.")
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from nmt.cli.console import is_terminal, naming_stream, notice
+from nmt.cli.options import refuse_second_stdin
 from nmt.cli.terminal_input import typed_lines
 from nmt.errors import ConfigError, DataError
 from nmt.io.input_files import InputFiles
@@ -132,8 +133,7 @@ class Streams:
         path = self._parallel
         if path is None:
             return
-        if str(path) == str(self.input) == STDIN:
-            raise ConfigError("standard input (-) can be one file only: give --input FILE.")
+        refuse_second_stdin(path, self.input)
         lines, others = count_lines(self.input), count_lines(path)
         if lines is not None and others is not None and lines != others:
             # Now, rather than at the end of a long file.

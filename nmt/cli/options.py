@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from enum import StrEnum
 from importlib import resources
@@ -31,6 +31,7 @@ from nmt.option_fields import (
     flag_of,
     option_fields,
 )
+from nmt.text.lines import STDIN
 
 if TYPE_CHECKING:
     from nmt.config.sections import StrictSection
@@ -134,6 +135,16 @@ def data_set_to_use(data: Path | None) -> Path:
     return data
 
 
+def refuse_second_stdin(*paths: Path | None) -> None:
+    """Refuse standard input in place of several files: each line can be read once only.
+
+    Raises:
+        ConfigError: it was given more than once.
+    """
+    if sum(str(path) in (STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0") for path in paths) > 1:
+        raise ConfigError("standard input (-) can be read only once: name a file for each of the others.")
+
+
 def _is_value(word: str) -> bool:
     """Whether a word of the command line is a value rather than an option."""
     return word == "-" or not word.startswith("-")
@@ -157,7 +168,13 @@ class _HelpToStdout:
 
 
 class CommandGroup(_HelpToStdout, typer.core.TyperGroup):
-    """A group of commands."""
+    """A group of commands; ``nmt help train`` is ``nmt train --help``, and ``nmt version`` is ``nmt --version``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the words of the command line."""
+        if args[:1] in (["help"], ["version"]):
+            args = [*args[1:], f"--{args[0]}"]
+        return super().parse_args(ctx, args)
 
 
 class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
@@ -168,33 +185,46 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Read the words of the command line; hidden names of options are replaced by those of the help."""
-        return super().parse_args(ctx, self._renamed(ctx, args))
+        return super().parse_args(ctx, list(self._renamed(ctx, args)))
 
-    def _renamed(self, ctx: Any, args: list[str]) -> list[str]:
-        """``--out`` is ``--output`` also; ``-m`` and ``--model`` may stand before a model that is an argument."""
+    def _renamed(self, ctx: Any, args: list[str]) -> Iterator[str]:
+        """``--out`` is ``--output`` also; ``-m`` and ``--model`` may stand before a model that is an argument.
+
+        Raises:
+            UsageError: an option has no value, or an empty one, as that of a variable that is not set.
+        """
         params = self.get_params(ctx)
         known = {word for param in params for word in (*param.opts, *param.secondary_opts)}
         takes_model = any(param.param_type_name == "argument" and param.metavar in _MODELS for param in params)
-        named_first = bool(args) and _is_value(args[0])
-        take_several = _SEVERAL & known if named_first else frozenset()
+        aliases = {"-m": "", "--model": ""} if takes_model else {}
+        aliases |= {word: other for word, other in _SAME.items() if other in known and word not in known}
+        # A sentence may be empty, and begin with a hyphen.
+        options = [param for param in params if not getattr(param, "is_flag", True) and param.metavar != "SENTENCE"]
+        valued = {word for param in options for word in param.opts} | set(aliases)
         several = ""  # the option whose texts are being read
-        words: list[str] = []
-        for number, arg in enumerate(args):
+        take_several = _SEVERAL & known if args and _is_value(args[0]) else frozenset()
+        words = iter(enumerate(args, start=1))
+        for following, arg in words:
             if several and _is_value(arg):
-                words += [arg] if words[-1] == several else [several, arg]
+                yield from (several, arg)
                 continue
             if arg == "--":
-                return words + args[number:]
+                yield from args[following - 1 :]
+                return
             name, equals, value = arg.partition("=")
+            if not equals and not name.startswith("--") and name[:2] in aliases:
+                name, value = name[:2], name[2:]  # -mRUN
             several = name if name in take_several else ""
-            other = _SAME.get(name)
-            if name not in known and other in known:
-                words.append(f"{other}{equals}{value}")
-            elif takes_model and name in ("-m", "--model"):
-                words += [value] if equals else []
-            else:
-                words.append(arg)
-        return words
+            if name not in valued:
+                yield arg
+                continue
+            if not (equals or value):
+                _, value = next(words, (0, ""))
+                if value.partition("=")[0] in known | set(aliases):
+                    value = ""
+            if not value and not ctx.resilient_parsing:  # as in the shell's completion
+                raise UsageError(f"option {name} needs a value", ctx)
+            yield from filter(None, (aliases.get(name, name), value))  # without a name for an argument
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line: required arguments without typer's braces."""

@@ -6,13 +6,15 @@ The table of docs/faq.md in short. :mod:`tests.cli.test_other_names` checks that
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _TOKENS = "--set batching.update_tokens=N: target tokens per update over all devices"
 _LIMITS = "--max-updates N or --max-minutes X"
 _RATE = "--set schedule.factor=X, which multiplies the learning rate of the schedule"
 _TEXT = "nmt prepare-data NAME --train-source FILE --train-target FILE, then nmt train --data data/NAME"
 _GPU = "--device cuda"
+_DIRECTION = "Leave it out: a model has its languages, which the line `model:` shows. Name another with --model RUN"
+_GLOSSARY = "There are no glossaries: train on with examples of the terms, nmt train --init-from RUN --data data/NAME"
 
 COMMANDS = {
     "preprocess prepare": "nmt prepare-data, then nmt build-vocab",
@@ -22,8 +24,13 @@ COMMANDS = {
     "interactive": "nmt translate --interactive",
     "average": "nmt average-checkpoints",
     "evaluate eval bleu sacrebleu": "nmt score",
-    "server": "nmt serve",
-    "convert": "nmt import or nmt export",
+    "server api web gui": "nmt serve",
+    "convert quantize": "nmt import or nmt export",
+    "backtranslate back-translate": "nmt translate with a model of the other direction, then nmt prepare-data",
+    "download fetch clean": "nmt prepare-data",
+    "info show": "nmt inspect",
+    "diff": "nmt compare",
+    "plot": "nmt report",
 }
 """Names of commands, and what to type in their place."""
 OPTIONS: dict[str, dict[str, str]] = {
@@ -71,6 +78,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "translate": {
         "src source text": "--input FILE",
+        "source-lang target-lang src-lang tgt-lang trg-lang source-language target-language from to": _DIRECTION,
+        "glossary glossaries terms terminology lexical-constraints": _GLOSSARY,
         "tgt ref reference": "--score-target FILE",
         "batch-size max-tokens mini-batch": "--batch-tokens N",
         "beam-size": "--beam N",
@@ -92,14 +101,15 @@ OPTIONS: dict[str, dict[str, str]] = {
         "m metrics": "--metric NAME",
         "l": "--langpair PAIR",
         "t testset": "--test-set NAME",
-        "i input sys hyp hypothesis": "no option: nmt score --reference FILE HYPOTHESIS",
+        "o out output": "Scores go to standard output: leave it out, and add > FILE",
+        "i input sys hyp hypothesis": "nmt score --reference FILE HYPOTHESIS",
         "tok tokenizer": "--tokenize NAME",
         "lc": "--lowercase",
         "lang trg-lang tgt-lang": "--target-lang LANG",
     },
     "compare": {"r ref": "--reference FILE", "s src": "--source FILE"},
     "average-checkpoints": {
-        "inputs checkpoints": "no option: nmt average-checkpoints RUN",
+        "inputs checkpoints": "nmt average-checkpoints RUN",
         "num-epoch-checkpoints num-update-checkpoints n": "--last N",
     },
     "export": {
@@ -109,23 +119,31 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "import": {
         "output-dir output-folder": "--out PATH",
-        "model model-path model-dir": "no option: nmt import PATH",
+        "model model-path model-dir": "nmt import PATH",
     },
 }
-"""Names of options of each command, and what to type in their place."""
+"""Names of options of each command, and what to type in their place; or a sentence, with a capital letter."""
+_FEW = 3
+"""An option of more commands says nothing about what was meant."""
 
 
-def advice(typed: str, known: Iterable[str], command: str | None = None) -> str:
+def advice(
+    typed: str, known: Iterable[str], command: str | None = None, elsewhere: Mapping[str, Iterable[str]] | None = None
+) -> str:
     """What to type in place of an unknown name; empty if nothing is near.
 
     Args:
         typed: the name of a command, or of an option: ``--lr``.
         known: the names of that kind that exist.
         command: the command that the option was typed for; None for the name of a command.
+        elsewhere: the options of each command.
     """
     typed = typed.lower().replace("_", "-")
     for names, ours in (COMMANDS if command is None else OPTIONS.get(command, {})).items():
         if typed.lstrip("-") in names.split():
-            return f"Use {ours}"
+            return ours if ours[0].isupper() else f"Use {ours}"
+    of_others = [f"nmt {name}" for name, options in (elsewhere or {}).items() if typed in options]
+    if 0 < len(of_others) <= _FEW:
+        return f"It is an option of {' and '.join(of_others)}"
     near = difflib.get_close_matches(typed, list(known), n=1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from nmt.cli.console import file_of_stdout, notice, warn, write_stdout
-from nmt.cli.options import Mirrors, Offline, option
+from nmt.cli.options import Mirrors, Offline, option, refuse_second_stdin
 from nmt.cli.progress_lines import progress_display
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import LEARNED, MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
@@ -147,8 +147,7 @@ def _texts(
     from nmt.corpora.testsets import fetch_test_set
     from nmt.evaluation.scored_systems import look_exchanged, reference_language
 
-    if [str(path) for path in hypotheses].count("-") > 1:
-        raise ConfigError("standard input (-) can be one hypothesis only.")
+    refuse_second_stdin(*hypotheses, *references, source)
     if len({str(path) for path in hypotheses}) < len(hypotheses):
         raise ConfigError("a hypothesis was given twice.")
     source_lines = None if source is None else list(read_lines(source))

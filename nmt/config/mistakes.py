@@ -162,9 +162,9 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
     nearest = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
     if nearest:
         return f"unknown {noun} {key!r}; did you mean {prefix + nearest[0]!r}?"
-    elsewhere = [full for full in setting_names(root) if full.split(".")[-1] == last]
-    if elsewhere:
-        return f"unknown {noun} {key!r}; did you mean {elsewhere[0]!r}?"
+    elsewhere = {full.split(".")[-1]: full for full in reversed(list(setting_names(root)))}
+    if nearest := difflib.get_close_matches(last, elsewhere, n=1, cutoff=0.8):
+        return f"unknown {noun} {key!r}; did you mean {elsewhere[nearest[0]]!r}?"
     return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in known)}."
 
 

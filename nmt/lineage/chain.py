@@ -15,7 +15,7 @@ from nmt.checkpoint.bundle_files import ORIGIN_NAME, BundleFolder, is_bundle
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.lineage import bundle_record
-from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, validation_score
+from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, similar, validation_score
 from nmt.data.data_folder import DataFolder
 from nmt.data.lineage import encoded_record
 from nmt.data.manifest import read_manifest
@@ -45,7 +45,7 @@ def chain(path: Path) -> Link:
 
 def _chain(path: Path) -> Link:
     if not path.exists():
-        raise DataError(f"{path}: there is no such file or folder.")
+        raise DataError(f"{path}: there is no such file or folder{similar(path)}.")
     folder = path if path.is_dir() else path.parent
     if path.is_file() and record_name(path).is_file():
         return _translation(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint.run_folder import RunFolder
+from nmt.checkpoint.run_folder import RunFolder, similar
 from nmt.config import flatten, load_yaml
 from nmt.data.manifest import Manifest
 from nmt.errors import CheckpointError, ConfigError
@@ -68,7 +68,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunHistory]:
 
 def _read_run(folder: Path, label: str) -> RunHistory:
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: there is no such run.")
+        raise CheckpointError(f"{folder}: there is no such run{similar(folder)}.")
     run = RunFolder(folder)
     for path in (run.config, run.metrics):
         if not path.is_file():

@@ -3,9 +3,11 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
+from nmt.checkpoint.averaging import last_checkpoints
 from nmt.checkpoint.describing import (
     age,
     describe_model,
@@ -13,8 +15,11 @@ from nmt.checkpoint.describing import (
     models_to_use,
     newest_trained_run,
 )
-from nmt.checkpoint.run_folder import RunFolder, newest_run, update_links
-from nmt.errors import CheckpointError
+from nmt.checkpoint.run_folder import RunFolder, chosen_bundle, newest_run, update_links
+from nmt.errors import CheckpointError, NmtError
+from nmt.lineage.chain import chain
+from nmt.reports.run_history import read_runs
+from nmt.training.start.choose_settings import settings_of_run
 from tests.records import average_notes
 
 
@@ -46,6 +51,19 @@ def test_a_checkpoint_is_described_by_update_score_and_age(root):
     assert describe_model(RunFolder(run).checkpoint(800)).endswith(
         "step-00000800 (update 800, BLEU 67.64, 3 hours old)"
     )
+
+
+def test_a_model_is_described_by_its_direction(root):
+    run = make_run(root, "x", updates=[400], settings="data: {source_lang: en, target_lang: pt_BR}")
+    assert describe_model(RunFolder(run).checkpoint(400)).endswith("(en-pt_BR, update 400, less than a minute old)")
+
+
+@pytest.mark.parametrize("typed", ["runs/captoins", "captions", "rnus/captions"])
+def test_a_mistyped_name_is_answered_with_the_nearest(root, typed):
+    make_run(root, "captions", updates=[400])
+    for use in (chosen_bundle, chain, settings_of_run, read_runs, lambda run: last_checkpoints(run, 2)):
+        with pytest.raises(NmtError, match=r"there is no such .* \(did you mean 'runs/captions'\?\)"):
+            use([Path(typed)] if use is read_runs else Path(typed))
 
 
 def test_a_checkpoint_that_was_not_validated_shows_no_score_of_another(root):

@@ -25,7 +25,7 @@ def test_all_that_is_recommended_exists(command, advice):
     known = {word for param in own.params for word in param.opts}
     flags = re.findall(r"(--[a-z-]+)", advice.split(", then ")[0])
     assert set(flags) <= known
-    assert flags or "no option" in advice
+    assert flags or named or "leave it out" in advice
     for key in re.findall(r"--set ([a-z_.]+)=", advice):
         assert key in setting_names(Config)
 
@@ -45,6 +45,7 @@ def test_all_commands_that_are_recommended_exist():
         ("preprocess", "no such command: preprocess. Use nmt prepare-data, then nmt build-vocab. See nmt --help."),
         ("generate", "no such command: generate. Use nmt translate. See nmt --help."),
         ("tranlsate", "no such command: tranlsate. Did you mean translate? See nmt --help."),
+        ("help hocus", "no such command: hocus. See nmt --help."),
         ("hocus", "no such command: hocus. See nmt --help."),
         ("bench trains", "no such command: trains. Did you mean train? See nmt bench --help."),
     ],
@@ -52,6 +53,18 @@ def test_all_commands_that_are_recommended_exist():
 def test_an_unknown_command_is_answered_with_ours(typed, error):
     result = CliRunner().invoke(app, typed.split())
     assert (result.exit_code, result.stderr) == (2, f"error: {error}\n")
+
+
+def test_back_translation_is_answered_with_its_commands():
+    assert "Use nmt translate with a model of the other" in CliRunner().invoke(app, ["backtranslate"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "same"), [("help", "--help"), ("help bench train", "bench train --help"), ("version", "--version")]
+)
+def test_help_and_version_are_commands(words, same):
+    asked, expected = (CliRunner().invoke(app, each.split()) for each in (words, same))
+    assert (asked.exit_code, asked.output) == (0, expected.output)
 
 
 def test_no_name_is_an_option_of_ours():
@@ -73,6 +86,13 @@ def test_no_name_is_an_option_of_ours():
         ("translate --src a.en", "Use --input FILE"),
         ("score -r a.de b.de", "Use --reference FILE"),
         ("build-vocab --vocab-size 8000", "Use --size N"),
+        ("train --train-source a.en", "--train-source. It is an option of nmt prepare-data. See nmt train --help."),
+        ("prepare-data --preset tiny", "--preset. It is an option of nmt train. See"),
+        ("bench train --beam=4", "--beam. It is an option of nmt translate and nmt serve."),
+        ("translate --source-lang de", "--source-lang. Leave it out: a model has its languages"),
+        ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
+        ("score --reference r h --out s", "--out. Scores go to standard output"),
+        ("inspect --out p", "--out. See nmt inspect"),
         ("train --hocus 1", "no such option: --hocus. See nmt train --help."),
     ],
 )

@@ -44,3 +44,23 @@ def test_the_language_of_a_reference_is_the_target_of_the_pair_where_one_is_give
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     [score] = json.loads(result.stdout)["systems"][0]["scores"]
     assert "tok:zh" in score["signature"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--reference - hypothesis", ""),
+        ("--reference ref.de --source - hypothesis", ""),
+        ("--reference - -", "read only once"),
+        ("--reference ref.de --source - -", "read only once"),
+        ("--reference - --reference /dev/stdin hypothesis", "read only once"),
+        ("--reference ref.de - /dev/stdin", "read only once"),
+    ],
+)
+def test_standard_input_is_one_of_the_texts(tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    for name in ("hypothesis", "ref.de"):
+        (tmp_path / name).write_text("Das Haus ist alt.\n", "utf-8")
+    result = CliRunner().invoke(app, ["score", *words.split()], input="Das Haus ist alt.\n")
+    assert ("BLEU = 100" in result.stdout, result.exit_code) == ((False, 2) if says else (True, 0))
+    assert says in result.stderr

@@ -11,6 +11,7 @@ import pytest
 
 import nmt
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.run_folder import chosen_bundle
 from nmt.convert.ctranslate2 import loading
 from nmt.convert.ctranslate2.engine import CTranslate2Engine, choose
 from nmt.convert.ctranslate2.loading import exported_folder, model_for_ctranslate2
@@ -338,6 +339,11 @@ def test_the_stored_weights_of_an_exported_folder_choose_the_precision(bundle, t
     export_model(bundle, tmp_path / "int8", to="ctranslate2", quantization="int8")
     assert NamedModels.of([tmp_path / "int8"], "ctranslate2").load("cpu", "auto", 1).precision == "int8"
     assert NamedModels.of([tmp_path / "int8"], "ctranslate2").load("cpu", "fp32", 1).precision == "fp32"
+    without_engine = NamedModels.of([tmp_path / "int8"], "torch")
+    assert without_engine.load("cpu", "auto", 1).name == "ctranslate2"
+    assert without_engine.remarks == ["engine: ctranslate2, since the model is in its format"]
+    with pytest.raises(CheckpointError, match="int8: is a model for CTranslate2"):
+        chosen_bundle(tmp_path / "int8")
     assert NamedModels.of([bundle], "ctranslate2").load("cpu", "auto", 1).precision == "fp32"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nmt.checkpoint.bundle_files import BundleFolder, is_bundle
-from nmt.checkpoint.run_folder import RunFolder, bundle_to_use
+from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, similar
 from nmt.config import Config, Layer, load_preset, load_yaml
 from nmt.data.manifest import Manifest
 from nmt.errors import CheckpointError
@@ -75,7 +75,7 @@ def settings_of_run(run: Path) -> Choice:
         ConfigError: its settings cannot be read.
     """
     if not run.is_dir():
-        raise CheckpointError(f"{run}: there is no such run.")
+        raise CheckpointError(f"{run}: there is no such run{similar(run)}.")
     if is_bundle(run):
         checkpoint = run.resolve()
         of_run = f": {checkpoint.parents[1]}" if checkpoint.parent.name == "checkpoints" else ""
