@@ -10,6 +10,7 @@ import typer
 
 from nmt.cli.console import notice, warn
 from nmt.cli.options import model_to_use, option
+from nmt.cli.process import cleaning_up_when_ended
 from nmt.option_fields import STREAMS
 from nmt.text.lines import read_lines
 
@@ -50,7 +51,9 @@ def import_model(
     out = out or default_bundle(path)
     given = Given(source_spm, target_spm, source_lang, target_lang)
     notice(f"reading {path} and comparing it with the bundle")
-    _report(import_model(path, out, format=format, given=given, lines=lines_to_check(check_text)), out)
+    with cleaning_up_when_ended():
+        certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))
+    _report(certificate, out)
     notice(f"to translate, run: nmt translate -m {out} < input.txt")
 
 
@@ -90,7 +93,9 @@ def export_model(
     to = to.lower()
     out = out or default_folder(model, to, quantization)
     bundle = model_to_use(model)
-    _report(export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text)), out)
+    with cleaning_up_when_ended():
+        certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
+    _report(certificate, out)
 
 
 def lines_to_check(path: Path | None) -> list[str]:

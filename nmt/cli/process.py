@@ -152,5 +152,15 @@ def hanging_up_when_unread() -> Iterator[None]:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+@contextmanager
+def cleaning_up_when_ended() -> Iterator[None]:
+    """While the body runs, SIGTERM ends the command with 143 and not the process at once: files are cleaned up."""
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)

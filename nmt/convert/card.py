@@ -15,10 +15,11 @@ import nmt
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.lineage import bundle_record
 from nmt.convert.certificate.record import Certificate
+from nmt.convert.exported_files import count_of_pieces
 from nmt.convert.formats import Format
 
 CARD_NAME = "README.md"
-_MARKDOWN = re.compile(r"[\\`*\[\]<>|#]")
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|#&~$]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|(?<=\d)[.)](?=\s|$)")
 
 
 def model_card(bundle: Bundle, form: Format, quantization: str, certificate: Certificate, name: str) -> str:
@@ -37,9 +38,10 @@ def model_card(bundle: Bundle, form: Format, quantization: str, certificate: Cer
         f"# {_line(name)}: {pair}, for {form.toolkit}",
         f"A Transformer ({_sizes(bundle)}; weights in {quantization}), exported by nmt {nmt.__version__}.",
         "## Translate",
-        f"```\n{form.usage(bundle, name).strip()}\n```",
+        _code("sh", form.install),
+        _code(form.language, form.usage(bundle, name).strip()),
         "## Differences",
-        "\n".join(f"- {line}" for line in _differences(bundle, form)) or "None that are known.",
+        "\n".join(f"- {line}" for line in _differences(bundle, form)),
         "## Data and licences",
         "\n".join(f"- {line}" for line in _sources(bundle)) or "Not recorded in the bundle.",
         "## Checks",
@@ -50,16 +52,22 @@ def model_card(bundle: Bundle, form: Format, quantization: str, certificate: Cer
     return f"---\n{_head(bundle)}---\n\n" + "\n\n".join(parts) + "\n"
 
 
+def _code(language: str, lines: str) -> str:
+    """A block of code, whose fence is longer than any in its lines."""
+    fence = "`" * max([3, *(1 + len(run) for run in re.findall("`+", lines))])
+    return f"{fence}{language}\n{lines}\n{fence}"
+
+
 def _head(bundle: Bundle) -> str:
     data = bundle.config.data
-    languages = [language for language in (data.source_lang, data.target_lang) if language]
-    licences = sorted({licence for _, licence in _corpora(bundle) if licence})
+    languages = [*filter(None, map(_plain, (data.source_lang, data.target_lang)))]
+    licences = sorted({_plain(licence) for _, licence in _corpora(bundle)} - {""})
     head: dict[str, Any] = {"tags": ["translation"]}
     if languages:
         head["language"] = languages
     if licences:
         head |= {"license": "other", "license_name": "; ".join(licences)}
-    text: str = yaml.safe_dump(head, allow_unicode=True, sort_keys=False)
+    text: str = yaml.safe_dump(head, allow_unicode=True, sort_keys=False, width=float("inf"))
     return text
 
 
@@ -67,7 +75,7 @@ def _sizes(bundle: Bundle) -> str:
     model = bundle.config.model
     return (
         f"{model.encoder_layers} + {model.decoder_layers} layers, width {model.d_model}, {model.heads} heads, "
-        f"{bundle.vocab.target.size:,} pieces"
+        f"{count_of_pieces(bundle.vocab)}"
     )
 
 
@@ -84,6 +92,7 @@ def _differences(bundle: Bundle, form: Format) -> Iterator[str]:
     ]
     if prepared:
         yield f"nmt prepares source text with {', '.join(map(_line, prepared))}; do the same before you segment it."
+    yield "`guard`: the lines above do not find and repair outputs that repeat themselves or end early, as nmt does."
     for setting, what in form.remarks(bundle).items():
         yield f"`{setting}`: {what}"
 
@@ -101,5 +110,9 @@ def _corpora(bundle: Bundle) -> list[tuple[str, str]]:
 
 def _line(text: str) -> str:
     """Text of a bundle as one line of Markdown that shows its characters, and starts nothing else."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
-    return _MARKDOWN.sub(r"\\\g<0>", " ".join(plain.split()))
+    return _MARKDOWN.sub(r"\\\g<0>", _plain(text))
+
+
+def _plain(text: str) -> str:
+    """Text of a bundle as one line of characters that can be printed."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

@@ -35,6 +35,7 @@ from nmt.io.hashing import sha256_of
 from nmt.io.ownership import Kind, check_replaceable
 from nmt.io.writing import write_file
 from nmt.record import Record, option_words, text_record
+from nmt.text.printable import writable
 
 MODELS = Path("models")
 _OF_RUN = ("average", "best", "last")
@@ -224,7 +225,7 @@ def export_model(
         certificate = _compared(job, folder, _REPORT if quantization == exact else _ANOTHER)
         write_json(folder / ORIGIN_NAME, _export_record(job).stored())
         card = model_card(bundle, form, quantization, certificate, out.name)
-        write_file(folder / CARD_NAME, card.encode())
+        write_file(folder / CARD_NAME, writable(card).encode())
     return certificate
 
 

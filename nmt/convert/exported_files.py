@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from string import Template
@@ -27,6 +27,7 @@ from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
+from nmt.text.printable import writable
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 _SHOWN = 3
@@ -45,7 +46,7 @@ def write_json(path: Path, values: object) -> None:
     Raises:
         WriteError: the file could not be written.
     """
-    write_file(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+    write_file(path, writable(json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def write_segmenters(vocab: VocabularyPair, folder: Path) -> None:
@@ -61,6 +62,12 @@ def write_segmenters(vocab: VocabularyPair, folder: Path) -> None:
 def pieces_of(vocab: Vocabulary) -> list[str]:
     """All pieces of one side, by id."""
     return vocab.pieces(range(vocab.size))
+
+
+def count_of_pieces(vocab: VocabularyPair) -> str:
+    """The number of pieces, in words: of the one vocabulary, or of each of two."""
+    source, target = f"{vocab.source.size:,}", f"{vocab.target.size:,}"
+    return f"{target} pieces" if vocab.is_shared else f"{source} source pieces and {target} target pieces"
 
 
 def stored_pieces(folder: Path) -> tuple[list[str], list[str]]:
@@ -141,14 +148,13 @@ def check_stored_settings(path: Path, wanted: Mapping[str, Any]) -> Check:
 
 def check_vocabulary(found: tuple[Sequence[str], Sequence[str]], bundle: Bundle) -> Check:
     """Compare the source and target pieces of an exported folder with those of its bundle."""
-    differing, total = [], 0
+    differing = []
     for side, pieces in zip(SIDES, found, strict=True):
         wanted = pieces_of(bundle.vocab.of(side))
-        total += len(wanted)
         if len(pieces) != len(wanted):
             differing.append(f"{len(pieces):,} {side} pieces")
         differing += [f"{side} piece {a!r}" for a, b in zip(pieces, wanted, strict=False) if a != b]
-    return file_check("vocabulary", differing, f"{total:,} pieces have the bundle's ids")
+    return file_check("vocabulary", differing, f"{count_of_pieces(bundle.vocab)} have the bundle's ids")
 
 
 def check_segmenters(folder: Path, bundle: Bundle) -> Check:
@@ -159,13 +165,23 @@ def check_segmenters(folder: Path, bundle: Bundle) -> Check:
     return file_check("segmenters", differing, "both SentencePiece models are the bundle's")
 
 
-def filled(template: Path, **values: object) -> str:
-    """The program of a model card: the text of a file, with values for its ``$names``."""
-    return Template(template.read_text("utf-8")).substitute(values)
+def filled(template: str, quote: Callable[[Any], str], **values: object) -> str:
+    """The lines of a model card that translate: a template, with values for its ``$names``.
+
+    Args:
+        quote: writes a value as a literal, so that it runs nothing: ``repr`` for Python, ``shlex.quote`` for a shell.
+    """
+    return Template(template).substitute({name: quote(value) for name, value in values.items()})
 
 
-def segmenting_code(bundle: Bundle) -> str:
-    """The last lines of ``def segment(line):`` in the program of a model card, where ``source`` is SentencePiece's."""
+def card_program(template: Path, bundle: Bundle, **values: object) -> str:
+    """The Python program of a model card: the text of a file, with values for its ``$names``."""
+    text = template.read_text("utf-8").replace("$segment", _segmenting_code(bundle))
+    return filled(text, repr, **values)
+
+
+def _segmenting_code(bundle: Bundle) -> str:
+    """The last lines of ``def segment(line):``, where ``source`` is SentencePiece's."""
     tags = bundle.vocab.source.language_tags
     if not tags:
         return "    return source.encode(line, out_type=str)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.argos import package as argos
@@ -63,6 +64,10 @@ class Format:
     that cannot be used."""
     check_files: Callable[[Path, Bundle, str], list[Check]] = lambda folder, bundle, quantization: []
     """Checks what the exported files hold, by reading them again."""
+    install: str = ""
+    """The line of a shell that installs what ``usage`` needs."""
+    language: Literal["python", "sh"] = "python"
+    """What ``usage`` is written in."""
     usage: Callable[[Bundle, str], str] = lambda bundle, name: ""
     """Given a bundle and the name of its exported folder, the lines of code that translate with it, for its README."""
     remarks: Callable[[Bundle], Mapping[str, str]] = lambda bundle: {}
@@ -83,6 +88,8 @@ FORMATS = (
         write=marian_writing.write_marian,
         sides=marian_writing.marian_sides,
         check_files=marian_writing.check_marian,
+        install="# marian-decoder: https://marian-nmt.github.io; spm_encode: apt install sentencepiece",
+        language="sh",
         usage=marian_writing.marian_usage,
         remarks=marian_writing.marian_remarks,
     ),
@@ -99,6 +106,7 @@ FORMATS = (
         write=ctranslate2_writing.write_ctranslate2,
         sides=ctranslate2_software.ctranslate2_sides,
         check_files=ctranslate2_writing.check_ctranslate2_files,
+        install="pip install ctranslate2 sentencepiece",
         usage=ctranslate2_writing.ctranslate2_usage,
         remarks=ctranslate2_writing.ctranslate2_remarks,
     ),
@@ -123,6 +131,7 @@ FORMATS = (
         write=huggingface_writing.write_huggingface,
         sides=huggingface_writing.huggingface_sides,
         check_files=huggingface_writing.check_huggingface,
+        install="pip install transformers sentencepiece torch",
         usage=huggingface_writing.huggingface_usage,
         remarks=huggingface_writing.huggingface_remarks,
     ),
@@ -135,6 +144,7 @@ FORMATS = (
         write=onnx_writing.write_onnx,
         sides=onnx_software.onnx_sides,
         check_files=onnx_software.check_onnx,
+        install="pip install onnxruntime sentencepiece",
         usage=onnx_writing.onnx_usage,
         remarks=onnx_writing.onnx_remarks,
     ),
@@ -147,6 +157,8 @@ FORMATS = (
         write=argos.write_argos,
         sides=argos.argos_sides,
         check_files=argos.check_argos_files,
+        install="pip install 'argostranslate>=1.10'",
+        language="sh",
         usage=argos.argos_usage,
         remarks=argos.argos_remarks,
     ),

@@ -12,9 +12,11 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import DecodingConfig
+from nmt.convert.card import model_card
 from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS
+from nmt.convert.certificate.record import Certificate
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.writing import ctranslate2_remarks, ctranslate2_usage, write_ctranslate2
 from nmt.convert.formats import find_target
@@ -254,12 +256,34 @@ def test_the_program_of_the_card_translates_many_lines_at_once(make_bundle, monk
     assert len(capsys.readouterr().out.splitlines()) == 300
 
 
+def test_the_program_of_the_card_ends_each_output_where_nmt_does(make_bundle, monkeypatch, capsys):
+    """The search has one limit for all lines of a batch, and repeats itself until then."""
+    limits = []
+
+    def translate_batch(batch, *, max_decoding_length, **_):
+        limits.append(max_decoding_length)
+        return [SimpleNamespace(hypotheses=[["ba"] * max_decoding_length]) for _ in batch]
+
+    translator = SimpleNamespace(translate_batch=translate_batch)
+    monkeypatch.setitem(sys.modules, "ctranslate2", SimpleNamespace(Translator=lambda _: translator))
+    processor = SimpleNamespace(encode=lambda line, **_: line.split(), decode=" ".join)
+    processors = SimpleNamespace(SentencePieceProcessor=lambda *_, **__: processor)
+    monkeypatch.setitem(sys.modules, "sentencepiece", processors)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("ba do\n\nba do ki\n"))
+    bundle = make_bundle()
+    config = bundle.config.model_copy(update={"decoding": DecodingConfig(max_extra_length=4)})
+    exec(compile(ctranslate2_usage(replace(bundle, config=config), "model"), "card", "exec"), {})
+    assert limits == [8]
+    assert [len(line.split()) for line in capsys.readouterr().out.splitlines()] == [6, 4, 7]
+
+
 def test_the_program_of_the_card_searches_as_the_bundle_does(make_bundle):
     bundle = make_bundle()
     config = bundle.config.model_copy(update={"decoding": DecodingConfig(beam=3, length_penalty=0.7)})
     program = ctranslate2_usage(replace(bundle, config=config), "model")
     assert "search = dict(beam_size=3, length_penalty=0.7," in program
-    assert program.count("_length=24") == 2  # of sources and of outputs
+    assert "max_input_length=24)" in program
+    assert "longest = min(max(map(len, batch)) + 50 + 1, 24)" in program
 
 
 def test_heads_of_another_size_are_refused(make_bundle, tmp_path):
@@ -288,6 +312,8 @@ def test_other_scores_of_hypotheses_are_told(make_bundle):
         assert "decoding.normalization" not in remarks_of(bundle, **same)
 
 
-def test_another_limit_of_outputs_is_told(make_bundle):
-    remark = ctranslate2_remarks(make_bundle())["max_extra_length"]
-    assert remark == "Outputs end after 24 pieces, whatever the length of the source."
+def test_the_card_tells_of_the_guard_and_how_to_have_it(make_bundle):
+    made = Certificate("export", "CTranslate2", None, {}, {}, {})
+    card = model_card(make_bundle(), TARGET, "float32", made, "out")
+    assert "- `guard`: the lines above do not find and repair outputs" in card
+    assert "`nmt translate --engine ctranslate2 -m FOLDER`" in card

@@ -1,9 +1,11 @@
 """The process that compares two models: what it prints, how it fails, and what is said of packages that are missing."""
 
-import pickle
+import os
 import subprocess
 import sys
+import time
 from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,64 +25,96 @@ from tests.convert.peers import write_fairseq
 from tests.convert.unexamined import examine_nothing
 
 IMPORT = Job("import", Path("opus.zip"), Path("/tmp/x/bundle"), "marian")
-EXPORT = Job("export", Path("runs/mine"), Path("/tmp/x/folder"), "onnx", quantization="float32")
 
 
-def run_instead(monkeypatch, program):
-    """Let another program be the process that compares."""
-    run = subprocess.run
-    monkeypatch.setattr(
-        "nmt.convert.certificate.examining.subprocess.run",
-        lambda command, **options: run([sys.executable, "-c", program], **options),
-    )
+class Loud(examining.Examiner):
+    """Prints by Python, and by compiled code past Python's own stdout."""
+
+    def certify(self, job):
+        print("of a library", flush=True)
+        os.write(1, b"of compiled code")
+        os.write(2, b"an error")
+        return "the answer"
 
 
-@pytest.mark.parametrize(("job", "name"), [(IMPORT, "opus.zip"), (EXPORT, "runs/mine")])
+def stand_in(monkeypatch, kind):
+    """Let a class of ``stand_ins/examiners.py`` answer in the other process, which imports little for it."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "stand_ins")
+    monkeypatch.setattr(examining, "Examiner", SimpleNamespace(__module__="examiners", __qualname__=kind))
+
+
+def job_of(path):
+    """What a stand-in reads of a job."""
+    return SimpleNamespace(path=path)
+
+
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("examiner", "message"),
     [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was ended by signal 9; is there enough memory?"),
-        (
-            "import sys; sys.exit('Trace\\nKeyError: 3')",
-            "failed: KeyError: 3. Please report this with the output of NMT_DEBUG=1.",
-        ),
-        ("", "failed: it wrote nothing. Please report this with the output of NMT_DEBUG=1."),
+        ("Killed", "was killed by SIGKILL (the system also does this when memory runs out)."),
+        ("Failing", "failed: KeyError: 3. Please report this with the output of NMT_DEBUG=1."),
     ],
 )
-def test_a_process_that_fails_is_one_clear_error(job, name, program, message, monkeypatch, capfd):
+def test_a_process_that_fails_is_one_clear_error(examiner, message, monkeypatch, capfd):
     monkeypatch.delenv("NMT_DEBUG", raising=False)
-    run_instead(monkeypatch, program)
+    stand_in(monkeypatch, examiner)
     with pytest.raises(NmtError) as caught:
-        examine(job)
-    assert str(caught.value) == f"{name}: the process that compares the models {message}"
+        examine(job_of(Path("opus.zip")))
+    assert str(caught.value) == f"opus.zip: the process that compares the models {message}"
     assert capfd.readouterr().err == ""
 
 
-def test_its_messages_are_passed_on_for_debugging(monkeypatch, capfd):
+def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
+    monkeypatch.delenv("NMT_DEBUG", raising=False)
+    monkeypatch.setattr(examining, "Examiner", Loud)
+    assert examine(IMPORT) == "the answer"
+    assert capfd.readouterr() == ("", "")
     monkeypatch.setenv("NMT_DEBUG", "1")
-    run_instead(monkeypatch, "import sys; sys.exit('Trace\\nKeyError: 3')")
-    with pytest.raises(NmtError):
-        examine(IMPORT)
-    assert capfd.readouterr().err == "Trace\nKeyError: 3\n"
+    Loud(print).certify(IMPORT)
+    assert capfd.readouterr() == ("of a library\nof compiled code", "an error")
 
 
-def test_what_a_library_prints_is_not_taken_for_the_answer():
-    """Printed by Python, and by compiled code past Python's own stdout."""
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks
+def test_the_comparing_process_ends_with_the_one_that_waits_for_it(monkeypatch, tmp_path):
+    stand_in(monkeypatch, "Endless")
+    waiting = get_context("fork").Process(target=examine, args=(job_of(tmp_path / "pid"),))
+    waiting.start()
+    wait_until((tmp_path / "pid").exists)
+    compares = int((tmp_path / "pid").read_text())
+    waiting.kill()
+    waiting.join()
+    wait_until(lambda: not is_running(compares))
+
+
+def wait_until(is_over):
+    deadline = time.monotonic() + 20
+    while not is_over():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:1]
+
+
+def test_sigterm_leaves_no_unfinished_folder(tmp_path):
     program = (
-        "import os, sys\n"
-        "from nmt.convert.certificate import examining\n"
-        "from nmt.errors import NmtError\n"
-        "def run(job):\n"
-        "    print('of a library', flush=True)\n"
-        "    os.write(1, b'of compiled code')\n"
-        "    raise NmtError('the answer')\n"
-        "examining.certify = run\n"
-        "examining.answer()\n"
+        "import sys, time\nfrom pathlib import Path\nfrom nmt.checkpoint.kinds import BUNDLE\n"
+        "from nmt.cli.process import cleaning_up_when_ended\nfrom nmt.io.files import replacing_folder\n"
+        "with cleaning_up_when_ended(), replacing_folder(Path(sys.argv[1]), BUNDLE):\n"
+        "    print(flush=True)\n    time.sleep(60)\n"
     )
-    found = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(IMPORT), capture_output=True, check=True)
-    assert found.stdout == b'{"error": "the answer"}'
-    assert b"of a library" in found.stderr
-    assert b"of compiled code" in found.stderr
+    writing = subprocess.Popen([sys.executable, "-c", program, tmp_path / "out"], stdout=subprocess.PIPE)
+    writing.stdout.readline()
+    assert [*tmp_path.iterdir()]
+    writing.terminate()
+    writing.communicate()
+    assert writing.returncode == 143
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize(

@@ -705,4 +705,4 @@ def test_a_bundle_puts_no_line_into_its_card(make_bundle):
     assert [line for line in card.splitlines() if line.startswith(("## Checks", "| all"))] == ["## Checks"]
     assert "\x1b" not in card
     head = yaml.safe_load(card.split("---\n")[1])
-    assert head["language"] == [hostile, hostile]
+    assert head["language"] == [" ".join(hostile.replace("\x1b", " ").split())] * 2

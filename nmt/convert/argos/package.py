@@ -6,6 +6,8 @@ Argos Translate and LibreTranslate install the file and use it without a downloa
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +20,14 @@ from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
 from nmt.convert.ctranslate2.writing import check_model, model_settings, write_model
-from nmt.convert.exported_files import check_stored_settings, check_vocabulary, file_check, stored_pieces, write_json
+from nmt.convert.exported_files import (
+    check_stored_settings,
+    check_vocabulary,
+    file_check,
+    filled,
+    stored_pieces,
+    write_json,
+)
 from nmt.convert.files import EXPORT_AGAIN, read_json
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.errors import CheckpointError, NmtError
@@ -31,9 +40,11 @@ _ARGOS_VERSION = "1.10"
 # Argos Translate passes no limits, so those of CTranslate2 apply.
 _LONGEST_SOURCE = 1_024
 _MODEL, _SEGMENTER, _SPLITTER, _METADATA = "model", "sentencepiece.model", "minisbd/{}.onnx", "metadata.json"
+_CODE = re.compile("[a-z]{2,8}")
+"""A language, as names of files have it."""
 _USAGE = """\
-python -c "from argostranslate.package import install_from_path; install_from_path('{name}/{file}')"
-argos-translate --from {source} --to {target} < input.txt
+python -c 'import argostranslate.package, sys; argostranslate.package.install_from_path(sys.argv[1])' ./$file
+argos-translate --from $source --to $target < input.txt
 """
 
 
@@ -79,9 +90,12 @@ def _archive(files: Path, path: Path) -> None:
 
 def _check(bundle: Bundle) -> None:
     """Refuse what Argos Translate cannot express."""
-    vocab, data = bundle.vocab, bundle.config.data
-    if not (data.source_lang and data.target_lang):
-        raise NmtError(f"{bundle.folder}: does not say its languages, which a package of Argos Translate must name.")
+    vocab = bundle.vocab
+    if not all(map(_CODE.fullmatch, _languages(bundle))):
+        raise NmtError(
+            f"{bundle.folder}: does not say its languages by codes such as en and pt-BR, which a package of Argos "
+            "Translate must name."
+        )
     if vocab.source.model_bytes != vocab.target.model_bytes:
         raise NmtError(
             f"{bundle.folder}: has a vocabulary for each language, and a package of Argos Translate has one for both. "
@@ -154,7 +168,8 @@ def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[C
 def argos_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: install the package, and translate standard input."""
     source, target = _languages(bundle)
-    return _USAGE.format(name=name, file=f"{package_name(bundle)}.argosmodel", source=source, target=target)
+    file = f"{name}/{package_name(bundle)}.argosmodel"
+    return filled(_USAGE, shlex.quote, file=file, source=source, target=target)
 
 
 def argos_remarks(bundle: Bundle) -> Mapping[str, str]:

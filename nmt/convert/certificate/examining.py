@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +14,14 @@ from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS, quantized_remarks
-from nmt.convert.certificate.record import Certificate, Check, certificate_from, tensor_record
+from nmt.convert.certificate.record import Certificate, Check, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
 from nmt.convert.foreign import Array, ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
 from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
+from nmt.machine.calls import CalledProcess, Tell
 
 
 @dataclass(frozen=True)
@@ -50,40 +47,39 @@ class Job:
         return self.made if self.direction == "import" else self.path
 
 
+class Examiner:
+    """Makes certificates, in a process of its own."""
+
+    def __init__(self, tell: Tell) -> None:
+        """Discard what libraries print, but for debugging."""
+        if not os.environ.get("NMT_DEBUG"):
+            null = os.open(os.devnull, os.O_WRONLY)
+            for stream in (1, 2):
+                os.dup2(null, stream)
+
+    def certify(self, job: Job) -> Certificate:
+        """As :func:`certify`."""
+        return certify(job)
+
+
 def examine(job: Job) -> Certificate:
-    """The certificate of a conversion, made by another process.
+    """The certificate of a conversion, made by another process, which ends with this one.
 
     Raises:
         NmtError: a file cannot be read, or the process ended.
     """
-    child = [sys.executable, "-P", "-c", f"from {__name__} import answer; answer()"]
-    process = subprocess.run(child, input=pickle.dumps(job), capture_output=True, check=False)
-    messages = process.stderr.decode(errors="replace").strip()
-    if os.environ.get("NMT_DEBUG"):
-        sys.stderr.write(f"{messages}\n")
-    what = f"{job.path}: the process that compares the models"
-    if process.returncode < 0:
-        raise NmtError(f"{what} was ended by signal {-process.returncode}; is there enough memory?")
+    name = f"{job.path}: the process that compares the models"
+    process = CalledProcess(name, Examiner, told=lambda message: None)
     try:
-        found = json.loads(process.stdout)
-    except ValueError:
-        last = messages.splitlines()[-1] if messages else "it wrote nothing"
-        raise NmtError(f"{what} failed: {last}. Please report this with the output of NMT_DEBUG=1.") from None
-    if "error" in found:
-        raise NmtError(found["error"])
-    return certificate_from(found)
-
-
-def answer() -> None:
-    """Read a pickled job from standard input, and write its certificate to standard output, in a process of its own."""
-    answer_to = os.dup(1)
-    os.dup2(2, 1)  # what libraries print must not get among the answer
-    try:
-        content = certify(pickle.loads(sys.stdin.buffer.read())).as_json()
-    except NmtError as error:
-        content = json.dumps({"error": str(error)}).encode()
-    with os.fdopen(answer_to, "wb") as stream:
-        stream.write(content)
+        certificate: Certificate = process.call("certify", job)
+    except NmtError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise NmtError(f"{name} failed: {reason}. Please report this with the output of NMT_DEBUG=1.") from error
+    finally:
+        process.end(RuntimeError("it has answered"))
+    return certificate
 
 
 def certify(job: Job) -> Certificate:

@@ -15,14 +15,13 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES, read_variables, stored_tensors, variable_of
 from nmt.convert.exported_files import (
+    card_program,
     check_segmenters,
     check_stored_settings,
     check_tensors,
     check_vocabulary,
     file_check,
-    filled,
     pieces_of,
-    segmenting_code,
     stored_pieces,
     write_segmenters,
 )
@@ -158,13 +157,14 @@ def _check_own_files(folder: Path, bundle: Bundle) -> Check:
 
 def ctranslate2_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input."""
-    return filled(
+    return card_program(
         Path(__file__).with_name("card_program.txt"),
-        folder=repr(name),
-        segment=segmenting_code(bundle),
+        bundle,
+        folder=name,
         beam=bundle.config.decoding.beam,
         penalty=bundle.config.decoding.length_penalty,
         limit=bundle.config.model.max_positions,
+        extra=bundle.config.decoding.max_extra_length,
     )
 
 
@@ -175,8 +175,8 @@ def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
         "suppress_sequences in each call, as above.",
         "max_positions": "CTranslate2 cuts longer sources off and fails at longer outputs, unless max_input_length and "
         "max_decoding_length are passed as above.",
-        "max_extra_length": f"Outputs end after {bundle.config.model.max_positions} pieces, whatever the length of the "
-        "source.",
+        "pipeline": "`nmt translate --engine ctranslate2 -m FOLDER`, with this folder, translates with all that nmt "
+        "does: its guard, its normalisation, and its splitting of lines.",
     }
     if bundle.config.decoding.normalization == "paper" and bundle.config.decoding.length_penalty:
         found["decoding.normalization"] = (

@@ -19,7 +19,7 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import check_tensors, check_vocabulary, pieces_of, write_json, write_segmenters
+from nmt.convert.exported_files import check_tensors, check_vocabulary, filled, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming, StoredTensor
 from nmt.convert.huggingface.reading import (
@@ -243,13 +243,14 @@ def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[C
 
 def huggingface_usage(bundle: Bundle, folder: str) -> str:
     """As :attr:`Format.usage`."""
-    return f"""from transformers import MarianMTModel, MarianTokenizer
+    lines = """from transformers import MarianMTModel, MarianTokenizer
 
-tokenizer = MarianTokenizer.from_pretrained({folder!r})
-model = MarianMTModel.from_pretrained({folder!r})
+tokenizer = MarianTokenizer.from_pretrained($folder)
+model = MarianMTModel.from_pretrained($folder)
 batch = tokenizer(["..."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 """
+    return filled(lines, repr, folder=folder)
 
 
 def huggingface_remarks(bundle: Bundle) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import file_check, write_segmenters
+from nmt.convert.exported_files import file_check, filled, write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
@@ -143,11 +143,12 @@ def marian_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`."""
     encode = "spm_encode --model source.spm"
     if bundle.vocab.source.language_tags:  # spm_encode would split the tag
-        encode = f'while read -r tag line; do echo "$tag $(echo "$line" | {encode})"; done'
-    return f"""cd {shlex.quote(name)}
+        encode = f'while read -r tag line; do echo "$$tag $$(printf "%s\\n" "$$line" | {encode})"; done'
+    lines = f"""cd ./$folder
 {encode} < input.txt > input.spm
 marian-decoder -c {DECODER_NAME} < input.spm > output.spm  # on a CPU, with cpu-threads
 spm_decode --model target.spm < output.spm > output.txt"""
+    return filled(lines, shlex.quote, folder=name)
 
 
 def marian_remarks(bundle: Bundle) -> dict[str, str]:

@@ -12,13 +12,12 @@ import torch
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.exported_files import (
+    card_program,
     check_segmenters,
     check_stored_settings,
     check_tensors,
     check_vocabulary,
-    filled,
     pieces_of,
-    segmenting_code,
     stored_pieces,
     write_json,
     write_segmenters,
@@ -192,10 +191,10 @@ def _dequantized(name: str, arrays: Mapping[str, Any], file: str) -> StoredTenso
 
 def onnx_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input by a greedy search."""
-    return filled(
+    return card_program(
         Path(__file__).with_name("card_program.txt"),
-        folder=repr(name),
-        segment=segmenting_code(bundle),
+        bundle,
+        folder=name,
         limit=bundle.config.model.max_positions,
         extra=bundle.config.decoding.max_extra_length,
     )
