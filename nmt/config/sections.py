@@ -349,6 +349,11 @@ class DataConfig(Section):
         """Number of pieces of the target's vocabulary."""
         return self.target_vocab_size or self.vocab_size
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all data sets."""
+        return [self.name, *(part.name for part in self.mixed_with)]
+
 
 class Config(Section):
     """Every setting of a run."""

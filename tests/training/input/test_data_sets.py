@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from nmt.data.shards import read_index
 from nmt.errors import ConfigError, DataError
 from nmt.training.input import data_sets
 from nmt.training.input.data_sets import TrainingData, why_empty
+from nmt.training.ranks.exchange import Ranks
 from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, make_data_set
 
@@ -109,3 +111,31 @@ def test_shards_of_a_mixed_data_set_are_compared_with_its_own_text(data, tmp_pat
 def test_shards_of_another_vocabulary_are_refused(data):
     with pytest.raises(DataError, match="was encoded with another vocabulary"):
         TrainingData.open([data], config(data, vocab_fingerprint="0" * 64))
+
+
+def test_one_rank_of_each_machine_writes_sampled_shards_into_a_folder_of_that_machine(data, tmp_path, monkeypatch):
+    """Two machines with two ranks each: those that share a folder wait for its writer."""
+    made = []
+
+    class Noted:
+        def __init__(self, data, folder, vocab, *, writer, keep, **options) -> None:
+            made.append((folder.relative_to(tmp_path), writer, keep > 0))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(data_sets, "SampledEpochs", Noted)
+    sampling = config(data)
+    sampling = sampling.model_copy(update={"training": sampling.training.model_copy(update={"subword_sampling": 0.1})})
+    opened = TrainingData.open([data], sampling)
+    for ranks in (Ranks(0, 4, 0, 2), Ranks(1, 4, 1, 2), Ranks(2, 4, 0, 2), Ranks(3, 4, 1, 2), Ranks()):
+        monkeypatch.setattr(data_sets.socket, "gethostname", lambda ranks=ranks: f"machine-{ranks.rank // 2}")
+        with opened.epochs(sampling, tmp_path, ranks):
+            pass
+    folders = [Path("sampled") / f"machine-{number}" / "1-data" for number in (0, 0, 1, 1, 0)]
+    assert [folder for folder, _, _ in made] == folders
+    assert [writer for _, writer, _ in made] == [True, False, True, False, True]
+    assert [keeps for _, _, keeps in made] == [True] * 4 + [False]  # an epoch for a rank that is behind
