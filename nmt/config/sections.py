@@ -279,7 +279,7 @@ class LoggingConfig(Section):
 
 
 class CorpusShare(Section):
-    """A further data set of a mixture."""
+    """A data set of a mixture."""
 
     name: str
     fingerprint: str
@@ -350,9 +350,9 @@ class DataConfig(Section):
         return self.target_vocab_size or self.vocab_size
 
     @property
-    def names(self) -> list[str]:
-        """The names of all data sets."""
-        return [self.name, *(part.name for part in self.mixed_with)]
+    def parts(self) -> list[CorpusShare]:
+        """All data sets, the first one among them."""
+        return [CorpusShare(name=self.name, fingerprint=self.fingerprint, weight=self.weight), *self.mixed_with]
 
 
 class Config(Section):

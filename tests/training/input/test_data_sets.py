@@ -54,18 +54,18 @@ def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied)
         path.write_text(path.read_text().replace("\n", " ba\n"))  # at least two pieces
     build_vocabulary(copied, existing=vocab, max_length=1, threads=1)
     allow = re.escape(f"`nmt build-vocab --data {copied} --vocab {vocab} --max-length N`")
-    counted = r"no training pair is left. (\d+) of (\d+) have a side of more than 1 pieces: "
-    with pytest.raises(DataError, match=counted + "allow more with " + allow) as refused:
+    counted = (
+        r"no training pair is left. A side of 40 has more than 1 pieces, and a side of 0 has none. Allow more with "
+    )
+    with pytest.raises(DataError, match=counted + allow):
         TrainingData.open([copied], config(copied))
-    of, total = map(int, re.search(counted, str(refused.value)).groups())
-    assert of == total == 40
     assert "more than 1 pieces" in why_empty(copied, "valid", vocab)
     build_vocabulary(copied, existing=vocab, max_length=256, threads=1)
     assert len(TrainingData.open([copied], config(copied)).shards) == 40
 
 
 @pytest.mark.parametrize(
-    ("lost", "words"), [({"empty": 4}, "A side of each of the 4 is empty"), ({}, "See the counts of filters")]
+    ("lost", "words"), [({"empty": 4}, "and a side of 4 has none"), ({}, "See the counts of filters")]
 )
 def test_other_pairs_that_are_missing_are_not_blamed_on_the_limit(data, monkeypatch, lost, words):
     index = read_index(data)
