@@ -61,6 +61,13 @@ def test_numbers_may_be_written_as_yaml_reads_them_as_text():
     [
         ("model.drop_out=0.1", ["model.drop_out", "did you mean 'model.dropout'"]),
         ("dropout=0.1", ["dropout", "did you mean 'model.dropout'"]),
+        ("droput=0.1", ["droput", "did you mean 'model.dropout'"]),
+        ("warm_up=9", ["warm_up", "did you mean 'schedule.warmup'"]),
+        ("training.warmup=9", ["training.warmup", "did you mean 'schedule.warmup'"]),
+        ("model.warmpu=9", ["model.warmpu", "did you mean 'schedule.warmup'"]),
+        ("keep_lats=9", ["keep_lats", "did you mean 'checkpoints.keep_last'"]),
+        ("every_update=9", ["'validation.every_updates' or 'checkpoints.every_updates' or 'logging.every_updates'"]),
+        ("model.zzz.dropout=0.1", ["model.zzz"]),
         ("modle.dropout=0.1", ["modle", "did you mean 'model'"]),
         ("model.zzz=1", ["model.zzz", "known here are", "model.heads"]),
         ("model.heads=many", ["model.heads: expected a whole number, got 'many'."]),

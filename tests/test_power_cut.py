@@ -170,7 +170,7 @@ def test_checkpoints_are_whole_or_absent(cuts, world):
         assert [damage(path) for path in there] == [None] * len(there)
         for name in ("last", "best"):
             link = state / "runs/x" / name
-            if link.is_symlink() and link.exists():
+            if link.is_symlink():  # it never leads to a checkpoint that is gone
                 assert damage(link.resolve()) is None
         newest = max([newest, *(int(path.name[5:]) for path in there)])
     assert newest == 4

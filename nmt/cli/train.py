@@ -115,7 +115,7 @@ def train(
         write_stdout(describe_config(resolved))
     if only_shows:
         return
-    run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
+    run = resume or out or Path("runs") / f"{'+'.join(part.name for part in resolved.data.parts)}-{choice.name}"
     how: dict[str, Any] = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
     if is_main and not dry_run:
         check_run(run, resolved, folders, **how)

@@ -149,9 +149,8 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _mixture_lines(summary: Summary) -> list[str]:
-    data = summary.config.data
-    parts = [(data.name, data.weight), *((part.name, part.weight) for part in data.mixed_with)]
-    return [f"data: {name}, weight {weight:g}" for name, weight in parts] if len(parts) > 1 else []
+    parts = summary.config.data.parts
+    return [f"data: {part.name}, weight {part.weight:g}" for part in parts] if len(parts) > 1 else []
 
 
 def preflight_lines(found: Preflight) -> list[str]:

@@ -159,12 +159,14 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
     *sections, last = key.split(".")
     known = list(_section(root, sections).model_fields)
     prefix = "".join(f"{part}." for part in sections) if noun == "setting" else ""
-    nearest = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
-    if nearest:
-        return f"unknown {noun} {key!r}; did you mean {prefix + nearest[0]!r}?"
-    elsewhere = {full.split(".")[-1]: full for full in reversed(list(setting_names(root)))}
-    if nearest := difflib.get_close_matches(last, elsewhere, n=1, cutoff=0.8):
-        return f"unknown {noun} {key!r}; did you mean {elsewhere[nearest[0]]!r}?"
+    here = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
+    elsewhere: dict[str, list[str]] = {}
+    for name in setting_names(root):
+        elsewhere.setdefault(name.rpartition(".")[2], []).append(name)
+    there = difflib.get_close_matches(last, elsewhere, n=1, cutoff=0.75)
+    for nearest in difflib.get_close_matches(last, [*here, *there], n=1, cutoff=0):
+        meant = [prefix + nearest] if nearest in here else elsewhere[nearest]
+        return f"unknown {noun} {key!r}; did you mean {' or '.join(map(repr, meant))}?"
     return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in known)}."
 
 

@@ -285,7 +285,7 @@ class LoggingConfig(Section):
 
 
 class CorpusShare(Section):
-    """A further data set of a mixture."""
+    """A data set of a mixture."""
 
     name: str
     fingerprint: str
@@ -354,6 +354,11 @@ class DataConfig(Section):
     def target_pieces(self) -> int:
         """Number of pieces of the target's vocabulary."""
         return self.target_vocab_size or self.vocab_size
+
+    @property
+    def parts(self) -> list[CorpusShare]:
+        """All data sets, the first one among them."""
+        return [CorpusShare(name=self.name, fingerprint=self.fingerprint, weight=self.weight), *self.mixed_with]
 
 
 class Config(Section):

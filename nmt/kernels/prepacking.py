@@ -6,7 +6,6 @@ Shapes: N rows, I features in, O features out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +15,6 @@ from nmt.kernels import private
 from nmt.kernels.int8 import Int8Weight
 from nmt.model.linear import Linear
 from nmt.model.transformer import Transformer
-
-
-class PrepackedWeight(Protocol):
-    """A copy of a weight and its bias, ready for fast products."""
-
-    def multiply(self, x_NI: Tensor) -> Tensor:
-        """x W^T + b."""
-        ...
 
 
 class FloatWeight:
@@ -54,7 +45,7 @@ class FloatWeight:
         return F.linear(x_NI, self._weight_OI, self._bias_O)
 
 
-def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> PrepackedWeight:
+def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> FloatWeight | Int8Weight:
     """A weight for products in ``dtype``: a floating-point type or int8."""
     return Int8Weight(weight_OI, bias_O) if dtype == torch.int8 else FloatWeight(weight_OI, bias_O, dtype)
 

@@ -284,7 +284,7 @@ class Trainer:
     def _log_updates(self) -> None:
         """Record the updates since the last such record."""
         progress, meter = self.progress, self.progress.unlogged
-        if meter.is_empty:
+        if meter == Meter():
             return
         progress.unlogged = Meter()
         self._log.record(

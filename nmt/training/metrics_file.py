@@ -126,11 +126,6 @@ class Meter:
     rates: list[tuple[NonNegative, Count]] = field(default_factory=list)
     """For each rank the sum of its tokens per second, and the updates in which it had a pair and that was measured."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no update was counted."""
-        return self.made + self.skipped == 0
-
     def add(self, result: UpdateResult, seconds: float, waited: float, memory: int) -> None:
         """Count one update.
 

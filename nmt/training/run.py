@@ -266,7 +266,6 @@ def _record(run: Path, data: Sequence[Path], config: Config, beginning: Beginnin
         if before is not None and all(key.startswith("logging.") for key, _, _ in changes):
             return before
     parts = [encoded_record(folder) for folder in data]
-    weights = [config.data.weight, *(share.weight for share in config.data.mixed_with)]
     hardware = beginning.hardware
     options = {
         "out": run,
@@ -277,7 +276,7 @@ def _record(run: Path, data: Sequence[Path], config: Config, beginning: Beginnin
     command = [
         "train",
         f"--config={SETTINGS}",
-        *(f"--data={part.path}:{weight}" for part, weight in zip(parts, weights, strict=True)),
+        *(f"--data={part.path}:{share.weight}" for part, share in zip(parts, config.data.parts, strict=True)),
         *option_words(options),
     ]
     if before is not None:

@@ -18,7 +18,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.config import option_layer, setting_layer
+from nmt.config import option_layer, parse_config, setting_layer
 from nmt.convert.foreign import Given
 from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import DataError
@@ -47,6 +47,9 @@ TRAINING = {
     f"{RUN}.check_run": None,
     "nmt.cli.train.summary_lines": [],
 }
+CHOSEN = MagicMock(description=None)
+CHOSEN.name = "tuned"
+MIXTURE = parse_config({"data": {"name": "a", "mixed_with": [{"name": "b", "fingerprint": "f"}]}}, name="settings")
 AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
 SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
 COMPARISON = {
@@ -94,6 +97,12 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "train.accept_changes": True,
             "train.init_from": Path("i"),
         },
+    ),
+    (  # a mixture does not collide with the run of its first data set
+        "train --data a --data b",
+        {**TRAINING, f"{CHOICE}.choose_settings": CHOSEN, f"{SETUP}.settle": MIXTURE},
+        f"{RUN}.train",
+        {"check_run.run": Path("runs/a+b-tuned"), "train.run": Path("runs/a+b-tuned")},
     ),
     (
         "train --data a --out r --accept-changes",

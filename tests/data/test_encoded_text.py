@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from nmt.data import shard_writing
-from nmt.data.encoded_text import changed_files, examine_text
+from nmt.data import encoded_text, shard_writing
+from nmt.data.encoded_text import changed_files, check_unchanged, examine_text, touched_files
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import ENCODED_SPLITS, read_index
 from nmt.data.vocab import train_vocabulary
@@ -108,6 +108,33 @@ def test_text_that_changes_while_it_is_encoded_leaves_what_stood(data, monkeypat
     with pytest.raises(DataError, match=r"train\.en: was changed while it was encoded"):
         build_vocabulary(data, size=30, threads=1)
     assert contents(data) == before
+
+
+def test_text_that_grows_while_it_is_read_counts_as_touched(data, monkeypatch):
+    class Growing:
+        """A file to which another process appends when all of it was read."""
+
+        def __init__(self, path):
+            self._path, self._stream = path, path.open("rb")
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self._stream.close()
+
+        def read(self, size):
+            block = self._stream.read(size)
+            if not block:
+                with self._path.open("a") as stream:
+                    stream.write("one more\n")
+            return block
+
+    monkeypatch.setattr(encoded_text, "open_bytes", Growing)
+    examined = examine_text(data, read_manifest(data), ["train"])
+    assert touched_files(data, examined) == ["train.en", "train.de"]
+    with pytest.raises(DataError, match="was changed while it was encoded"):
+        check_unchanged(data, examined)
 
 
 def test_a_copy_with_other_times_holds_the_same_text(data, tmp_path):

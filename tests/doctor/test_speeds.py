@@ -1,6 +1,7 @@
 """Rates and speeds: what is counted, and that everything measured is there."""
 
 import pytest
+import torch
 
 from nmt.config import parse_config
 from nmt.data.vocab_pair import VocabularyPair
@@ -39,6 +40,29 @@ def test_rates_are_measured_for_each_type_number_of_rows_and_threads(monkeypatch
     assert all(rate.operations_per_second > 1e6 for rate in found)
     monkeypatch.setattr(rates, "_COPIED_NUMBERS", 1 << 16)
     assert rates.memory_bandwidth(hardware) > 1e6
+
+
+@pytest.mark.parametrize("seconds", [1.0, 0.25])
+def test_rates_are_numbers_by_the_time_that_was_measured(monkeypatch, seconds):
+    monkeypatch.setattr(rates, "_seconds", lambda compute, device: compute() is None or seconds)
+    monkeypatch.setattr(rates, "_COPIED_NUMBERS", 1_000)
+    hardware = choose_hardware("cpu", "fp32", 1)
+    assert rates.memory_bandwidth(hardware) == 2 * 4_000 / seconds  # each number is read and written
+    monkeypatch.setattr(rates, "BASE_PRODUCT", (8, 16))
+    # A product and a sum for each of 3 x 16 results and 8 features.
+    assert rates._product_rate(3, torch.float32, hardware.device) == 2 * 3 * 16 * 8 / seconds
+
+
+def test_a_computation_is_timed_by_the_median_of_one(monkeypatch):
+    clock = [0.0]
+    durations = iter([9.0, 0.001, 0.003, 0.002, 0.004, 0.001, 0.009, 0.004, 0.004, 0.004, 0.1, 0.1, 0.004, 0.004])
+
+    def compute() -> None:
+        clock[0] += next(durations)
+
+    monkeypatch.setattr(rates.time, "perf_counter", lambda: clock[0])
+    # The first time does not count; then one, two (as long as they must be), and four more pairs.
+    assert rates._seconds(compute, torch.device("cpu")) == pytest.approx(0.008 / 2)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,7 +22,9 @@ from nmt.config import load_yaml
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
 from nmt.machine import device
 from nmt.machine.measured import forget_measurements
+from nmt.training import loop
 from nmt.training.learner import Learner
+from nmt.training.loop import Trainer
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
@@ -171,8 +174,6 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
 def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(
     run_training, tmp_path, listener, monkeypatch, decay
 ):
-    from nmt.training import loop
-
     now = itertools.count(step=0.01)  # a clock that a busy machine does not hurry
     monkeypatch.setattr(loop.time, "perf_counter", lambda: next(now))
     settings = [
@@ -187,6 +188,29 @@ def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(
     rates = [record["learning_rate"] for record in records(tmp_path / "run", "update")]
     assert len(rates) == outcome.progress.update > 20
     assert rates[-1] < max(rates) / 10
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [(1, [3, 6, 9, 10]), (1.5, [5, 10]), (0.1, list(range(1, 11))), (30, [10])]
+)
+def test_a_checkpoint_is_saved_when_minutes_have_passed_since_the_last(
+    run_training, tmp_path, listener, monkeypatch, minutes, expected
+):
+    """An update takes 20 seconds of this clock."""
+    now = [0.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    advance = Trainer._step
+
+    def step(self, *arguments):
+        now[0] += 20.0
+        return advance(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_step", step)
+    run_training(
+        tmp_path / "run", f"checkpoints.every_minutes={minutes}", "checkpoints.every_updates=null",
+        "checkpoints.keep_last=100", "training.max_updates=10", "validation.every_updates=100",
+    )  # fmt: skip
+    assert list(checkpoints(tmp_path / "run")) == expected
 
 
 def poison(monkeypatch, updates: set[int]) -> None:

@@ -54,8 +54,8 @@ class TrainingData:
             DataError: shards are empty, or were made from other text or with another vocabulary.
             ConfigError: a sentence is longer than the model's positions.
         """
-        weights = (config.data.weight, *(part.weight for part in config.data.mixed_with))
-        fingerprints = (config.data.fingerprint, *(part.fingerprint for part in config.data.mixed_with))
+        weights = tuple(part.weight for part in config.data.parts)
+        fingerprints = [part.fingerprint for part in config.data.parts]
         if len(data) != len(fingerprints):
             raise DataError(
                 f"data sets named: {len(data)}; the run has {len(fingerprints)}. Name each, in the run's order."
@@ -175,13 +175,11 @@ def why_empty(data: Path, split: str, vocab: Path) -> str:
     """
     index = read_index(data, vocab=vocab)
     found = index.splits[split]
-    if found.too_long:
+    if found.too_long or found.empty:
         return (
-            f"{found.too_long:,} of {found.too_long + found.empty:,} have a side of more than {index.max_length} "
-            f"pieces: allow more with `{build_command(data, vocab)[1:-1]} --max-length N`."
+            f"A side of {found.too_long:,} has more than {index.max_length} pieces, and a side of {found.empty:,} has "
+            f"none. Allow more with `{build_command(data, vocab)[1:-1]} --max-length N`, or prepare other text."
         )
-    if found.empty:
-        return f"A side of each of the {found.empty:,} is empty: correct the text, or prepare other."
     return "Prepare the data with --valid." if split == "valid" else "See the counts of filters in its manifest.json."
 
 

@@ -13,8 +13,6 @@ from nmt.training.listener import Listener
 Change = tuple[str, str, str]
 """Key, value before, value after."""
 
-_START_OVER = "add --fresh to start over in a new folder"
-
 
 def refuse_changes(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool) -> list[Change]:
     """Compare the settings with those of the run's last start, and return the changes.
@@ -54,25 +52,21 @@ def _can_be_accepted(key: str) -> bool:
 
 
 def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[str]:
-    """Advice for each kind of change. --accept-changes is suggested only for changes that it allows."""
+    """Advice for each kind of change. --accept-changes is suggested only for changes that it allows, and last: it
+    alters the run."""
     keys = [key for key, _, _ in refused]
-    advice = []
+    advice = ["To start another run, name its folder with --out, or add --fresh for the next free one (not --resume)."]
     if any(map(belongs_to_weights, keys)):
-        advice.append(
-            f"The run's weights fit no other model: leave {_listed(filter(belongs_to_weights, keys))} as before, "
-            f"or {_START_OVER}."
-        )
+        kept = _listed(filter(belongs_to_weights, keys))
+        advice.append(f"To resume this run, leave {kept} as before: its weights fit no other model.")
     if any(map(_belongs_to_encoding, keys)):
-        advice.append(
-            f"The run's data was encoded differently: encode this data as the run does ({encode_commands(data, run)}), "
-            f"or {_START_OVER}."
-        )
+        advice.append(f"To resume this run, encode the data as it does: {encode_commands(data, run)}.")
+    if not any(key.startswith("data.") for key in keys):
+        advice.append(f"To resume this run with its own settings, use `nmt train --resume {run}`.")
     if others := [key for key in keys if _can_be_accepted(key)]:
         also = f" as for {_listed(others)}" if len(others) < len(keys) else ""
-        advice.append(f"Add --accept-changes to resume with the changed settings{also}, or {_START_OVER}.")
-    if not any(key.startswith("data.") for key in keys):
-        advice.append(f"Or resume with the run's own settings: `nmt train --resume {run}`.")
-    return [line[0].upper() + line[1:] for line in advice]
+        advice.append(f"To resume this run with the changed settings{also}, add --accept-changes.")
+    return advice
 
 
 def _listed(keys: Iterable[str]) -> str:

@@ -20,17 +20,13 @@ from nmt.io.files import replacing
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
     """Record the folders of a run's data sets, as paths relative to the run's folder and as absolute paths."""
-    shares = [(config.data.name, config.data.fingerprint, config.data.weight)]
-    shares += [(part.name, part.fingerprint, part.weight) for part in config.data.mixed_with]
     entries = [
         {
-            "name": name,
-            "fingerprint": fingerprint,
-            "weight": weight,
+            **part.model_dump(),
             "relative": os.path.relpath(folder.resolve(), run.resolve()),
             "absolute": str(folder.resolve()),
         }
-        for folder, (name, fingerprint, weight) in zip(data, shares, strict=True)
+        for folder, part in zip(data, config.data.parts, strict=True)
     ]
     with replacing(RunFolder(run).data) as stream:
         # In ASCII: a path may hold bytes that are not UTF-8.

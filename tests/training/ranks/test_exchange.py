@@ -51,6 +51,31 @@ def test_two_ranks_learn_what_one_learns(run_ranks, settings, tmp_path):
         assert ours["samples"] == theirs["samples"]
 
 
+SLOW_RANK = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+import torch
+from nmt.training.ranks.exchange import process_group, ranks_of_environment
+
+ranks, saved = ranks_of_environment(), Path({folder!r}, "saved")
+with process_group(ranks, torch.device("cpu")):
+    if ranks.is_main:
+        time.sleep(0.5)  # as when its last checkpoint is still being written
+        saved.touch()
+sys.exit(not saved.exists())
+"""
+
+
+def test_a_rank_leaves_only_when_the_slowest_does(tmp_path):
+    """The launcher ends the others some time after the first has left."""
+    program = tmp_path / "program.py"
+    program.write_text(SLOW_RANK.format(root=str(SCRIPT.parents[2]), folder=str(tmp_path)))
+    ranks = start_ranks(2, script=program)
+    errors = [rank.finish() for rank in ranks]
+    assert [rank.process.returncode for rank in ranks] == [0, 0], errors
+
+
 @pytest.mark.slow
 def test_three_ranks_with_fewer_pairs_than_ranks_learn_the_same(run_ranks, settings):
     # Updates of a few pairs: some ranks get none of them.

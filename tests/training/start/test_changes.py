@@ -76,13 +76,15 @@ def test_the_advice_for_a_changed_setting_is_true(run_training, begun, tmp_path,
     changes = [f"{key}={CHANGES[key]}", *TOGETHER.get(key, []), "training.max_updates=6", "training.patience=null"]
     with pytest.raises(ConfigError, match=rf"{key}: .* -> ") as error:
         run_training(run, *changes)
-    assert "--fresh" in str(error.value)
+    first, *_, last = [line for line in str(error.value).splitlines() if line.startswith("To ")]
+    assert "name its folder with --out, or add --fresh" in first
     if "--accept-changes" in str(error.value):
+        assert "--accept-changes" in last
         assert run_training(run, *changes, accept_changes=True).progress.update == 6
         assert list(checkpoints(run)) == [5, 6]
         return
     assert f"leave {key} as before" in str(error.value)
-    with pytest.raises(ConfigError, match="fit no other model"):
+    with pytest.raises(ConfigError, match="its weights fit no other model"):
         run_training(run, *changes, accept_changes=True)
     assert run_training(run, *changes[1:]).progress.update == 6
 
@@ -109,7 +111,7 @@ def test_other_data_in_the_same_vocabulary_can_be_accepted(run_training, begun, 
     shutil.copytree(reversed_words, data)
     write_manifest(read_manifest(data).model_copy(update={"fingerprint": "other", "name": "other"}), data)
     build_vocabulary(data, existing=data / "vocab.model", threads=1)
-    with pytest.raises(ConfigError, match="Add --accept-changes to resume") as error:
+    with pytest.raises(ConfigError, match="changed settings, add --accept-changes") as error:
         run_training(run, data=data)
     assert "data.fingerprint" in str(error.value)
     assert run_training(run, data=data, accept_changes=True).progress.update == 20
