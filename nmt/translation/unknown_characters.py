@@ -20,7 +20,7 @@ from nmt.config.sections import LineStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
-from nmt.text.sentences import has_words
+from nmt.text.sentences import LABEL_FIRST, has_words
 from nmt.translation.long_lines import belong_together
 from nmt.translation.results import TranslatedText, one_line
 
@@ -108,6 +108,9 @@ def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
     whole = line
     line = _INVISIBLE_IN_WORD.sub(lambda found: "".join(itertools.filterfalse(is_unknown, found[0])), line)
     kinds = _with_brackets(line, _WORD.sub(_whole_word, _kinds(line, is_unknown)))
+    label = LABEL_FIRST.match(line)
+    if label and _UNKNOWN in kinds[: label.end()]:  # the model would read the rest of the label
+        kinds = _UNKNOWN * label.end() + kinds[label.end() :]
     if not has_words("".join(itertools.compress(line, map(_UNKNOWN.__ne__, kinds)))):
         return Taken("", whole, (), "")
     spans = [match.span() for match in _RUN.finditer(kinds)]

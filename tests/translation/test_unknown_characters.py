@@ -59,6 +59,8 @@ def taken_out(line):
         # Where words are not separated, there is no whole word.
         ("王龘人", "王人", "", ["龘"], ""),
         ("he saw (Łódź), (Ana) and '😀'", "he saw, (Ana) and", "", [" (Łódź)"], " '😀'"),
+        ("§ 3. he goes", "he goes", "§ 3. ", [], ""),
+        ("④) he goes", "he goes", "④) ", [], ""),
         # A line without a known letter is copied.
         ("😀", "", "😀", [], ""),
         (" Łódź! ", "", " Łódź! ", [], ""),
