@@ -310,6 +310,12 @@ class SideLines(Section):
     )
     pieces: PieceCounts
     byte_pieces: float | None = Field(None, ge=0, le=1, description="share of pieces that are single bytes")
+    decomposed: float = Field(0, ge=0, le=1, description="share not in NFC, of the lines that NFC or NFD changes")
+
+    @property
+    def are_composed(self) -> bool:
+        """Whether most lines were in NFC, so that text is composed before it is encoded."""
+        return self.decomposed < 0.5
 
 
 class LengthRatio(Section):
@@ -349,6 +355,16 @@ class DataConfig(Section):
     weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")
     mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, if several were given")
     lines: LineStatistics | None = Field(None, description="statistics of training lines; unknown if unset")
+
+    @property
+    def composes_source(self) -> bool:
+        """Whether source text is converted to NFC before it is encoded: by the recipe, or like the training lines."""
+        return self.nfc or self.lines is None or self.lines.source.are_composed
+
+    @property
+    def composes_target(self) -> bool:
+        """Whether a given translation, or its beginning, is converted to NFC before it is encoded."""
+        return self.lines is None or self.lines.target.are_composed
 
     @property
     def target_pieces(self) -> int:

@@ -16,6 +16,7 @@ from nmt.data.arrays import Rows
 from nmt.data.shards import SIDES, Side, SideStatistics, SplitStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.text.languages import is_unspaced
+from nmt.text.normalization import has_forms, is_composed
 from nmt.text.sentences import sentences
 
 Item = TypeVar("Item")
@@ -93,11 +94,14 @@ class ChunkEncoder:
         return EncodedChunk({side: rows[side].chosen(is_kept) for side in SIDES}, statistics)
 
     def _side(self, lines: list[str], rows: Rows, side: Side) -> SideStatistics:
+        composed = [is_composed(line) for line in lines if has_forms(line)]
         return SideStatistics(
             words=count_words(lines, self.languages[side]),
             pieces=len(rows.values),
             unknown=int(np.count_nonzero(rows.values == Vocabulary.UNK)),
             byte_pieces=int(np.count_nonzero(self.is_byte[side][rows.values])),
+            with_forms=len(composed),
+            decomposed=composed.count(False),
             longest=int(rows.lengths.max(initial=0)),
         )
 

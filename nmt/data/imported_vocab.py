@@ -131,8 +131,8 @@ class ImportedVocabulary(Vocabulary):
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """As :meth:`Vocabulary.split_tag`. Without tags in the vocabulary there is none in a line."""
-        match = LANGUAGE_TAG.match(line) if self.language_tags else None
-        return ("", line) if match is None else (match[0], line[match.end() :])
+        match = LANGUAGE_TAG.match(line.lstrip()) if self.language_tags else None
+        return ("", line) if match is None else (match[0], line.lstrip()[match.end() :])
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """As :meth:`Vocabulary.decode`."""

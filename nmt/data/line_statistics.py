@@ -5,7 +5,7 @@ A model translates lines like its training lines well, and others less so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.shards import ParallelShards, ShardIndex, Side, SideStatistics, SplitStatistics, read_index
+from nmt.data.shards import ParallelShards, ShardIndex, Side, SplitStatistics, read_index
 
 # More ratios change the percentiles by less than 0.01, and cost memory.
 _MAX_RATIOS = 1_000_000
@@ -47,15 +47,17 @@ def line_statistics(data: Sequence[Path], *, vocab: Path | None = None) -> LineS
 def _side(side: Side, indices: Sequence[ShardIndex], shards: Sequence[ParallelShards]) -> SideLines:
     counts = [_sentences(index.splits["train"], side) for index in indices]
     sentences = tuple(round(sum(numbers)) for numbers in zip_longest(*counts, fillvalue=0))
+    sides = [index.splits["train"].sides[side] for index in indices]
     return SideLines(
         sentences=sentences,
         pieces=_piece_counts([_lengths(part, side) for part in shards]),
-        byte_pieces=_byte_share([index.splits["train"].sides[side] for index in indices]),
+        byte_pieces=_share((one.byte_pieces for one in sides), (one.pieces for one in sides)),
+        decomposed=_share((one.decomposed for one in sides), (one.with_forms for one in sides)),
     )
 
 
-def _byte_share(sides: Sequence[SideStatistics]) -> float:
-    return round(sum(side.byte_pieces for side in sides) / max(1, sum(side.pieces for side in sides)), 7)
+def _share(parts: Iterable[int], wholes: Iterable[int]) -> float:
+    return round(sum(parts) / max(1, sum(wholes)), 7)
 
 
 def _sentences(train: SplitStatistics, side: Side) -> list[float]:

@@ -76,6 +76,10 @@ class SideStatistics:
     """Numbers of lines with 1, 2, 3 ... sentences, counted in some of the pairs; None if they were not counted."""
     byte_pieces: _Count = 0
     """Number of pieces that are single bytes."""
+    with_forms: _Count = 0
+    """Number of lines that have another Unicode normal form, C or D."""
+    decomposed: _Count = 0
+    """Number of lines that are not in normal form C."""
 
     def add(self, other: SideStatistics) -> None:
         """Add the statistics of further pairs."""
@@ -83,6 +87,8 @@ class SideStatistics:
         self.pieces += other.pieces
         self.unknown += other.unknown
         self.byte_pieces += other.byte_pieces
+        self.with_forms += other.with_forms
+        self.decomposed += other.decomposed
         self.longest = max(self.longest, other.longest)
         if self.sentences is not None:
             self.sentences = [sum(counts) for counts in zip_longest(self.sentences, other.sentences or [], fillvalue=0)]

@@ -36,6 +36,11 @@ def is_composed(line: str) -> bool:
     return unicodedata.is_normalized("NFC", line)
 
 
+def has_forms(line: str) -> bool:
+    """Whether normal form C or D of a line differs from the line."""
+    return not (line.isascii() or (is_composed(line) and unicodedata.is_normalized("NFD", line)))
+
+
 def marks() -> str:
     """All characters that normalisation may reorder."""
     return "".join(filter(unicodedata.combining, map(chr, _BLOCKS_OF_MARKS))) + _COMPOSED_MARKS

@@ -30,7 +30,7 @@ _LABEL = (
     r"(?:[•‣◦▪*–—-]\s+)?(?:(?:N[or]\.|N[°º]|[§№#])\s*)?[(（\[［]?"
     r"(?:\d+(?:[.．]\d+)*|[^\W\d_]|(?=[ivxIVX])[xX]{0,3}(?:i[xv]|I[XV]|v?i{0,3}|V?I{0,3}))[.．:：)）\]］、]{1,2}"
 )
-_LABEL_FIRST = re.compile(rf"\s*{_LABEL}\s*")
+LABEL_FIRST = re.compile(rf"\s*{_LABEL}\s*")
 _LABEL_LAST = re.compile(
     rf"(?:(?<=[.!?…؟۔])[\"'”’»)]*\s+|(?<=[。！？।])[”’」』）]*\s*|(?<=[:：])\s*(?=[(\[]?[1aAiI][.)\]]))({_LABEL}\s*)\Z"
 )
@@ -74,7 +74,7 @@ def sentences(line: str, language: str) -> list[str]:
         following = line[place:end]
         has_sentence = _has_sentence(following)
         if is_complete and has_sentence:
-            label = _LABEL_FIRST.match(following)
+            label = LABEL_FIRST.match(following)
             first = _FIRST_CHARACTER.search(following, label.end() if label else 0)
             may_begin = may_begin_in_lower_case or first is None or not first[0].islower()
             if may_begin and _ends(line, begins[-1], text_end, following, language):
@@ -91,7 +91,7 @@ def has_words(text: str) -> bool:
 
 
 def _has_sentence(text: str) -> bool:
-    return has_words(text) and not _LABEL_FIRST.fullmatch(text)
+    return has_words(text) and not LABEL_FIRST.fullmatch(text)
 
 
 def _fragments(line: str, ends: Sequence[int], language: str) -> Iterator[tuple[int, int]]:

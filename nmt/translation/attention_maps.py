@@ -16,6 +16,7 @@ from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.text.lines import normalizer
+from nmt.text.normalization import nfc
 from nmt.translation.ensemble import Ensemble
 
 MAX_WEIGHTS = 20_000_000
@@ -76,7 +77,10 @@ def attention_maps(
         raise DataError(f"got {len(sources):,} sentences, but {len(targets):,} targets: give one target per sentence.")
     vocab, data = ensemble.vocab, ensemble.config.data
     normalize = normalizer(
-        nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
+        nfc=data.composes_source,
+        punctuation=data.punctuation,
+        language=data.source_lang,
+        rule=data.source_normalization,
     )
     config = ensemble.models[0].config
     longest = config.max_positions - 1
@@ -91,7 +95,7 @@ def attention_maps(
             target = vocab.target.decode([target_ids])[0]
         else:
             target = targets[number]
-            [target_ids] = vocab.target.encode([target])
+            [target_ids] = vocab.target.encode([nfc(target) if data.composes_target else target])
             _check_length(len(target_ids), longest, f"target {number + 1}")
         source_length, target_length = len(source_ids), len(target_ids) + 1
         of_decoder = config.decoder_layers * target_length * (target_length + source_length)

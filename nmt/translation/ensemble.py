@@ -124,7 +124,7 @@ def product_sizes(folder: Path) -> tuple[int, int]:
 
 def _text_normalization(bundle: Bundle) -> tuple[object, ...]:
     data = bundle.config.data
-    return data.nfc, data.punctuation, data.source_normalization
+    return data.composes_source, data.punctuation, data.source_normalization
 
 
 def _check_compatible(first: Bundle, other: Bundle) -> None:

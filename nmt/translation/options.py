@@ -16,8 +16,8 @@ from nmt.option_fields import FORMAT, HARDWARE, Option, OptionField, option_fiel
 from nmt.search.settings import Sampling, SearchSettings
 
 SplitSentences = Literal["auto", "always", "never"]
-"""auto splits lines unlike the training lines; always splits every line of several sentences; never does not split into
-sentences. Lines that are too long are split in any case."""
+"""auto splits lines unlike the training lines, or like always if these are unknown; always splits every line of several
+sentences; never does not split into sentences. Lines that are too long are split in any case."""
 
 MbrMetric = Literal["chrf", "bleu"]
 """The metric of minimum Bayes risk."""

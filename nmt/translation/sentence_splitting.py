@@ -49,7 +49,8 @@ class LineSplitter:
 
         Args:
             language: the language code of the lines.
-            lines: statistics of the model's training lines; without them, ``auto`` is ``never``.
+            lines: statistics of the model's training lines; without them, ``auto`` splits as ``always`` does, but for
+                lines that are to stay whole.
             limit: the maximum length of a part, in pieces.
             measure: returns the lengths of texts in pieces.
             split_tag: returns the language tag that a line begins with, and the rest; each part gets the line's tag.
@@ -98,10 +99,11 @@ class LineSplitter:
     def _splits(self, count: int, length: int, whole: bool) -> bool:
         if self._mode == "always":
             return True
-        if self._mode == "never" or self._pieces is None or whole:
+        if self._mode == "never" or whole:
             return False
         return (
-            count > self._seen_often
+            self._pieces is None
+            or count > self._seen_often
             or (count > self._usual and length > self._pieces.p99)
             or length > min(self._limit, _MUCH_LONGER * self._pieces.p999)
         )

@@ -42,7 +42,7 @@ class Tally:
             number: the line's number, from 1.
         """
         if self.language_tags and translation.source.strip():
-            self.untagged += not translation.source.startswith(self.language_tags)
+            self.untagged += not translation.source.lstrip().startswith(self.language_tags)
         self.in_sentences += translation.parts > 1 and not translation.is_cut
         self.cut += translation.is_cut
         if translation.guard is not None:

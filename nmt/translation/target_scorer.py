@@ -47,8 +47,13 @@ class TargetScorer:
         self.window = window
         data = engine.config.data
         self._normalize = normalizer(
-            nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
+            nfc=data.composes_source,
+            punctuation=data.punctuation,
+            language=data.source_lang,
+            rule=data.source_normalization,
         )
+
+        self._normalize_target = normalizer(nfc=data.composes_target, punctuation=False, language="")
 
     @property
     def settings(self) -> dict[str, object]:
@@ -65,7 +70,7 @@ class TargetScorer:
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
         vocab, alignment = self._engine.vocab, self._options.alignment
         sources = vocab.source.encode([self._normalize(source) for source, _ in pairs])
-        targets = vocab.target.encode([target for _, target in pairs])
+        targets = vocab.target.encode([self._normalize_target(target) for _, target in pairs])
         scores = self._engine.score(sources, targets, self._options, alignment=alignment)
         return [
             ScoredTarget(

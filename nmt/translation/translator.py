@@ -16,6 +16,7 @@ from nmt.config.sections import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.text.lines import normalizer, parallel
+from nmt.text.normalization import nfc
 from nmt.translation.batches import tokens_for
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
@@ -109,8 +110,12 @@ class Translator:
             rerank=self._rerank,
             sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
         )
+        self._composes_target = data.composes_target
         self._normalize = normalizer(
-            nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
+            nfc=data.composes_source,
+            punctuation=data.punctuation,
+            language=data.source_lang,
+            rule=data.source_normalization,
         )
 
     @property
@@ -192,7 +197,9 @@ class Translator:
     ) -> list[list[Segment]]:
         """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
         prefixes = prefixes or [""] * len(lines)
-        segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
+        if self._composes_target:
+            prefixes = list(map(nfc, prefixes))
+        segments_by_line = self._segments(lines, prefixes)
         self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done, line_number)
         self._set_prefixes(segments_by_line, prefixes)
@@ -231,9 +238,14 @@ class Translator:
         )
 
     def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:
-        """Divide each line into one or more segments. A line with a prefix stays whole if possible."""
+        """Divide each line into one or more segments. Lines with a prefix or without words stay whole if possible."""
         segments_by_line = []
-        for line, pieces, prefix in zip(lines, self._vocab.source.encode(lines), prefixes, strict=True):
+        normalized = [self._normalize(line) for line in lines]
+        encoded = self._vocab.source.encode(normalized)
+        for raw, line, pieces, prefix in zip(lines, normalized, encoded, prefixes, strict=True):
+            if not prefix and self._unknown.is_copied(raw):
+                segments_by_line.append([Segment("", [], taken=self._unknown.take_out([raw])[0])])
+                continue
             if not line.strip():
                 segments_by_line.append([Segment(line, [])])
                 continue
@@ -257,7 +269,8 @@ class Translator:
             segment
             for segments, prefix in zip(segments_by_line, prefixes, strict=True)
             for segment in segments
-            if not (prefix and len(segments) == 1) and self._unknown.are_in(segment.pieces)
+            if not (prefix and len(segments) == 1)
+            and (self._unknown.are_in(segment.pieces) or self._unknown.is_copied(segment.text))
         ]
         found = zip(concerned, self._unknown.take_out([segment.text for segment in concerned]), strict=True)
         taken_out = [(segment, taken) for segment, taken in found if taken is not None]

@@ -2,7 +2,8 @@
 
 A vocabulary encodes characters that its training text lacked as bytes or as unk. A model that has never seen these
 pieces invents words for them. So the characters are taken out of the line before the search and put back into the
-translation. Pure functions over text; the caller says which characters are unknown, and gives the alignment.
+translation; a text without words is copied. Pure functions over text; the caller says which characters are unknown, and
+gives the alignment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nmt.config.sections import LineStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
+from nmt.text.sentences import LABEL_FIRST, has_words
 from nmt.translation.long_lines import belong_together
 from nmt.translation.results import TranslatedText, one_line
 
@@ -41,6 +43,19 @@ _UNSPACED_SCRIPTS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _SPACES = re.compile("  +")
+# Invisible characters beside a letter or digit: control characters, soft hyphens, joiners and direction marks. Behind
+# it also variation selectors, but for keycaps.
+_INVISIBLE = (
+    r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+)
+_INVISIBLE_IN_WORD = re.compile(
+    rf"(?<=[^\W_])(?!\ufe0f?\u20e3)[{_INVISIBLE}\ufe00-\ufe0f\U000e0100-\U000e01ef]+|[{_INVISIBLE}]+(?=[^\W_])"
+)
+_BRACKETS = frozenset(
+    {"()", "[]", "{}", '""', "''", "«»", "»«", "“”", "„“", "‘’", "‚‘", "（）", "「」", "『』", "《》"}
+)
+# Marks that stand for each other. A copied mark replaces the model's own beside it.
+_MARKS = (".…。．｡!！?？؟।۔‽", ",，、،", ":：", ";；؛")
 
 
 @dataclass(frozen=True)
@@ -83,18 +98,24 @@ class Taken:
 def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
     """Take the unknown characters out of a line.
 
-    A run is unknown characters and the white space around them. A word with an unknown letter is unknown as a whole. If
-    no letter or digit would be left, the whole line is taken.
+    A run is unknown characters and the white space around them. A word with an unknown letter is unknown as a whole,
+    and so are the brackets or quotation marks around unknown words. Invisible characters in words are left out. If no
+    letter would be left, the whole line is taken.
 
     Returns:
-        None if the line has no unknown characters.
+        None if the line has words and no unknown characters.
     """
-    kinds = _WORD.sub(_whole_word, _kinds(line, is_unknown))
+    whole = line
+    line = _INVISIBLE_IN_WORD.sub(lambda found: "".join(itertools.filterfalse(is_unknown, found[0])), line)
+    kinds = _with_brackets(line, _WORD.sub(_whole_word, _kinds(line, is_unknown)))
+    label = LABEL_FIRST.match(line)
+    if label and _UNKNOWN in kinds[: label.end()]:  # the model would read the rest of the label
+        kinds = _UNKNOWN * label.end() + kinds[label.end() :]
+    if not has_words("".join(itertools.compress(line, map(_UNKNOWN.__ne__, kinds)))):
+        return Taken("", whole, (), "")
     spans = [match.span() for match in _RUN.finditer(kinds)]
     if not spans:
-        return None
-    if not _is_text(kinds):
-        return Taken("", line, (), "")
+        return Taken(line, "", (), "") if line != whole else None
     text, first, last = "", "", ""
     inner = []
     end = 0
@@ -116,6 +137,16 @@ def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
 def _whole_word(kinds: re.Match[str]) -> str:
     # A name is copied whole or not at all.
     return _UNKNOWN * len(kinds[0]) if _UNKNOWN_LETTER in kinds[0] else kinds[0]
+
+
+def _with_brackets(line: str, kinds: str) -> str:
+    """The kinds, where brackets and quotation marks around unknown characters are unknown, too."""
+    marked = list(kinds)
+    for match in _RUN.finditer(kinds):
+        begin, end = match.span()
+        if begin > 0 and end < len(line) and line[begin - 1] + line[end] in _BRACKETS:
+            marked[begin - 1] = marked[end] = _UNKNOWN
+    return "".join(marked)
 
 
 def _is_text(kinds: str) -> bool:
@@ -168,11 +199,7 @@ def _between(run: str, before: str, after: str, *, of_words: bool) -> str:
         return "" if unicodedata.category(after) in ("Pe", "Pf", "Po") else " "
     if run[-1].isspace():
         return "" if unicodedata.category(before) in ("Ps", "Pi") else " "
-    return " " if of_words and not _is_invisible(run) else ""
-
-
-def _is_invisible(run: str) -> bool:
-    return all(unicodedata.category(character) in ("Cf", "Cc") for character in run)
+    return " " if of_words else ""
 
 
 def put_back(
@@ -203,8 +230,19 @@ def put_back(
         for number in sorted(range(len(places)), key=lambda number: (places[number].index, number), reverse=True):
             place = replace(places[number], index=min(places[number].index, end))
             end = len(translation[: place.index].rstrip())
-            translation = _inserted(translation, taken.inner[number], place)
-    return taken.first + translation + taken.last
+            following = taken.text[taken.inner[number].place :]
+            translation = _inserted(translation, taken.inner[number], place, following)
+    if not taken.text:
+        return taken.first
+    first, last = taken.first.rstrip(), taken.last.lstrip()
+    if first:
+        is_opening = len(first) == 1 and unicodedata.category(first) in ("Ps", "Pi")
+        is_apart = not (is_opening or _is_word(taken.text[0]))
+        space = taken.first[len(first) :] or (" " if is_apart and _is_word(translation[:1]) else "")
+        translation = first + _gap(first, space, translation) + translation
+    if last and (marks := _marks_like(last[0])) and taken.text[-1] not in marks:
+        translation = translation.rstrip(marks)
+    return translation + _gap(translation, taken.last[: len(taken.last) - len(last)], last) + last
 
 
 @dataclass(frozen=True)
@@ -276,16 +314,46 @@ def _place(
     return _Place(length, attaches=False)
 
 
-def _inserted(text: str, run: Run, place: _Place) -> str:
-    """Insert a run into the text, with the white space of the run or, if it has none, of the text."""
+def _inserted(text: str, run: Run, place: _Place, following: str) -> str:
+    """Insert a run into the text, with the white space of the run or, if it has none, of the text.
+
+    Args:
+        following: the known text after the run in the source.
+    """
     before, after = text[: place.index].rstrip(), text[place.index :].lstrip()
     gap = text[len(before) : len(text) - len(after)]
     if run.text.isspace():
         return before + run.text + after
-    lead = run.text[: len(run.text) - len(run.text.lstrip())] if before else ""
-    trail = run.text[len(run.text.rstrip()) :] or gap
-    is_apart = gap and after and not place.attaches
-    return before + lead + run.text.strip() + (trail if is_apart else "") + after
+    copied = run.text.strip()
+    if (marks := _marks_like(copied[-1])) and following[:1] not in marks and after[:1] in marks:
+        shorter = after.lstrip(marks)
+        after = shorter.lstrip()
+        gap = shorter[: len(shorter) - len(after)]
+    lead = run.text[: len(run.text) - len(run.text.lstrip())]
+    if not before and not gap and _is_word(after[:1]):
+        gap = " "
+    trail = "" if place.attaches or not gap else run.text[len(run.text.rstrip()) :] or gap
+    return before + _gap(before, lead, copied) + copied + _gap(copied, trail, after) + after
+
+
+def _gap(before: str, space: str, after: str) -> str:
+    """The white space between two texts: the given one, but a space between words, and none in unspaced text."""
+    if not before or not after:
+        return ""
+    left, right = before[-1], after[0]
+    if unicodedata.category(left) == "Ps" or (_UNSPACED_SCRIPTS.match(left) and _UNSPACED_SCRIPTS.match(right)):
+        return ""
+    return space or (" " if _is_spaced(_kind(left, False), _kind(right, False)) else "")
+
+
+def _is_word(character: str) -> bool:
+    """Whether a character belongs to a word; an empty text does not."""
+    return bool(character) and _is_text(_kind(character, False))
+
+
+def _marks_like(mark: str) -> str:
+    """The marks that a mark stands for, itself among them; empty for other characters."""
+    return next((marks for marks in _MARKS if mark in marks), "")
 
 
 class UnknownCharacters:
@@ -296,8 +364,9 @@ class UnknownCharacters:
 
         Args:
             lines: statistics of the model's training lines.
-            copy: copy all characters without a piece (True) or none (False). None copies byte pieces only if the model
-                has rarely seen them. A model that reads segmented text copies none: few characters are pieces of it.
+            copy: copy all characters without a piece, and texts without words (True), or none (False). None copies byte
+                pieces only if the model has rarely seen them. A model that reads segmented text copies none: few
+                characters are pieces of it.
 
         Raises:
             ConfigError: ``copy`` is True, and the model reads segmented text.
@@ -311,19 +380,24 @@ class UnknownCharacters:
         seen = lines.source.byte_pieces if lines is not None else None
         knows_bytes = copy is None and seen is not None and seen > _MIN_BYTE_SHARE
         self._ids: frozenset[int] = frozenset()
-        if copy is not False and not vocab.source.is_segmented:
+        self._copies = copy is not False and not vocab.source.is_segmented
+        if self._copies:
             self._ids = frozenset([Vocabulary.UNK]) | (frozenset() if knows_bytes else vocab.source.byte_ids)
 
     def are_in(self, ids: Sequence[int]) -> bool:
         """Whether pieces stand for unknown characters."""
         return not self._ids.isdisjoint(ids)
 
+    def is_copied(self, text: str) -> bool:
+        """Whether a text is copied because it has no words, apart from a language tag."""
+        return self._copies and bool(text.strip()) and not has_words(self._vocab.source.split_tag(text)[1])
+
     def take_out(self, texts: Sequence[str]) -> list[Taken | None]:
-        """Take the unknown characters out of texts. None for a text without any."""
+        """Take the unknown characters out of texts. None for a text with words and without any."""
         divided = [self._vocab.source.split_tag(text) for text in texts]
         lines = [rest.lstrip() if tag else rest for tag, rest in divided]
         # A call of SentencePiece takes a quarter of a millisecond, and there may be thousands of texts.
-        clusters = list(dict.fromkeys(itertools.chain.from_iterable(map(_clusters, lines))))
+        clusters = list(dict.fromkeys(itertools.chain.from_iterable((*_clusters(line), *line) for line in lines)))
         encoded = self._vocab.source.encode(clusters)
         unknown = {cluster for cluster, ids in zip(clusters, encoded, strict=True) if self.are_in(ids)}
         taken = [take_out(line, unknown.__contains__) for line in lines]

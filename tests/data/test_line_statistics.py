@@ -50,6 +50,13 @@ def test_of_several_data_sets_the_lines_are_summed(write_data_set, tmp_path, mon
     assert lines.source.pieces.max == line_statistics([two]).source.pieces.max
 
 
+def test_the_share_of_decomposed_lines_is_of_those_that_have_another_form(write_data_set, tmp_path):
+    sources = ["a", "\u4e2d", "\u00e4", "\u00e9 e\u0301", "u\u0308", "\u0958"]
+    lines = line_statistics([data_set(write_data_set, tmp_path / "data", sources, ["\u00e4"] * 6)])
+    assert (lines.source.decomposed, lines.source.are_composed) == (0.75, False)
+    assert (lines.target.decomposed, lines.target.are_composed) == (0, True)
+
+
 @pytest.mark.parametrize("limits", [(90, 30), (30, 90)])
 def test_the_limit_of_several_data_sets_is_the_largest(write_data_set, tmp_path, limits):
     folders = [data_set(write_data_set, tmp_path / f"{limit}", ["a"], ["b"], limit) for limit in limits]

@@ -2,9 +2,13 @@
 
 import pytest
 
+from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.sentence_splitting import LineSplitter
 from nmt.translation.tally import Tally
+from nmt.translation.unknown_characters import UnknownCharacters
 
 TAGS = (">>deu<<", ">>fra<<")
 
@@ -39,6 +43,19 @@ def test_the_tag_of_a_part_counts_as_a_piece(line):
     for parts in (splitter(limit=4).parts(line, len(line.split())), splitter(limit=4).each_sentence(line)):
         assert all(len(part.text.split()) <= 4 for part in parts)
     assert [part.text for part in splitter(limit=1).each_sentence(">>deu<< A b.")] == [">>deu<< A", ">>deu<< b."]
+
+
+def test_white_space_before_a_tag_changes_nothing():
+    vocab = train_vocabulary(["ein hund und ein mann"] * 9, size=30, byte_fallback=False).vocab
+    vocab = ImportedVocabulary(vocab.model_bytes, [*vocab.pieces(range(vocab.size)), *TAGS])
+    for line in ("  >>deu<< ein hund", "\t>>deu<<ein hund"):
+        assert vocab.encode([line]) == vocab.encode([">>deu<< ein hund"])
+        assert tally(line) == []
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
+    for line, text in ((" >>deu<< 123", "123"), (">>deu<<...", "..."), (">>deu<<", "")):
+        [taken] = unknown.take_out([line])
+        assert unknown.is_copied(line)
+        assert (taken.source, taken.first, taken.tag) == ("", text, ">>deu<<")
 
 
 @pytest.mark.parametrize("line", ["One sentence.", ">>deu<< One sentence."])

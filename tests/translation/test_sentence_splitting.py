@@ -63,8 +63,10 @@ def test_lines_are_split_that_hold_more_than_the_training_lines(lines, lengths, 
     assert len(parts(line_of(*lengths), lines)) == count
 
 
-def test_a_model_whose_training_lines_are_unknown_splits_only_what_is_too_long():
-    assert len(parts(line_of(5, 5, 5), None)) == 1
+def test_a_model_whose_training_lines_are_unknown_translates_sentence_by_sentence():
+    """So it is with every imported model: it would drop sentences."""
+    assert len(parts(line_of(5, 5, 5), None)) == 3
+    assert len(parts(line_of(5, 5, 5), None, whole=True)) == 1
     assert texts(line_of(5, 5, 5), None, limit=12) == [line_of(5), line_of(5), line_of(5)]
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import unicodedata
 
 import pytest
 import torch
@@ -166,8 +167,12 @@ def test_nbest_are_different_and_in_order():
         translator(beam=2, nbest=3)
 
 
+COMPOSED = "b\u00e4 do \u1ec7 \ud55c \u00c5 \u03a9"
+"""Two marks on a letter, a Korean syllable, and two letters that have signs of the same look."""
+
+
 def test_source_text_is_normalised_as_in_training():
-    composed, decomposed = "b\u00e4 do", "ba\u0308 do"
+    composed, decomposed = COMPOSED, unicodedata.normalize("NFD", COMPOSED)
     vocab = train_vocabulary([composed, decomposed, "do ba"] * 3, size=30, normalization="identity").vocab
     torch.manual_seed(0)
     built = accelerate(Transformer(CONFIG.model, vocab.size), chosen()).eval()
@@ -175,12 +180,21 @@ def test_source_text_is_normalised_as_in_training():
 
     def texts(config):
         ensemble = Ensemble((built,), VocabularyPair.shared(vocab), config, CPU)
-        made = Translator(ensemble, translate_options(config.decoding)).translate([composed, decomposed])
-        return [t.candidates[0] for t in made]
+        signs = composed.replace("\u00c5", "\u212b").replace("\u03a9", "\u2126")
+        made = Translator(ensemble, translate_options(config.decoding)).translate([composed, decomposed, signs])
+        first, second, third = (t.candidates[0] for t in made)
+        assert first == third or config.data.lines is not None
+        return first, second
 
     first, second = texts(CONFIG)
+    assert first.pieces == second.pieces
+    side = SIDE.model_copy(update={"decomposed": 0.9})
+    lines = LINES.model_copy(update={"source": side})
+    of_decomposed = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"lines": lines})})
+    first, second = texts(of_decomposed)
     assert (first.pieces, first.score) != (second.pieces, second.score)
-    normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"nfc": True})})
+    data = {"nfc": True, "lines": lines}
+    normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
     first, second = texts(normalising)
     assert first.pieces == second.pieces
     assert first.score == pytest.approx(second.score, abs=1e-5)
@@ -206,7 +220,7 @@ def test_punctuation_is_that_of_the_source_language():
 
 
 def test_a_long_line_is_translated_in_parts_which_join_the_batch():
-    made = translator(nbest=2, max_source_length=8, guard=False)
+    made = translator(nbest=2, max_source_length=8, guard=False, split_sentences="never")
     line = "ba do ki. Lu me no! Pa ru se."
     [found] = made.translate([line])
     texts = ["ba do ki.", "Lu me no!", "Pa ru se."]
@@ -271,7 +285,7 @@ def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
     lines = [*some_lines(40), "Ba do ki.", "ba do. ki lu.", "Dr. Ba do 3.5 ki"]
     found = [
         [translation.text for translation in translator(config=config, split_sentences=mode).translate(lines)]
-        for config, mode in [(described(), "auto"), (described(), "always"), (LANGUAGES, "auto")]
+        for config, mode in [(described(), "auto"), (described(), "always"), (LANGUAGES, "never")]
     ]
     # The one line of two sentences, all in lower case.
     assert [translation.parts for translation in translator(config=described()).translate(lines)] == [
@@ -279,6 +293,63 @@ def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
     ]
     changed = [line for line, *texts in zip(lines, *found, strict=True) if len(set(texts)) > 1]
     assert changed == ["ba do. ki lu."]
+
+
+def test_canonically_equal_lines_and_prefixes_have_equal_translations():
+    forms = [unicodedata.normalize(form, COMPOSED) for form in ("NFC", "NFD")]
+    made = translator(alignment=True, nbest=2)
+    for prefixes in (None, ["ti \u00e9", "ti e\u0301"]):
+        first, second = made.translate([f"{form} \u2603" for form in forms], prefixes)
+        assert first.candidates == second.candidates
+    scorer = TargetScorer(Ensemble((model(),), PAIR, CONFIG, CPU), translate_options(CONFIG.decoding))
+    [[first, second]] = scorer.score_windows([(form, form) for form in forms])
+    assert (first.score, first.pieces) == (second.score, second.pieces)
+
+
+WORDLESS = [
+    "-----",
+    "===",
+    "***",
+    "...",
+    "…",
+    " 12345 ",
+    "1.234,56 €",
+    "3/4",
+    "½",
+    "50 %",
+    "10:30",
+    "2026-11-26",
+    "+49 30 12",
+]
+OTHER_WORDLESS = [
+    "(1)",
+    "•",
+    "。！？",
+    "２０２６",
+    "१२।",
+    "١٢٣",
+    "😀 👩\u200d👧",
+    "\u200b",
+    "\u0301",
+    "☎ №",
+    "=" * 900,
+    "1 " * 900,
+]
+
+
+def test_a_line_without_words_is_copied():
+    lines = [*WORDLESS, *OTHER_WORDLESS]
+    for options in ({}, {"nbest": 2, "alignment": True}, {"split_sentences": "always"}, {"copy_unknown": True}):
+        found = list(translator(**options).translate(lines))
+        assert [[candidate.text for candidate in translation.candidates] for translation in found] == [
+            [line] for line in lines
+        ]
+        assert all(translation.parts == 1 and translation.guard is None for translation in found)
+    assert {candidate.alignment for candidate in next(translator(alignment=True).translate(["..."])).candidates} == {()}
+    [left] = translator(copy_unknown=False).translate(["..."])
+    assert left.source_pieces and left.candidates[0].log_probability < 0
+    [prefixed] = translator().translate(["..."], ["ti"])
+    assert prefixed.text.startswith("ti")
 
 
 def test_a_line_with_a_prefix_is_translated_whole():
