@@ -12,7 +12,7 @@ import typer
 from nmt.cli.console import notice, warn
 from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, option, print_models, with_options
 from nmt.errors import ConfigError
-from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
+from nmt.option_fields import FORMAT, STREAMS, flag_of, flags_unused_in_scoring
 from nmt.text.lines import STDIN, InvalidUtf8
 from nmt.translation.options import TranslateOptions
 
@@ -128,7 +128,7 @@ def _translate(
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
     if streams.paragraphs and options.get("split_sentences", "auto") == "auto":
         options["split_sentences"] = "always"
-    settings = translate_options(engine.config.decoding, **options)
+    settings = translate_options(engine.config.decoding, called=flag_of, **options)
     translator = Translator(engine, settings, window=streams.window, workers=workers)
     for line in engine.remarks(settings):
         notice(line)
@@ -154,7 +154,7 @@ def _score(streams: Streams, engine: LoadedEngine, options: dict[str, Any], form
     from nmt.translation.options import translate_options
     from nmt.translation.target_scorer import TargetScorer
 
-    settings = translate_options(engine.config.decoding, **options)
+    settings = translate_options(engine.config.decoding, called=flag_of, **options)
     write_lines(streams, ScoringJob(TargetScorer(engine, settings, window=streams.window), form))
 
 

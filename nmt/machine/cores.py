@@ -71,6 +71,12 @@ def grantable_memory() -> float:
     return min(map(_grantable_by, control_groups("memory")), default=math.inf)
 
 
+def available_memory() -> int | None:
+    """The bytes of main memory that this process can still take; None if unknown."""
+    available = bytes_in_proc("meminfo", "MemAvailable")
+    return None if available is None else int(min(available, grantable_memory()))
+
+
 def _grantable_by(folder: Path) -> float:
     """What is left below the group's limit. The kernel frees cached files before it kills, so they count as free."""
     limit, used = _limit_of(folder), _number(folder, "memory.current", "memory.usage_in_bytes")

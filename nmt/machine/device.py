@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from nmt.errors import ConfigError
-from nmt.machine.cores import bytes_in_proc, grantable_memory, usable_cores
+from nmt.machine.cores import available_memory, bytes_in_proc, usable_cores
 from nmt.machine.measured import remembered, speedup
 from nmt.machine.openmp_waiting import adapt_waiting_to_load
 from nmt.option_fields import DeviceChoice, Precision, PrecisionChoice
@@ -213,8 +213,7 @@ def free_memory(device: torch.device) -> int | None:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     if device.type == "mps":
         return max(0, torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
-    available = bytes_in_proc("meminfo", "MemAvailable")
-    return None if available is None else int(min(available, grantable_memory()))
+    return available_memory()
 
 
 def memory_for_use(device: torch.device) -> int | None:

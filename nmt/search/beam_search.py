@@ -40,6 +40,7 @@ def beam_search(
     numbers: Sequence[int] | None = None,
     before_step: Callable[[int, int], None] | None = None,
     recorded_steps: RecordedSteps | None = None,
+    with_others: bool = False,
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences.
 
@@ -59,6 +60,8 @@ def beam_search(
             ones, and the pieces of each hypothesis so far. An exception that it raises ends the search.
         recorded_steps: recordings of earlier searches with these models. By default the search records anew, and
             discards its recordings.
+        with_others: return all hypotheses that were finished before the search ended. Those after the ``nbest`` first
+            need not be the best ones.
 
     Returns:
         The ``nbest`` hypotheses of each sentence, best first; fewer if the beam finished fewer different ones.
@@ -70,7 +73,7 @@ def beam_search(
         search = _Search(models, source_BS, settings, prefixes, numbers, recordings)
         while search.hypotheses.sentences:
             search.advance(before_step)
-    return search.hypotheses.ranked()
+    return search.hypotheses.ranked(None if with_others else settings.nbest)
 
 
 @dataclass(frozen=True)

@@ -162,9 +162,13 @@ class Hypotheses:
         self.sentences = [self.sentences[row] for row in rows]
         self.limits = [self.limits[row] for row in rows]
 
-    def ranked(self) -> list[list[Hypothesis]]:
-        """The ``nbest`` hypotheses of each sentence of the whole batch, best first."""
-        best = [sorted(found, key=lambda ended: -ended.score)[: self.settings.nbest] for found in self.ended]
+    def ranked(self, limit: int | None) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each sentence of the whole batch, best first.
+
+        Args:
+            limit: their maximum number; None returns all.
+        """
+        best = [sorted(found, key=lambda ended: -ended.score)[:limit] for found in self.ended]
         pieces = iter(self._traced([(sentence, ended) for sentence, found in enumerate(best) for ended in found]))
         return [[Hypothesis(next(pieces), ended.log_probability, ended.score) for ended in found] for found in best]
 

@@ -25,6 +25,9 @@ from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
 
+_Found = tuple[tuple[TranslatedText, ...], tuple[Hypothesis, ...]]
+"""The candidates of a segment, and the others."""
+
 
 @dataclass(frozen=True)
 class _Facts:
@@ -104,9 +107,9 @@ class _RemoteSearcher:
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         if not segments:
             return
-        found: list[tuple[TranslatedText, ...]] = self.process.call("search", segments, settings)
-        for segment, candidates in zip(segments, found, strict=True):
-            segment.candidates = candidates
+        found: list[_Found] = self.process.call("search", segments, settings)
+        for segment, (candidates, others) in zip(segments, found, strict=True):
+            segment.candidates, segment.others = candidates, others
 
 
 class _Loaded:
@@ -140,9 +143,9 @@ class _Loaded:
         self._searcher = searcher = self._engine.searcher(options, workers, shared=shared)
         return searcher.worker_count, searcher.batch_tokens, searcher.may_fork
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[tuple[TranslatedText, ...]]:
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[_Found]:
         self._searcher.search(segments, settings)
-        return [segment.candidates for segment in segments]
+        return [(segment.candidates, segment.others) for segment in segments]
 
     def score(
         self,

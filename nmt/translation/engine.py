@@ -38,7 +38,7 @@ class Searcher(Protocol):
         ...
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
-        """Find the candidates of segments.
+        """Find the candidates of segments, and what else the search finished.
 
         Raises:
             BeamTooWideError: a single sentence does not fit into the memory.
@@ -113,6 +113,19 @@ class Engine(Protocol):
             alignment: align the pieces of each target.
         """
         ...
+
+
+def take_candidates(
+    segments: Sequence[Segment], found: Sequence[Sequence[Hypothesis]], vocab: Vocabulary, nbest: int
+) -> None:
+    """Decode the first hypotheses of each segment as its candidates; the others are seldom needed.
+
+    Args:
+        vocab: the target's.
+    """
+    candidates_of = decoded(vocab, [hypotheses[:nbest] for hypotheses in found])
+    for segment, candidates, hypotheses in zip(segments, candidates_of, found, strict=True):
+        segment.candidates, segment.others = candidates, tuple(hypotheses[nbest:])
 
 
 def decoded(vocab: Vocabulary, found: Sequence[Sequence[Hypothesis]]) -> list[tuple[TranslatedText, ...]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError, SearchSettings
-from nmt.translation.engine import Searcher
-from nmt.translation.guard import Finding, Languages, Problem, problems
-from nmt.translation.results import BLANK, TranslatedText
+from nmt.translation.engine import Searcher, decoded
+from nmt.translation.guard import Finding, Languages, Problem, changed, problems
+from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment, joined_segments
 
 
@@ -20,7 +21,7 @@ class GuardRepair:
 
     def __init__(
         self,
-        vocab: Vocabulary,
+        vocab: VocabularyPair,
         languages: Languages,
         settings: SearchSettings,
         searcher: Searcher,
@@ -58,20 +59,33 @@ class GuardRepair:
                 doubtful.append(segment)
         if not self._repairs or not doubtful:
             return
-        if self._settings.sampling:  # only another sample may replace a sample, not the result of a search
-            for segment in doubtful:
-                self._repair(segment, segment.candidates)
-            return
         still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
         still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
-        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
-        again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
-        try:
-            self._searcher.search(again, _second_search(self._settings))
-        except BeamTooWideError:  # keep the results of the first search
-            return
-        for segment, second in zip(still_doubtful, again, strict=True):
-            self._repair(segment, [self._scored(candidate) for candidate in second.candidates])
+        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, self._finished(segment))]
+        for segment, second in zip(still_doubtful, self._search_wider(still_doubtful), strict=True):
+            if not self._repair(segment, second):
+                self._improve(segment, [*self._finished(segment), *second])
+
+    @staticmethod
+    def check_copied(finding: Finding | None, source: str, output: str) -> Finding | None:
+        """The finding of a line into whose translation unknown characters were put back: they may be parts of what has
+        to be kept, such as the braces of a placeholder. It is too late for a repair.
+        """
+        if not (found := changed(source, output)):
+            return finding
+        return Finding(tuple(dict.fromkeys([*(finding.problems if finding else ()), *found])), repaired=False)
+
+    def _finished(self, segment: Segment) -> Sequence[TranslatedText]:
+        """All that the first search has finished."""
+        return *segment.candidates, *decoded(self._vocab.target, [segment.others])[0]
+
+    def _search_wider(self, segments: list[Segment]) -> list[list[TranslatedText]]:
+        """The candidates of a second search. There is none for samples, which only other samples may replace."""
+        again = [dataclasses.replace(segment, candidates=(), others=(), finding=None) for segment in segments]
+        if not self._settings.sampling:
+            with contextlib.suppress(BeamTooWideError):  # keep the results of the first search
+                self._searcher.search(again, _second_search(self._settings))
+        return [[self._scored(candidate) for candidate in segment.candidates] for segment in again]
 
     def _scored(self, candidate: TranslatedText) -> TranslatedText:
         """A candidate of the second search, with the score that the first would give it."""
@@ -79,10 +93,10 @@ class GuardRepair:
         penalty = length_penalty(length, settings.length_penalty, settings.normalization)
         return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
 
-    @staticmethod
-    def _is_incomplete(segment: Segment) -> bool:
+    def _is_incomplete(self, segment: Segment) -> bool:
         """Whether to search its sentences one by one. A segment with a prefix cannot be split."""
-        return segment.finding is not None and "incomplete" in segment.finding.problems and not segment.prefix
+        is_incomplete = segment.finding is not None and "incomplete" in segment.finding.problems
+        return is_incomplete and not segment.prefix and self._settings.sampling is None
 
     def _search_by_sentence(self, segments: list[Segment]) -> list[Segment]:
         """Search each sentence of the segments separately. Returns the segments that were not repaired."""
@@ -109,22 +123,31 @@ class GuardRepair:
         """Move the best candidate without problems to the first place. Returns whether there is one."""
         for candidate in candidates:
             if not self._problems(segment, candidate):
-                others = (other for other in segment.candidates if other is not candidate)
-                segment.candidates = (candidate, *others)
+                _put_first(segment, candidate)
                 segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
                 return True
         return False
 
+    def _improve(self, segment: Segment, candidates: Sequence[TranslatedText]) -> None:
+        """Move the first candidate that has only some of the problems, and no other, to the first place."""
+        known = set(self._problems(segment, segment.candidates[0]))
+        better = (candidate for candidate in candidates if set(self._problems(segment, candidate)) < known)
+        if (best := next(better, None)) is not None:
+            _put_first(segment, best)
+
     def _problems(self, segment: Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
-        source_pieces = self._vocab.pieces(segment.pieces)
         return problems(
-            segment.text,
-            source_pieces,
+            self._vocab.source.split_tag(segment.text)[1],
+            self._vocab.source.pieces(segment.pieces),
             candidate.text,
             candidate.pieces,
             self._languages,
             short_ratio=self._short_ratio,
         )
+
+
+def _put_first(segment: Segment, candidate: TranslatedText) -> None:
+    segment.candidates = (candidate, *(other for other in segment.candidates if other is not candidate))
 
 
 def _second_search(settings: SearchSettings) -> SearchSettings:

@@ -5,7 +5,7 @@ A new option is a field here or there, and a line in :class:`Options`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import Field
@@ -35,8 +35,8 @@ class TranslateOptions(SearchSettings):
     guard: Annotated[
         bool,
         Option(
-            in_python="Search again where a translation is empty, looping, copied, incomplete or of an odd length. "
-            "Findings are reported in any case."
+            in_python="Search again where a translation is empty, looping, copied, incomplete, of an odd length, or "
+            "has other numbers, placeholders or web addresses. Findings are reported in any case."
         ),
     ] = Field(True, description="Search again where a translation looks wrong.")
     split_sentences: Annotated[
@@ -97,11 +97,14 @@ class Options(TypedDict, total=False):
     batch_tokens: int | None
 
 
-def translate_options(decoding: DecodingConfig, **options: Unpack[Options]) -> TranslateOptions:
+def translate_options(
+    decoding: DecodingConfig, *, called: Callable[[str], str] = str, **options: Unpack[Options]
+) -> TranslateOptions:
     """Merge options with the model's own settings.
 
     Args:
         decoding: the model's own settings.
+        called: spells the name of an option in messages, as :func:`~nmt.option_fields.flag_of` does.
 
     Raises:
         ConfigError: an option is unknown or out of range, or options contradict each other.
@@ -110,24 +113,30 @@ def translate_options(decoding: DecodingConfig, **options: Unpack[Options]) -> T
     settings = TranslateOptions.checked(decoding.model_dump() | given)
     if settings.nbest > settings.beam:
         raise ConfigError(
-            f"{settings.nbest} translations per line need a beam of at least {settings.nbest}, got {settings.beam}."
+            f"{called('nbest')} {settings.nbest} needs {called('beam')} of at least {settings.nbest}, got {settings.beam}."
         )
     if settings.mbr is not None and settings.beam == 1:
-        raise ConfigError("minimum Bayes risk needs several candidates, and a beam of 1 has one: widen the beam.")
-    _check_groups(settings, given)
+        raise ConfigError(f"{called('mbr')} needs several candidates: give {called('beam')} of at least 2, got 1.")
+    _check_groups(settings, given, called)
     return settings
 
 
-def _check_groups(settings: SearchSettings, given: dict[str, Any]) -> None:
+def _check_groups(settings: SearchSettings, given: dict[str, Any], called: Callable[[str], str]) -> None:
     groups = settings.diverse_groups
     if groups == 1:
         if "diversity" in given:
-            raise ConfigError(f"diversity {settings.diversity:g} needs at least 2 diverse groups.")
+            raise ConfigError(
+                f"{called('diversity')} {settings.diversity:g} needs {called('diverse_groups')} of at least 2, got 1."
+            )
         return
     if settings.sampling is not None:
-        raise ConfigError("diverse groups cannot be combined with sampling: samples differ without them.")
+        raise ConfigError(
+            f"{called('diverse_groups')} cannot be combined with sampling: samples differ without groups."
+        )
     if settings.beam % groups:
-        raise ConfigError(f"{groups} diverse groups need a beam that is a multiple of {groups}, got {settings.beam}.")
+        raise ConfigError(
+            f"{called('diverse_groups')} {groups} needs {called('beam')} to be a multiple of {groups}, got {settings.beam}."
+        )
 
 
 def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, Any]:

@@ -16,20 +16,18 @@ import torch
 
 from nmt.machine.device import is_out_of_memory, release_memory, to_device
 from nmt.search.beam_search import beam_search
+from nmt.search.hypotheses import Hypothesis
 from nmt.search.search_memory import SearchMemory, gigabytes
 from nmt.search.settings import BeamTooWideError, SearchSettings
 from nmt.special_ids import EOS, PAD
 from nmt.translation.batches import segment_batches
-from nmt.translation.engine import decoded
+from nmt.translation.engine import take_candidates
 from nmt.translation.options import TranslateOptions
-from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
 
 if TYPE_CHECKING:
     from nmt.translation.ensemble import Ensemble
-
-Candidates = tuple[TranslatedText, ...]
 
 
 class TorchSearcher:
@@ -97,10 +95,11 @@ class TorchSearcher:
                 f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there "
                 f"is{free}. Lower --beam, or --max-extra-length."
             )
-        for segment, candidates in zip(batch, found, strict=True):
-            segment.candidates = candidates
+        take_candidates(batch, found, self._ensemble.vocab.target, settings.nbest)
 
-    def _try(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates] | None:
+    def _try(
+        self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None
+    ) -> list[list[Hypothesis]] | None:
         """Search a batch; None if it does not fit into a number of bytes."""
         # A single character may have more pieces than the model has positions.
         sources = [[*segment.pieces[: self._ensemble.positions], EOS] for segment in batch]
@@ -122,6 +121,7 @@ class TorchSearcher:
                     numbers=[segment.number for segment in batch],
                     before_step=before_step,
                     recorded_steps=self._ensemble.recorded_steps,
+                    with_others=True,
                 )
         except Exception as error:
             if not is_out_of_memory(error):
@@ -131,4 +131,4 @@ class TorchSearcher:
             # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
             self._ensemble.recorded_steps.release()
             release_memory(self._hardware.device)
-        return None if found is None else decoded(self._ensemble.vocab.target, found)
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from nmt.search.hypotheses import Hypothesis
 from nmt.translation.guard import Finding
 from nmt.translation.results import BLANK, TranslatedText, joined
 from nmt.translation.unknown_characters import Taken
@@ -25,6 +26,8 @@ class Segment:
     prefix: list[int] = field(default_factory=list)
     """The pieces that the translation begins with."""
     candidates: tuple[TranslatedText, ...] = (BLANK,)
+    others: tuple[Hypothesis, ...] = ()
+    """What the search has finished beside the candidates, best first."""
     parts: int = 1
     """The number of parts that the first candidate was searched in."""
     is_cut: bool = False

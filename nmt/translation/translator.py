@@ -101,7 +101,7 @@ class Translator:
         self._searcher = searcher or engine.searcher(self._first_search, workers)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
-            self._vocab.source,
+            self._vocab,
             self._languages,
             self._first_search,
             self._searcher,
@@ -228,13 +228,19 @@ class Translator:
             target_lang: the language code of the translation, where it is known better than :attr:`target_lang`: a
                 model of several target languages records one code for all.
         """
+        candidates, finding = (
+            joined_segments(segments, target_lang or self._languages.target),
+            joined_findings(segments),
+        )
+        if any(segment.taken is not None for segment in segments):
+            finding = self._guard.check_copied(finding, self._vocab.source.split_tag(line)[1], candidates[0].text)
         return Translation(
             line,
-            joined_segments(segments, target_lang or self._languages.target),
+            candidates,
             source_pieces=tuple(self._vocab.source.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
             is_cut=any(segment.is_cut for segment in segments),
-            guard=joined_findings(segments),
+            guard=finding,
         )
 
     def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:

@@ -13,7 +13,7 @@ import nmt
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import chosen_bundle
 from nmt.convert.ctranslate2 import loading
-from nmt.convert.ctranslate2.engine import CTranslate2Engine, choose
+from nmt.convert.ctranslate2.engine import CTranslate2Engine, CTranslate2Searcher, choose
 from nmt.convert.ctranslate2.loading import exported_folder, model_for_ctranslate2
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.io.writing import WriteError
@@ -225,16 +225,44 @@ def test_a_batch_that_does_not_fit_is_halved(theirs, monkeypatch):
         )
 
 
-def test_a_conversation_has_all_threads_and_a_text_one_model(theirs):
+def test_a_conversation_has_all_threads_and_no_model_is_in_memory_twice(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu", threads=2)
+    assert engine.model(1) is engine.model(1)
+    assert set(engine._opened) == {1}
     wide = engine.model(2)
-    for _ in range(2):  # windows of a text: the guard searches again, and alignments are made
-        assert [engine.model(1) for _ in range(3)] == [wide] * 3
-        assert engine.model(2) is wide
+    # The end of a text: its last window, what the guard searches again, and alignments.
+    assert {*(engine.model(1) for _ in range(5)), engine.model(2)} == {wide}
     assert set(engine._opened) == {2}
-    *of_a_text, narrow, again = [engine.model(1) for _ in range(5)]
-    assert of_a_text == [wide] * 3
-    assert narrow is again is not wide
+
+
+def test_searching_nothing_opens_no_model(theirs):
+    engine = CTranslate2Engine(theirs._folder, "cpu")
+    engine.searcher(TranslateOptions()).search([], TranslateOptions())
+    assert engine._opened == {}
+
+
+def test_a_search_that_the_memory_of_a_cpu_does_not_hold_is_never_begun(theirs, monkeypatch):
+    """The system would kill the process."""
+    lines, options = ["The old man sees a red house."] * 8, translate_options(theirs.config.decoding, beam=4)
+    expected, sizes = texts(theirs, lines=lines), []
+    searched = CTranslate2Searcher._hypotheses
+
+    def hypotheses(self, batch, *others):
+        sizes.append(len(batch))
+        return searched(self, batch, *others)
+
+    monkeypatch.setattr(CTranslate2Searcher, "_hypotheses", hypotheses)
+    segments = [Segment(line, *theirs.vocab.source.encode([line]), line=7) for line in lines]
+    free = theirs.searcher(options)._need(segments[:2], options)
+    monkeypatch.setattr("nmt.convert.ctranslate2.engine.available_memory", lambda: free)
+    assert (texts(theirs, lines=lines), max(sizes)) == (expected, 2)
+    # All of it is for a single sentence that does not fit into the share of a worker.
+    several = CTranslate2Engine(theirs._folder, "cpu", threads=3)
+    assert (texts(several, lines=lines), max(sizes[-4:])) == (expected, 1)
+    sizes.clear()
+    with pytest.raises(BeamTooWideError, match="line 7: the search with a beam of 4,000 needs more memory"):
+        theirs.searcher(options).search(segments, options.model_copy(update={"beam": 4_000}))
+    assert sizes == []
 
 
 def test_threads_that_share_the_engine_use_one_model(theirs):

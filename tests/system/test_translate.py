@@ -1025,7 +1025,7 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
             "temperature: must be at least 0.000001, got 0.0",
             lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0)),
         ),
-        ("2 diverse groups need a beam", lambda: model.translate(one, beam=3, diverse_groups=2)),
+        ("diverse_groups 2 needs beam to be a multiple of 2", lambda: model.translate(one, beam=3, diverse_groups=2)),
         ("beam: expected a whole number, got '4'", lambda: model.translate(one, beam="4")),
         ("beam: must be at least 1, got 0", lambda: model.translate(one, beam=0)),
         ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),

@@ -450,6 +450,53 @@ def test_the_next_sound_candidate_takes_the_place_of_a_broken_one(monkeypatch):
     assert len(asked) == 1
 
 
+def test_what_the_search_has_finished_beside_the_best_is_tried_first(monkeypatch):
+    """With one translation per line, too, and without a search."""
+    found, asked = guarded(monkeypatch, [LOOP, "", SOUND])
+    assert [candidate.text for candidate in found.candidates] == [SOUND]
+    assert (found.guard, len(asked)) == (Finding(("looping",), repaired=True), 1)
+    found, asked = guarded(monkeypatch, [COPY, LOOP, OTHER], sampling=Sampling())
+    assert [candidate.text for candidate in found.candidates] == [OTHER]
+    assert (found.guard, len(asked)) == (Finding(("copied",), repaired=True), 1)
+
+
+def test_of_wrong_candidates_the_first_with_fewer_problems_is_taken(monkeypatch):
+    """One that has another problem instead is not better."""
+    longer = "ba do " * 40
+    for answers in ([longer, LOOP], [""]), ([longer], ["", LOOP]):
+        found, asked = guarded(monkeypatch, *answers)
+        assert (found.text, len(asked)) == (LOOP.strip(), 2)
+        assert found.guard == Finding(("looping", "too_long"), repaired=False)
+
+
+def translated(monkeypatch, line: str, *answers: list[str], **options):
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", Searches(*answers))
+    [found] = translator(beam=4, config=LANGUAGES, **options).translate([line])
+    return found
+
+
+def test_what_has_to_be_kept_is_kept_by_another_candidate(monkeypatch):
+    line = "ba {0} ki lu 1998 me"
+    vocab = train_vocabulary([f"{{0}} {{1}} 1998 {a} {b}" for a, b in itertools.permutations(WORDS, 2)], size=50).vocab
+    for name, value in {"VOCAB": vocab, "PAIR": VocabularyPair.shared(vocab)}.items():
+        monkeypatch.setitem(globals(), name, value)
+    found = translated(monkeypatch, line, ["ti {0} se 1989", "ti {1} se 1998", "no {0} 1998 me"])
+    assert (found.text, found.guard) == ("no {0} 1998 me", Finding(("number",), repaired=True))
+    # Nothing is worse for it.
+    worse = translated(monkeypatch, line, ["ti {0} se 1989", "{0} 1998 " + "me no " * 6], [""])
+    assert (worse.text, worse.guard) == ("ti {0} se 1989", Finding(("number",), repaired=False))
+
+
+def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
+    """The vocabulary has no braces and no digits, so they are put back around whatever the model wrote."""
+    found = translated(monkeypatch, "ba do ki {lu}", ["ti se no"])
+    assert "{lu}" not in found.text
+    assert found.guard == Finding(("placeholder",), repaired=False)
+    found = translated(monkeypatch, "ba do 45 ki lu", ["ti se no"])
+    assert "45" in found.text
+    assert found.guard is None
+
+
 def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
     found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
     assert [candidate.text for candidate in found.candidates] == [OTHER]

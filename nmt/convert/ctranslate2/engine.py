@@ -12,7 +12,7 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from nmt.config import read_config
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
-from nmt.machine.cores import usable_cores
+from nmt.machine.cores import available_memory, usable_cores
 from nmt.machine.packages import require_package
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.search.hypotheses import Hypothesis, length_penalty, output_limits
 from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
 from nmt.translation.batches import segment_batches
-from nmt.translation.engine import decoded
+from nmt.translation.engine import take_candidates
 from nmt.translation.options import TranslateOptions
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
@@ -37,10 +37,9 @@ NEVER_EMITTED = [[SPECIAL_PIECES[Vocabulary.PAD]], [SPECIAL_PIECES[Vocabulary.BO
 """The value of ``suppress_sequences``."""
 TOOLKIT = "CTranslate2"
 _GPU_BATCH_TOKENS = 16_384
+_FLOAT = 4  # bytes of a float32
 _COMPUTE_TYPES: dict[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
 _FASTEST_ON_GPU: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
-# A text in batches may end with as many single ones: its last window, and what the guard searches again.
-_SINGLES_OF_A_TEXT = 3
 
 Pairs = Sequence[tuple[list[str], list[str]]]
 """The pieces of sources and targets."""
@@ -125,11 +124,7 @@ class CTranslate2Engine:
         self._folder = folder
         self._opening = threading.Lock()
         self._opened: dict[int, Any] = {}
-        """Number of workers -> the model that is open for them."""
-        self._singles = 0
-        """The number of single batches since the last search of several."""
-        self.is_shared = False
-        """Whether several threads search at the same time: all of them use the one model that is open."""
+        """The number of workers, and the model that is open for them; empty before the first search."""
 
     @property
     def description(self) -> str:
@@ -140,16 +135,14 @@ class CTranslate2Engine:
     def model(self, workers: int = 1) -> Any:
         """The model, opened for so many batches at a time: each worker has its share of the threads.
 
-        A model that is open for one batch uses all threads for it. Where one is open for several, it also searches the
-        single batches of a text; more of them in a row are a conversation, for which a second one is opened.
+        A model that is open for one batch uses all threads for it. One that is open for several also searches single
+        ones, such as the last of a text: the model is never in memory twice.
         """
         with self._opening:
-            self._singles = self._singles + 1 if workers == 1 else 0
-            if workers == 1 and self._opened and (self.is_shared or self._singles <= _SINGLES_OF_A_TEXT):
-                return self._opened[max(self._opened)]
-            if workers not in self._opened:
+            if workers > max(self._opened, default=0):
+                self._opened.clear()
                 self._opened[workers] = self._open(workers)
-            return self._opened[workers]
+            return self._opened[max(self._opened)]
 
     def _open(self, workers: int) -> Any:
         try:
@@ -249,8 +242,9 @@ class CTranslate2Searcher:
             if is_asked:
                 raise ConfigError(f"CTranslate2 does not support {flag}. Leave it out, or use the engine torch.")
         self._engine = engine
-        engine.is_shared = engine.is_shared or shared
         self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu", shared=shared)
+        self._alone = threading.Lock()
+        """Held by the search of a segment that needs more than the share of a worker."""
         self.batch_tokens = options.batch_tokens or (BATCH_TOKENS if engine.device == "cpu" else _GPU_BATCH_TOKENS)
 
     @property
@@ -265,6 +259,8 @@ class CTranslate2Searcher:
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
+        if not segments:
+            return
         batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.of_one_call)
         # In int8, a single batch too is faster with the one thread of a worker than with all (docs/benchmarks.md).
         by_worker = self._workers.are_shared or len(batches) > 1
@@ -274,26 +270,47 @@ class CTranslate2Searcher:
             pass
 
     def _search(self, batch: Sequence[Segment], settings: SearchSettings, model: Any) -> None:
-        """Search a batch, in halves if it does not fit into the memory of a GPU."""
+        """Search a batch, in halves if it does not fit into its share of the memory."""
         self._workers.check_abandoned()
+        need, found = self._need(batch, settings), None
+        is_large = need > self._free / self._workers.count
         try:
-            found = self._found(batch, settings, model)
+            if not is_large:
+                found = self._found(batch, settings, model)
+            elif len(batch) == 1 and need <= self._free:
+                with self._alone:
+                    found = self._found(batch, settings, model)
         except (RuntimeError, MemoryError) as error:
             if "out of memory" not in str(error) and not isinstance(error, MemoryError):
                 raise
-            if len(batch) == 1:
-                raise BeamTooWideError(
-                    f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there "
-                    "is. Lower --beam, or --max-extra-length."
-                ) from None
-            found = None
+        if found is None and len(batch) == 1:
+            raise BeamTooWideError(
+                f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there is. "
+                "Lower --beam, or --max-extra-length."
+            )
         if found is None:  # outside of the handler, where the exception keeps nothing alive
             middle = len(batch) // 2
             self._search(batch[:middle], settings, model)
             self._search(batch[middle:], settings, model)
             return
-        for segment, candidates in zip(batch, decoded(self._engine.vocab.target, found), strict=True):
-            segment.candidates = candidates
+        take_candidates(batch, found, self._engine.vocab.target, settings.nbest)
+
+    @cached_property
+    def _free(self) -> float:
+        """The memory in bytes that was free before the first search. On a GPU, searches that need more raise errors; on
+        a CPU, the system kills the process.
+        """
+        available = available_memory() if self._engine.device == "cpu" else None
+        return math.inf if available is None else available
+
+    def _need(self, batch: Sequence[Segment], settings: SearchSettings) -> int:
+        """Estimate the bytes that a search needs if no output has more than twice the pieces of the longest source."""
+        model, source = self._engine.config.model, max(len(segment.pieces) for segment in batch)
+        length = max(min(2 * source, source + settings.max_extra_length), settings.min_length) + 1
+        of_piece = 2 * model.decoder_layers * model.d_model  # its keys and values
+        # Keys and values are there twice when places are reordered; of the logits there are two copies.
+        of_place = 2 * of_piece * length + 3 * self._engine.vocab.target.size
+        return _FLOAT * len(batch) * (settings.beam * of_place + of_piece * source)
 
     def _found(self, batch: Sequence[Segment], settings: SearchSettings, model: Any) -> list[list[Hypothesis]]:
         """The best hypotheses of each segment.
@@ -364,7 +381,7 @@ class CTranslate2Searcher:
         settings: SearchSettings,
         model: Any,
     ) -> list[list[Hypothesis]]:
-        """The ``nbest`` hypotheses of each segment, best first.
+        """The hypotheses of each segment, best first.
 
         Those with a prefix, those that reached the limit, and all where some pieces were not allowed, are scored again.
         """
@@ -388,11 +405,10 @@ class CTranslate2Searcher:
             penalty = length_penalty(len(ids) + 1, settings.length_penalty, settings.normalization)
             return Hypothesis(ids, total, total / penalty)
 
-        ranked = [
+        return [
             sorted((scored(index, rank, *one) for rank, one in enumerate(hypotheses)), key=lambda one: -one.score)
             for index, hypotheses in enumerate(found)
         ]
-        return [hypotheses[: settings.nbest] for hypotheses in ranked]
 
 
 def _most_attended(attention: Sequence[float]) -> int | None:
