@@ -16,10 +16,12 @@ from pathlib import Path
 from nmt.errors import ConfigError
 from nmt.serve.errors import RequestError
 
+_LONGEST_ADDRESS = 64
+"""Characters of an address that are kept: a proxy may name one of any length."""
 # Older ones are forgotten, so that memory does not grow with the number of addresses.
 _MAX_KNOWN = 10_000
 # As browsers send it: in small letters, without a default port, and with nothing behind the host.
-_ORIGIN = re.compile(r"(?!http:.*:80$|https:.*:443$)[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+|null|\*")
+_ORIGIN = re.compile(r"(?!http:.*:80$|https:.*:443$)[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+|null|\*")
 
 
 def read_keys(path: Path) -> list[str]:
@@ -35,6 +37,8 @@ def read_keys(path: Path) -> list[str]:
     keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not keys:
         raise ConfigError(f"--api-keys {path}: it holds no key. Write one key per line.")
+    if not all(key.isascii() and key.isprintable() for key in keys):
+        raise ConfigError(f"--api-keys {path}: a key has characters outside ASCII, which do not fit into a header.")
     return keys
 
 
@@ -86,7 +90,7 @@ class Access:
         """
         is_known = any(hmac.compare_digest((key or "").encode(), known.encode()) for known in self.keys)
         if self.requests_per_minute is not None:
-            self._count(key if is_known and key else address, self.requests_per_minute)
+            self._count(key if is_known and key else address[:_LONGEST_ADDRESS], self.requests_per_minute)
         if self.keys and not key:
             raise RequestError(403, "An API key is needed. Ask the operator of this server for one.")
         if self.keys and not is_known:
@@ -105,8 +109,11 @@ class Access:
                 "This server is asked by another name than localhost. Ask for localhost or 127.0.0.1, or start the "
                 "server with --public or --api-keys.",
             )
-        is_allowed = "*" in self.origins or headers.get("origin", "") in self.origins
-        if headers.get("sec-fetch-site") == "cross-site" and not is_allowed:
+        origin, site = headers.get("origin", ""), headers.get("sec-fetch-site")
+        if not site and origin:  # browsers send no site over plain HTTP
+            site = "same-origin" if origin.partition("://")[2] == headers.get("host", "").lower() else "cross-site"
+        is_allowed = "*" in self.origins or origin in self.origins
+        if site == "cross-site" and not is_allowed:
             raise RequestError(
                 403, "Pages of other sites may not ask this server. Start it with --allow-origin ORIGIN to allow one."
             )

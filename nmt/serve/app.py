@@ -43,19 +43,21 @@ def _bearer(request: Request, parameters: Parameters) -> str | None:
 OPERATORS = Dialect("operators", _bearer, lambda error: {"error": error.message})
 
 
-def application(server: Server, *, is_ready: Callable[[], bool] = lambda: True) -> Starlette:
+def application(server: Server, *, is_ending: Callable[[], bool] = lambda: False) -> Starlette:
     """The application.
 
     Args:
-        is_ready: whether the server takes requests.
+        is_ending: whether the server takes no more requests.
     """
 
     async def live(request: Request, parameters: Parameters) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def ready(request: Request, parameters: Parameters) -> Response:
-        if not is_ready():
+        if is_ending():
             raise RequestError(503, "The server is shutting down.")
+        if server.service.pool.seconds > server.limits.seconds:
+            raise RequestError(503, "A model does not answer.")
         return JSONResponse({"status": "ok"})
 
     async def measured(request: Request, parameters: Parameters) -> Response:
@@ -76,7 +78,7 @@ def application(server: Server, *, is_ready: Callable[[], bool] = lambda: True) 
         Route("/spec", OPERATORS.endpoint(server, described, is_open=True)),
         *(Route(f"/{path}", _file(name)) for path, name in _FILES.items()),
     ]
-    middleware = [Middleware(_LastAnswers, is_ready=is_ready)]
+    middleware = [Middleware(_LastAnswers, is_ending=is_ending)]
     if origins := list(server.access.origins):
         every = ["*"]
         middleware.append(Middleware(CORSMiddleware, allow_origins=origins, allow_methods=every, allow_headers=every))
@@ -88,13 +90,13 @@ def application(server: Server, *, is_ready: Callable[[], bool] = lambda: True) 
 class _LastAnswers:
     """Tells clients that their connection ends once the server ends, so that they send no further request on it."""
 
-    def __init__(self, app: ASGIApp, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, is_ending: Callable[[], bool]) -> None:
         self._app = app
-        self._is_ready = is_ready
+        self._is_ending = is_ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_last(message: Message) -> None:
-            if message["type"] == "http.response.start" and not self._is_ready():
+            if message["type"] == "http.response.start" and self._is_ending():
                 MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
 

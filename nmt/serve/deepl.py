@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
@@ -25,7 +25,10 @@ _SPLITTING: dict[str, tuple[Newlines, SplitSentences | None]] = {
     "nonewlines": ("wrap", "always"),
 }
 """``split_sentences``: what a newline does, and whether lines are split into sentences."""
-_NOT_SUPPORTED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
+_NOT_SUPPORTED = (
+    *("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions"),
+    *("splitting_tags", "non_splitting_tags"),
+)
 """Parameters that would change the translation; what only helps it, such as ``context``, is ignored."""
 _NO_LIMIT = 1_000_000_000_000
 """The limit of characters that ``/v2/usage`` names: there is none."""
@@ -58,10 +61,12 @@ class DeepLRequest(BaseModel):
         None, description="Whether a line, or a paragraph, is split into sentences."
     )
     tag_handling: Literal["xml", "html"] | None = Field(None, description="Whether tags are left alone.")
+    ignore_tags: list[str] = Field([], description="Names of elements whose content stays as it is.")
+    outline_detection: bool = True
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     show_billed_characters: bool = False
 
-    @field_validator("text", mode="before")
+    @field_validator("text", "ignore_tags", mode="before")
     @classmethod
     def _several(cls, text: object) -> object:
         return [text] if isinstance(text, str) else text
@@ -139,13 +144,17 @@ class DeepL:
                 raise RequestError(400, f"'{name}' is not supported by this server: leave it out.")
         asked = parameters.read(DeepLRequest)
         self._server.limits.check(asked.text)
+        if not asked.outline_detection:
+            raise RequestError(400, "'outline_detection' is not supported by this server: leave it out.")
         if asked.formality in ("more", "less"):
             raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
         newlines, split = _SPLITTING[asked.split_sentences or ""]
         found = await self._service.identify(
             asked.text, asked.source_lang, asked.target_lang, is_html=asked.tag_handling is not None
         )
-        divided = Layout.of_html if asked.tag_handling else functools.partial(Layout.of, newlines=newlines)
+        ignored = frozenset(name.strip().lower() for names in asked.ignore_tags for name in names.split(","))
+        of_html, of_text = partial(Layout.of_html, kept=ignored), partial(Layout.of, newlines=newlines)
+        divided = of_html if asked.tag_handling else of_text
         directions = [one.direction for one in found]
         translated = await self._service.translate(directions, asked.text, divided, split=split, owner=parameters.owner)
         self._characters += sum(map(len, asked.text))

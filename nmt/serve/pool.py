@@ -115,6 +115,8 @@ class Pool:
         self._searched = 0
         """The number of source pieces that are searched."""
         self._is_closed = False
+        self._began: dict[int, float] = {}
+        """When each worker began its batch."""
         self._rate = 0.0  # pieces per second of one worker, averaged
         self._changed = threading.Condition()
         self._threads = [threading.Thread(target=self._work, name=f"pool-{number}") for number in range(workers)]
@@ -125,6 +127,11 @@ class Pool:
     def waiting(self) -> int:
         """The number of source pieces that no batch has taken."""
         return self._waiting
+
+    @property
+    def seconds(self) -> float:
+        """The seconds for which the oldest of the running batches has been searched."""
+        return time.monotonic() - min(list(self._began.values()), default=math.inf)
 
     def check_room(self, size: int = 1) -> None:
         """Check that so many source pieces may wait.
@@ -186,9 +193,10 @@ class Pool:
     def _work(self) -> None:
         count, until = 0, 0.0
         while batch := self._take(count, until):
-            began = time.monotonic()
+            began = self._began[threading.get_ident()] = time.monotonic()
             self._search(batch)
             ended = time.monotonic()
+            del self._began[threading.get_ident()]
             seconds = ended - began
             size = sum(_size(job.segments[index]) for job, index in batch)
             rate = size / max(seconds, 1e-6)

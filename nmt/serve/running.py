@@ -93,25 +93,19 @@ def run(
     stopping = _Stopping()
     try:
         service = Service(models, pool, detector, metrics)
-        app = application(Server(service, access, limits), is_ready=lambda: not stopping.has_begun)
+        app = application(Server(service, access, limits), is_ending=lambda: stopping.has_begun)
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
         with _explained(*listening.getsockname()[:2]):
             listening.listen(_BACKLOG)
         asyncio.run(_serve(server, listening, stopping, served, lambda: started(models)))
     finally:
-        if stopping.is_hurried:
-            pool.drop()
-            _abandon(served)
+        pool.drop()  # nobody waits any more: requests are answered, or given up
+        for model in served:
+            model.abandon()
         pool.close()
-        _abandon(served)
     if stopping.lost is not None:
         raise stopping.lost
-
-
-def _abandon(served: Sequence[ServedModel]) -> None:
-    for model in served:
-        model.abandon()
 
 
 def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
@@ -139,7 +133,7 @@ class _Stopping:
     """How the process of a model has ended by itself."""
 
     def __init__(self) -> None:
-        self.has_begun = self.is_hurried = False
+        self.has_begun = False
 
     def lose(self, error: NmtError) -> None:
         """End since a model's process has ended."""
@@ -148,7 +142,7 @@ class _Stopping:
 
     def __call__(self, number: int) -> None:
         if self.has_begun and number == signal.SIGINT:
-            self.is_hurried = self.server.force_exit = True
+            self.server.force_exit = True
             # Python 3.12 and newer would wait for them.
             for connection in list(self.server.server_state.connections):
                 if isinstance(connection, Connection):

@@ -15,7 +15,8 @@ from nmt.search.settings import BeamTooWideError
 from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
 from nmt.serve.errors import InternalError, RequestError
-from nmt.serve.layout import Layout, without_tags
+from nmt.serve.layout import Layout
+from nmt.serve.markup import without_tags
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
 from nmt.serve.pool import BusyError, Job, Pool

@@ -37,7 +37,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
     assert read_keys(path) == ["one"]
 
 
-@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\n", None])
+@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\n", None, "one\nzwö\n".encode(), b"a\0b"])
 def test_a_file_without_keys_is_an_error(tmp_path, content):
     path = tmp_path / "keys"
     if content is not None:
@@ -126,6 +126,13 @@ def test_an_origin_as_browsers_send_it_is_accepted(origin):
         "http://a:80",
         "",
         "https://",
+        "https://*",
+        "https://*.example.org",
+        "https://example.org:*",
+        "https://münchen.de",
+        "https://a.org,https://b.org",
+        "https://a.org;",
+        "https://a\\b",
     ],
 )
 def test_an_origin_that_no_browser_sends_is_an_error(origin):
@@ -139,6 +146,8 @@ def test_the_memory_of_addresses_is_bounded(monkeypatch):
     for number in range(10):
         assert status(access, address=str(number)) is None
     assert len(access._free) == 3
+    assert [status(access, address="5" * size) for size in (1_000, 2_000)] == [None, (429, 60)]
+    assert max(map(len, access._free)) == 64
     assert status(access, address="9") == (429, 60)
 
 
@@ -187,6 +196,14 @@ def test_another_name_of_this_machine_is_refused_where_anybody_on_it_may_ask(hos
         (["https://a.org"], {"sec_fetch_site": "cross-site", "origin": "https://b.org"}, 403),
         (["https://a.org"], {"sec_fetch_site": "cross-site"}, 403),
         (["*"], {"sec_fetch_site": "cross-site"}, None),
+        ([], {"origin": "http://b.org"}, 403),
+        ([], {"origin": "http://b.org", "host": "10.0.0.1:5000"}, 403),
+        ([], {"origin": "null", "host": "10.0.0.1:5000"}, 403),
+        ([], {"origin": "http://10.0.0.1", "host": "10.0.0.1:5000"}, 403),
+        ([], {"origin": "http://a.local:5000", "host": "A.local:5000"}, None),
+        ([], {"origin": "https://a.org", "host": "127.0.0.1:5000", "sec_fetch_site": "same-origin"}, None),
+        (["https://a.org"], {"origin": "https://a.org", "host": "10.0.0.1:5000"}, None),
+        (["*"], {"origin": "https://a.org", "host": "10.0.0.1:5000"}, None),
     ],
 )
 def test_pages_of_other_sites_are_refused_unless_they_are_allowed(origins, headers, status):

@@ -1,8 +1,11 @@
 """What each dialect answers: shapes, errors, and who may ask from where."""
 
+import json
+
 import pytest
 
-from tests.serve.doubles import Model, serving
+from nmt.serve.exchange import Limits
+from tests.serve.doubles import KnownWords, Model, serving
 
 
 def deepl(server, text, target_lang="DE", source_lang="EN", **more):
@@ -62,6 +65,66 @@ def test_deepl_identifies_the_language_of_each_text():
         {"detected_source_language": language, "text": text.upper()}
         for language, text in zip(["FR", "EN", "FR", "EN"], texts, strict=True)
     ]
+
+
+def test_libretranslate_identifies_the_language_of_each_text():
+    with serving(TO_GERMAN_AND_BACK) as running:
+        texts = ["un fr", "one en", "das de", "deux fr"]
+        for q in (texts, [f"<p>no</p>{text}" for text in texts]):
+            asked = {"q": q, "source": "auto", "target": "de", "format": "html" if "<" in q[0] else "text"}
+            answer = running.client.post("/translate", json=asked).json()
+            assert [one["language"] for one in answer["detectedLanguage"]] == ["fr", "en", "en", "fr"]
+
+
+class Sure(KnownWords):
+    """A language that a text names is sure."""
+
+    def ranked(self, text):
+        return sorted(((tag, float(tag in text.split())) for tag in self._languages), key=lambda one: -one[1])
+
+
+SAME = "das <ist>\n\n &amp; de "
+
+
+@pytest.mark.parametrize("source", ["auto", "de", "DE-at", None])
+@pytest.mark.parametrize("markup", ["text", "html"])
+def test_a_text_in_the_target_language_stays_as_it_is(monkeypatch, source, markup):
+    monkeypatch.setattr("tests.serve.doubles.KnownWords", Sure)
+    is_auto = source in ("auto", None)
+    with serving([Model("en", "de")]) as running:
+        asked = {"q": ["one en", SAME], "source": source or "auto", "target": "de", "format": markup, "alternatives": 1}
+        answer = running.client.post("/translate", json=asked).json()
+        assert answer["translatedText"] == ["ONE EN" if is_auto else "one en", SAME]
+        assert answer["alternatives"][1] == []
+        if is_auto:
+            assert answer["detectedLanguage"][1] == {"confidence": 100.0, "language": "de"}
+        body = {"text": [SAME], "target_lang": "DE", "source_lang": source if source != "auto" else None}
+        answer = running.client.post("/v2/translate", json=body).json()
+        assert answer == {"translations": [{"detected_source_language": "DE", "text": SAME}]}
+        answer = running.client.post("/stream", json={"q": SAME, "source": source or "auto", "target": "de"})
+        assert json.loads(answer.text) == {"source": "de", "text": SAME}
+        answer = running.client.get("/translate", params={"q": SAME, "langpair": "de|de-AT"}).json()
+        assert answer["responseData"] == {"translatedText": SAME}
+
+
+def test_a_text_that_is_surely_in_another_language_is_told(server):
+    warned = "The text looks like French (fr), not English (en)."
+    assert server.translate("surely fr").json() == {"translatedText": "SURELY FR", "warning": warned}
+    assert server.translate("surely fr", source="auto").json()["warning"] == warned
+    several = ["one", "surely fr"]
+    assert server.translate(several).json()["warning"] == "Text 2 looks like French (fr), not English (en)."
+    assert server.translate(["one", "surely en"]).json() == {"translatedText": ["ONE", "SURELY EN"]}
+    assert deepl(server, "surely fr").json()["warning"] == warned
+    assert server.client.get("/translate?langpair=en|de&q=surely+fr").json()["warning"] == warned
+    first = server.client.post("/stream", json={"q": "surely fr", "source": "en", "target": "de"}).text.splitlines()[0]
+    assert json.loads(first) == {"source": "en", "warning": warned}
+
+
+def test_each_key_has_its_own_memory():
+    with serving(keys=["one", "two"]) as running:
+        for key in ("one", "one", "two", "one"):
+            assert running.translate("the cat", api_key=key).status_code == 200
+        assert running.models[0].translator().batches == [["the cat"]] * 2
 
 
 def test_alternatives_are_limited_by_the_beam(server):
@@ -201,8 +264,11 @@ def test_deepl_leaves_tags_alone(server, handling):
         ({"tag_handling": "markdown"}, 400, "Invalid request: tag_handling: Input should be 'xml' or 'html'"),
         ({"glossary_id": "x"}, 400, "'glossary_id' is not supported by this server: leave it out."),
         ({"custom_instructions": ["x"]}, 400, "'custom_instructions' is not supported by this server: leave it out."),
+        ({"splitting_tags": ["x"]}, 400, "'splitting_tags' is not supported by this server: leave it out."),
+        ({"non_splitting_tags": "x"}, 400, "'non_splitting_tags' is not supported by this server: leave it out."),
+        ({"outline_detection": "0"}, 400, "'outline_detection' is not supported by this server: leave it out."),
         ({"formality": "more"}, 400, "'formality' is not supported for given 'target_lang'."),
-        ({"text": "<b>a</b>", "tag_handling": "xml"}, 400, "<b> stands inside a sentence"),
+        ({"text": "a <b>b</b>", "tag_handling": "xml"}, 400, "<b> stands inside a sentence"),
         ({"text": "x" * 50_001}, 413, "Invalid request: request (50,001) exceeds text limit"),
     ],
 )
@@ -215,6 +281,14 @@ def test_deepl_says_what_is_wrong(server, more, status, message):
 def test_deepl_names_a_missing_parameter(server):
     answer = server.client.post("/v2/translate", json={"text": "a"})
     assert (answer.status_code, answer.json()) == (400, {"message": "Value for 'target_lang' not specified."})
+
+
+@pytest.mark.parametrize("ignored", ["td,X", ["td", "x"], ["td, x"]])
+def test_deepl_ignores_tags(server, ignored):
+    text = "<table><td>one</td></table><p>two</p><x>three</x>"
+    answer = deepl(server, text, tag_handling="xml", ignore_tags=ignored).json()
+    assert answer["translations"][0]["text"] == "<table><td>one</td></table><p>TWO</p><x>three</x>"
+    assert deepl(server, "two <x/>", tag_handling="xml", ignore_tags=ignored).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -406,13 +480,29 @@ def test_pages_of_others_cannot_use_a_server_of_this_machine(path, field, header
 
 
 def test_operators_see_whether_the_server_takes_requests():
-    is_ready = [True]
-    with serving(is_ready=lambda: is_ready[0]) as running:
+    is_ending = []
+    with serving(is_ending=lambda: bool(is_ending)) as running:
         get = running.client.get
         assert [get(path).status_code for path in ("/health/live", "/health/ready")] == [200, 200]
-        is_ready[0] = False
+        is_ending.append(True)
         assert [get(path).status_code for path in ("/health/live", "/health/ready")] == [200, 503]
         assert running.translate("a").headers["Connection"] == "close"
+
+
+def test_a_server_whose_model_does_not_answer_is_not_ready():
+    with serving(limits=Limits(seconds=0.1)) as running:
+        gate = running.models[0].translator().gate
+        gate.clear()
+        assert running.translate("a").status_code == 503
+        running.wait_for(lambda: running.client.get("/health/ready").json() == {"error": "A model does not answer."})
+        gate.set()
+        running.wait_for(lambda: running.client.get("/health/ready").status_code == 200)
+
+
+def test_no_path_redirects_to_the_host_that_a_request_names(server):
+    for path in ("/metrics/", "/translate/", "/v2/usage/"):
+        answer = server.client.get(path, headers={"Host": "evil.example"})
+        assert (answer.status_code, answer.headers.get("location")) == (404, None)
 
 
 def test_the_page_runs_its_own_scripts_alone(server):

@@ -1,5 +1,7 @@
 """The command as its users and their service managers meet it: it starts, answers, and ends as it should."""
 
+import errno
+import io
 import json
 import os
 import shutil
@@ -20,7 +22,7 @@ from nmt.serve.running import bound, run
 from tests.commands import run_command
 from tests.processes import SECONDS
 from tests.serve.conftest import BUNDLE, serve_command
-from tests.serve.doubles import Model
+from tests.serve.doubles import Model, serving
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
 SLOW = "\n".join(f"{number} {line}" for number in range(40) for line in NOTES)  # equal lines are searched once
@@ -154,6 +156,29 @@ def test_a_model_whose_process_is_killed_ends_the_server(is_busy):
         if is_busy:
             assert answer.result().status_code == 503
             assert answer.result().json() == {"error": "The server is shutting down."}
+
+
+def test_sigterm_ends_a_server_whose_model_hangs():
+    with serve_command(BUNDLE, "--threads", 1, "--timeout", 1) as command:
+        [child] = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGSTOP)
+        assert translate(command.port, "The man sleeps today.").status_code == 503
+        command.process.terminate()
+        assert command.process.wait(SECONDS) == 0
+        assert command.rest() == ""
+
+
+def test_a_log_that_cannot_be_written_harms_no_answer(monkeypatch):
+    class Full(io.StringIO):
+        """A log on a full disk."""
+
+        def write(self, text):
+            raise OSError(errno.ENOSPC, text)
+
+    with serving() as running:
+        monkeypatch.setattr("sys.stderr", Full())
+        for text in ("fail", "fail early", "fail", "fine"):
+            assert running.translate(text).status_code == (200 if text == "fine" else 500)
 
 
 def test_the_model_may_be_replaced_while_it_serves(tmp_path):

@@ -89,6 +89,23 @@ def test_a_blank_text_stays(model, blank):
         assert parts(running, blank) == [{"source": "en", "text": blank}]
 
 
+def test_the_source_is_sent_once_if_the_first_sentence_has_no_translation(model):
+    class Empty(Sentences):
+        """The first sentence has an empty translation."""
+
+        def search(self, segments: list[Segment]) -> None:
+            super().search(segments)
+            for segment in segments:
+                if segment.text == "one.":
+                    segment.candidates = (TranslatedText("", (), 0.0, 0.0),)
+
+    model.translators[1, None] = Empty(1)
+    with serving([model]) as running:
+        found = parts(running, "one.two.")
+    assert [part for part in found if "source" in part] == [{"source": "en"}]
+    assert "".join(part.get("text", "") for part in found) == "TWO."
+
+
 def test_a_language_that_is_not_there_is_refused(model):
     with serving([model]) as running:
         answer = running.client.post("/stream", json={"q": "a", "source": "en", "target": "zz"})

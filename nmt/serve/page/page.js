@@ -154,9 +154,11 @@ async function grow(signal) {
   });
   if (!response.ok) throw new Error((await response.json()).error);
   let grown = "";
+  let warning = "";
   for await (const part of lines(response.body)) {
     if (signal.aborted) return;
     if (part.error) throw new Error(part.error);
+    if (part.warning) warning = `. ${part.warning}`;
     if (part.source) {
       text.lang = part.source;
       translation.lang = target.value;
@@ -168,7 +170,7 @@ async function grow(signal) {
   translated = asked.q;
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
   const from = source.value === "auto" ? `from ${languages.get(text.lang)?.name ?? text.lang}, ` : "";
-  say(`${from}${seconds} s`);
+  say(`${from}${seconds} s${warning}`);
 }
 
 async function* lines(body) {
