@@ -15,6 +15,7 @@ from nmt.corpora import formats, tab_separated, tmx
 from nmt.corpora.archive import safe_member
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.corpora.locations import Input, is_path, is_unknown_download, key_and_member, locate
+from nmt.errors import DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address, without_secrets
 from nmt.text.lines import STANDARD_INPUT, STDIN, count_lines
 from nmt.text.printable import has_control_characters
@@ -160,7 +161,10 @@ class Text(Corpus):
         if isinstance(self.files, dict):
             return [locate(self.files[language], downloads) for language in languages]
         if self.format in _FILE_PER_SIDE:
-            return [locate(self.files, downloads, language) for language in languages]
+            parts = [locate(self.files, downloads, language) for language in languages]
+            if parts[0] == parts[1]:
+                raise DataError(f"{parts[0][0].path}: is the only file of {self.files} for both languages.")
+            return parts
         return [locate(self.files, downloads)]
 
     def read(self, text: ParallelText) -> Iterator[ReadPair | None]:

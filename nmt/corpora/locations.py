@@ -19,6 +19,7 @@ from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
 from nmt.io.input_files import State, state_of
 from nmt.text.addresses import is_address
+from nmt.text.languages import fitting
 from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 
 _BLOCK = 1 << 20
@@ -48,7 +49,8 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
     Args:
         location: as in the recipe.
         downloads: the recipe's, by key.
-        language: if given, the location is a prefix: the file or member is PREFIX.LANGUAGE; a file may be compressed.
+        language: if given, the location is a prefix: the member is PREFIX.LANGUAGE; a file may be compressed, and the
+            code at its end may be another one of the language (see :func:`files_of_prefix`).
 
     Raises:
         DataError: there is no such file, or there are several with different text.
@@ -125,13 +127,36 @@ def _file(path: Path, nor: str) -> Path:
     raise DataError(f"{path}: {found}. --train-source, --train-target and the like take the files themselves.{nor}")
 
 
+def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
+    """The files of a prefix in a language by the code at their ends: plain, then compressed.
+
+    A code that is equal to the language's comes before others that fit, such as ``zho_CN`` for ``zh``.
+    """
+    start = Path(prefix)
+    try:
+        names = [path.name for path in start.parent.iterdir() if path.name.startswith(f"{start.name}.")]
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, list[Path]] = {}
+    for ending in ("", *ARCHIVES):
+        for name in sorted(names):
+            code = name.removeprefix(f"{start.name}.").removesuffix(ending)
+            if name.endswith(ending) and "." not in code and kind_of(start.with_name(name)) == "file":
+                found.setdefault(code, []).append(start.with_name(name))
+    return {code: found[code] for code in fitting(found, language)}
+
+
 def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
-    candidates = [Path(f"{prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
-    existing = [path for path in candidates if kind_of(path) == "file"]
+    existing = files_of_prefix(prefix, language)
+    both = "name both files (for --train: with --train-source and --train-target)"
     if not existing:
         *others, last = ARCHIVES
-        raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(prefix)}{nor}")
-    return the_one(existing, "or name both files (for --train: with --train-source and --train-target)")
+        missing = f"there is no {prefix}.{language} (nor {', '.join(others)} or {last})"
+        raise DataError(f"{missing}. {_advice(prefix)}{nor}")
+    if len(existing) > 1:
+        named = " and ".join(str(paths[0]) for paths in existing.values())
+        raise DataError(f"{named} may both be {language}: {both}, or give the code with its region or script.")
+    return the_one(next(iter(existing.values())), f"or {both}")
 
 
 def _advice(prefix: str) -> str:

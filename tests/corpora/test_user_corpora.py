@@ -93,6 +93,49 @@ def test_two_files_of_one_language_keep_their_order_where_their_names_fit(here):
     assert paired(["a.pt-BR", "a.pt"], ("pt-BR", "pt")) == [("a.pt-BR", "a.pt")]
 
 
+@pytest.mark.parametrize(
+    ("names", "languages", "read"),
+    [
+        (
+            "gnome-eng-zho_CN.eng gnome-eng-zho_CN.zho_CN.gz",
+            "eng zho",
+            "gnome-eng-zho_CN.eng gnome-eng-zho_CN.zho_CN.gz",
+        ),
+        ("x.eng x.por_BR", "en pt", "x.eng x.por_BR"),
+        ("x.en x.en_GB x.pt x.pt_BR", "en_GB pt-BR", "x.en_GB x.pt_BR"),
+        ("x.en x.sr_RS x.sr@latin", "en sr-Latn", "x.en x.sr@latin"),
+        ("x.en x.sr@latin", "en sr@latin", "x.en x.sr@latin"),
+        ("x.pt x.pt_BR", "pt pt_BR", "x.pt x.pt_BR"),
+    ],
+)
+def test_files_of_a_prefix_may_have_other_codes_of_the_languages(here, names, languages, read):
+    (here / "folder").mkdir()
+    for name in names.split():
+        content = "".join(f"{name} {number}\n" for number in range(60)).encode()
+        (here / "folder" / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    source, target = languages.split()
+    for text in ("folder", f"folder/{names.split()[0].rpartition('.')[0]}"):
+        one = own_recipe("own", source_lang=source, target_lang=target, train=[text])
+        manifest = prepare(one, here / "data" / "own", workers=1).manifest
+        assert [Path(record.file).name for record in manifest.sources] == read.split()
+
+
+@pytest.mark.parametrize(
+    ("names", "languages", "message"),
+    [
+        ("x.en x.zh_CN x.zh_TW", "en zh", r"x.zh_CN and .*x.zh_TW may both be zh: name both files.*or give the code"),
+        ("x.pt", "pt pt_BR", "x.pt: is the only file of .*x for both languages"),
+        ("x.en x.zh_TW", "en zh-Hans", r"there is no x.zh-Hans \(nor"),
+    ],
+)
+def test_files_of_a_prefix_that_do_not_fit_are_named(here, names, languages, message):
+    for name in names.split():
+        (here / name).write_text("a\n")
+    source, target = languages.split()
+    with pytest.raises(DataError, match=message):
+        prepare(own_recipe("own", source_lang=source, target_lang=target, train=["x"]), here / "own")
+
+
 def test_two_files_are_prepared_as_one_prefix(here):
     for number, name in enumerate(("x.en", "x.de")):
         (here / name).write_text("".join(f"{row[number]}\n" for row in ROWS))
