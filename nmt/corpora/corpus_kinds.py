@@ -85,6 +85,10 @@ class Corpus(Section):
         """What may be wrong with the way in which it is read."""
         return None
 
+    def languages(self, text: ParallelText) -> list[str] | None:
+        """The languages that its file names; None if the format names none."""
+        return None
+
     def side_names(self, recipe: Recipe) -> list[str]:
         """The names of the files of source and target, if the recipe names both; else none."""
         return []
@@ -181,6 +185,9 @@ class Text(Corpus):
     def hint(self, text: ParallelText) -> str | None:
         return tab_separated.header_hint(self._with_columns(text)) if self.format == "tsv" else None
 
+    def languages(self, text: ParallelText) -> list[str] | None:
+        return tmx.languages(text) if self.format == "tmx" else None
+
     def _with_columns(self, text: ParallelText) -> ParallelText:
         return replace(text, columns=self.columns, header=self.header)
 
@@ -217,17 +224,18 @@ class TestSet(Corpus):
     lines: int | None = Field(None, ge=0, description="as published; a difference is reported")
 
     def parts(self, recipe: Recipe) -> list[tuple[Input, str]]:
-        from nmt.corpora.testsets import files_of_test_set
+        from nmt.corpora.testsets import files_of_test_set, langpair_of
 
         given = recipe.downloads[self.download].remote() if self.download else None
-        found = files_of_test_set(self.name, f"{recipe.source_lang}-{recipe.target_lang}", given, Path("sacrebleu"))
+        langpair = langpair_of(self.name, recipe.source_lang, recipe.target_lang)
+        found = files_of_test_set(self.name, langpair, given, Path("sacrebleu"))
         return [(part, "") for part in found]
 
     def read(self, text: ParallelText) -> Iterator[ReadPair]:
-        from nmt.corpora.testsets import read_test_set
+        from nmt.corpora.testsets import langpair_of, read_test_set
 
         files = [file.path for file in text.files]
-        lines = read_test_set(self.name, f"{text.source_lang}-{text.target_lang}", files)
+        lines = read_test_set(self.name, langpair_of(self.name, text.source_lang, text.target_lang), files)
         return map(ReadPair, lines.source, lines.references[0])
 
     def problems(self, recipe: Recipe) -> Iterator[str]:

@@ -25,6 +25,10 @@ from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 _BLOCK = 1 << 20
 _LINES_LOOKED_AT = 10
 _MEMBER = "!"
+_OTHER_FORMS = (
+    *(".csv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".parquet", ".po", ".docx", ".srt", ".vtt"),
+    *(".xlf", ".xliff", ".sdlxliff", ".xml", ".html", ".tbx", ".sdltm"),
+)
 
 
 @dataclass(frozen=True)
@@ -159,9 +163,21 @@ def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
     return the_one(next(iter(existing.values())), f"or {both}")
 
 
+def other_form(name: str) -> str:
+    """What to do with a file in a form that is not read, by its name; empty for others."""
+    if not name.lower().removesuffix(".gz").endswith(_OTHER_FORMS):
+        return ""
+    return (
+        "this form is not read as parallel text. Write its pairs to a file NAME.tsv, one pair per line, with a tab "
+        "between source and target: from a spreadsheet or CSV by exporting tab-separated text, from others by a script."
+    )
+
+
 def _advice(prefix: str) -> str:
     """What to give instead of a prefix without files."""
     path = Path(prefix)
+    if form := other_form(path.name):
+        return f"{prefix}: {form}"
     if prefix.endswith("."):  # The shell completes two file names up to this point.
         return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
@@ -169,7 +185,10 @@ def _advice(prefix: str) -> str:
         stem = str(plain.with_suffix(""))
         if _has_two_columns(path):
             ending = prefix.removeprefix(str(plain))
-            return f"{prefix} has two columns separated by tabs: rename it to {stem}.tsv{ending}, and give that name."
+            return (
+                f"{prefix} has columns separated by tabs: rename it to {stem}.tsv{ending} and give that name, or give "
+                "its text to --train - as standard input."
+            )
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
             f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
@@ -183,13 +202,14 @@ def _advice(prefix: str) -> str:
 
 
 def _has_two_columns(path: Path) -> bool:
-    """Whether the first lines of a file have one tab each, like text of two columns."""
+    """Whether the first lines of a file have tabs, equally many each, like text of two or more columns."""
     try:
         with open_bytes(path) as stream:
             lines = list(itertools.islice(stream, _LINES_LOOKED_AT))
     except (OSError, EOFError, DataError):  # the file is named in another error
         return False
-    return bool(lines) and all(line.count(b"\t") == 1 for line in lines)
+    tabs = {line.count(b"\t") for line in lines if not line.startswith(b"#")}  # Anki's exports begin with comments
+    return len(tabs) == 1 and tabs != {0}
 
 
 @functools.lru_cache(maxsize=32)

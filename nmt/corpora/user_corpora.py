@@ -11,7 +11,7 @@ from typing import Any
 
 from nmt.corpora.corpus_kinds import Format
 from nmt.corpora.formats import listed
-from nmt.corpora.locations import files_of_prefix, kind_of, the_one
+from nmt.corpora.locations import files_of_prefix, kind_of, other_form, the_one
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address
@@ -54,8 +54,13 @@ def user_corpora(
     form = format_by_name(text)
     if is_address(text) and form is None:
         raise ConfigError(
-            f"{public_address(text)}: holds one side, by its name. Give the addresses of source and target one after "
-            "the other; the name of a file with both sides ends in .tsv, .tmx or .zip."
+            f"{public_address(text)}: "
+            + (
+                other_form(_name(text))
+                or "holds one side, by its name. Give the addresses of source and target one after the other; the name "
+                "of a file with both sides ends in .tsv, .tmx or .zip. For tab-separated text of another name, write a "
+                "recipe with format: tsv."
+            )
         )
     if form is not None and (is_address(text) or kind_of(text) == "file" or not _is_prefix(text, languages)):
         return [_pair_file(text, form, table)]

@@ -93,6 +93,22 @@ def test_two_files_of_one_language_keep_their_order_where_their_names_fit(here):
     assert paired(["a.pt-BR", "a.pt"], ("pt-BR", "pt")) == [("a.pt-BR", "a.pt")]
 
 
+@pytest.mark.parametrize("name", ["d.csv", "d.CSV", "d.jsonl", "d.jsonl.gz", "d.xlsx", "d.xliff", "https://host/d.csv"])
+def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
+    if "://" not in name:
+        (here / name).write_text("{}\n")
+    with pytest.raises((ConfigError, DataError), match=r"d\..*this form is not read.* NAME\.tsv, one pair per line"):
+        prepare(recipe(train=[name]), here / "own")
+
+
+@pytest.mark.parametrize(("name", "renamed"), [("anki.txt", "anki.tsv"), ("en-de.txt.gz", "en-de.tsv.gz")])
+def test_tab_separated_text_of_another_name_is_recognised(here, name, renamed):
+    content = b"#separator:tab\n" + b"a\tA\tCC-BY\n" * 20
+    (here / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(DataError, match=rf"rename it to {renamed} and give that name, or .*--train -"):
+        prepare(recipe(train=[name]), here / "own")
+
+
 @pytest.mark.parametrize(
     ("names", "languages", "read"),
     [
@@ -305,7 +321,7 @@ def test_standard_input_is_read_once_and_recorded_as_it_came(here, monkeypatch, 
 
 
 def test_an_error_names_standard_input_and_not_its_copy(here, monkeypatch):
-    Stdin(monkeypatch, b"a\tb\nc\n")
+    Stdin(monkeypatch, b"a\tb\nc\nd\n")
     with pytest.raises(DataError, match=r"^standard input, line 2: has 1 column"):
         prepare(recipe(train=["-"]), here / "out")
 
