@@ -15,6 +15,7 @@ from nmt.corpora import formats, tab_separated, tmx
 from nmt.corpora.archive import safe_member
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.corpora.locations import Input, is_path, is_unknown_download, key_and_member, locate
+from nmt.errors import DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address, without_secrets
 from nmt.text.lines import STANDARD_INPUT, STDIN, count_lines
 from nmt.text.printable import has_control_characters
@@ -82,6 +83,10 @@ class Corpus(Section):
 
     def hint(self, text: ParallelText) -> str | None:
         """What may be wrong with the way in which it is read."""
+        return None
+
+    def languages(self, text: ParallelText) -> list[str] | None:
+        """The languages that its file names; None if the format names none."""
         return None
 
     def side_names(self, recipe: Recipe) -> list[str]:
@@ -160,7 +165,10 @@ class Text(Corpus):
         if isinstance(self.files, dict):
             return [locate(self.files[language], downloads) for language in languages]
         if self.format in _FILE_PER_SIDE:
-            return [locate(self.files, downloads, language) for language in languages]
+            parts = [locate(self.files, downloads, language) for language in languages]
+            if parts[0] == parts[1]:
+                raise DataError(f"{parts[0][0].path}: is the only file of {self.files} for both languages.")
+            return parts
         return [locate(self.files, downloads)]
 
     def read(self, text: ParallelText) -> Iterator[ReadPair | None]:
@@ -176,6 +184,9 @@ class Text(Corpus):
 
     def hint(self, text: ParallelText) -> str | None:
         return tab_separated.header_hint(self._with_columns(text)) if self.format == "tsv" else None
+
+    def languages(self, text: ParallelText) -> list[str] | None:
+        return tmx.languages(text) if self.format == "tmx" else None
 
     def _with_columns(self, text: ParallelText) -> ParallelText:
         return replace(text, columns=self.columns, header=self.header)
@@ -213,17 +224,18 @@ class TestSet(Corpus):
     lines: int | None = Field(None, ge=0, description="as published; a difference is reported")
 
     def parts(self, recipe: Recipe) -> list[tuple[Input, str]]:
-        from nmt.corpora.testsets import files_of_test_set
+        from nmt.corpora.testsets import files_of_test_set, langpair_of
 
         given = recipe.downloads[self.download].remote() if self.download else None
-        found = files_of_test_set(self.name, f"{recipe.source_lang}-{recipe.target_lang}", given, Path("sacrebleu"))
+        langpair = langpair_of(self.name, recipe.source_lang, recipe.target_lang)
+        found = files_of_test_set(self.name, langpair, given, Path("sacrebleu"))
         return [(part, "") for part in found]
 
     def read(self, text: ParallelText) -> Iterator[ReadPair]:
-        from nmt.corpora.testsets import read_test_set
+        from nmt.corpora.testsets import langpair_of, read_test_set
 
         files = [file.path for file in text.files]
-        lines = read_test_set(self.name, f"{text.source_lang}-{text.target_lang}", files)
+        lines = read_test_set(self.name, langpair_of(self.name, text.source_lang, text.target_lang), files)
         return map(ReadPair, lines.source, lines.references[0])
 
     def problems(self, recipe: Recipe) -> Iterator[str]:

@@ -19,11 +19,16 @@ from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
 from nmt.io.input_files import State, state_of
 from nmt.text.addresses import is_address
+from nmt.text.languages import fitting
 from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 
 _BLOCK = 1 << 20
 _LINES_LOOKED_AT = 10
 _MEMBER = "!"
+_OTHER_FORMS = (
+    *(".csv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".parquet", ".po", ".docx", ".srt", ".vtt"),
+    *(".xlf", ".xliff", ".sdlxliff", ".xml", ".html", ".tbx", ".sdltm"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
     Args:
         location: as in the recipe.
         downloads: the recipe's, by key.
-        language: if given, the location is a prefix: the file or member is PREFIX.LANGUAGE; a file may be compressed.
+        language: if given, the location is a prefix: the member is PREFIX.LANGUAGE; a file may be compressed, and the
+            code at its end may be another one of the language (see :func:`files_of_prefix`).
 
     Raises:
         DataError: there is no such file, or there are several with different text.
@@ -125,18 +131,53 @@ def _file(path: Path, nor: str) -> Path:
     raise DataError(f"{path}: {found}. --train-source, --train-target and the like take the files themselves.{nor}")
 
 
+def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
+    """The files of a prefix in a language by the code at their ends: plain, then compressed.
+
+    A code that is equal to the language's comes before others that fit, such as ``zho_CN`` for ``zh``.
+    """
+    start = Path(prefix)
+    try:
+        names = [path.name for path in start.parent.iterdir() if path.name.startswith(f"{start.name}.")]
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, list[Path]] = {}
+    for ending in ("", *ARCHIVES):
+        for name in sorted(names):
+            code = name.removeprefix(f"{start.name}.").removesuffix(ending)
+            if name.endswith(ending) and "." not in code and kind_of(start.with_name(name)) == "file":
+                found.setdefault(code, []).append(start.with_name(name))
+    return {code: found[code] for code in fitting(found, language)}
+
+
 def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
-    candidates = [Path(f"{prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
-    existing = [path for path in candidates if kind_of(path) == "file"]
+    existing = files_of_prefix(prefix, language)
+    both = "name both files (for --train: with --train-source and --train-target)"
     if not existing:
         *others, last = ARCHIVES
-        raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(prefix)}{nor}")
-    return the_one(existing, "or name both files (for --train: with --train-source and --train-target)")
+        missing = f"there is no {prefix}.{language} (nor {', '.join(others)} or {last})"
+        raise DataError(f"{missing}. {_advice(prefix)}{nor}")
+    if len(existing) > 1:
+        named = " and ".join(str(paths[0]) for paths in existing.values())
+        raise DataError(f"{named} may both be {language}: {both}, or give the code with its region or script.")
+    return the_one(next(iter(existing.values())), f"or {both}")
+
+
+def other_form(name: str) -> str:
+    """What to do with a file in a form that is not read, by its name; empty for others."""
+    if not name.lower().removesuffix(".gz").endswith(_OTHER_FORMS):
+        return ""
+    return (
+        "this form is not read as parallel text. Write its pairs to a file NAME.tsv, one pair per line, with a tab "
+        "between source and target: from a spreadsheet or CSV by exporting tab-separated text, from others by a script."
+    )
 
 
 def _advice(prefix: str) -> str:
     """What to give instead of a prefix without files."""
     path = Path(prefix)
+    if form := other_form(path.name):
+        return f"{prefix}: {form}"
     if prefix.endswith("."):  # The shell completes two file names up to this point.
         return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
@@ -144,7 +185,10 @@ def _advice(prefix: str) -> str:
         stem = str(plain.with_suffix(""))
         if _has_two_columns(path):
             ending = prefix.removeprefix(str(plain))
-            return f"{prefix} has two columns separated by tabs: rename it to {stem}.tsv{ending}, and give that name."
+            return (
+                f"{prefix} has columns separated by tabs: rename it to {stem}.tsv{ending} and give that name, or give "
+                "its text to --train - as standard input."
+            )
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
             f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
@@ -158,13 +202,14 @@ def _advice(prefix: str) -> str:
 
 
 def _has_two_columns(path: Path) -> bool:
-    """Whether the first lines of a file have one tab each, like text of two columns."""
+    """Whether the first lines of a file have tabs, equally many each, like text of two or more columns."""
     try:
         with open_bytes(path) as stream:
             lines = list(itertools.islice(stream, _LINES_LOOKED_AT))
     except (OSError, EOFError, DataError):  # the file is named in another error
         return False
-    return bool(lines) and all(line.count(b"\t") == 1 for line in lines)
+    tabs = {line.count(b"\t") for line in lines if not line.startswith(b"#")}  # Anki's exports begin with comments
+    return len(tabs) == 1 and tabs != {0}
 
 
 @functools.lru_cache(maxsize=32)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Fetcher
-from nmt.corpora.formats import CorpusFile, ParallelText
+from nmt.corpora.formats import CorpusFile, ParallelText, listed
 from nmt.corpora.locations import Input
 from nmt.corpora.schema import SPLITS, Recipe
 from nmt.data.manifest import SourceRecord
@@ -144,6 +144,15 @@ class Sources:
             )
         finally:
             shutil.rmtree(members, ignore_errors=True)
+
+    def languages_found(self, split: str, number: int) -> str:
+        """What languages a corpus has, as a sentence for an error; empty if its format does not say."""
+        corpus = getattr(self.recipe, split)[number]
+        with self.opened(split, number) as text:
+            found = corpus.languages(text)
+        if found is None:
+            return ""
+        return f" {corpus.name} has text in {listed(found)}." if found else f" {corpus.name} has no segments (<seg>)."
 
     def _files(self, parts: list[tuple[Input, str]], folder: Path) -> list[CorpusFile]:
         """The files of a corpus. Members of an archive are unpacked in one pass."""

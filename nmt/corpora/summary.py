@@ -14,7 +14,8 @@ def summary_lines(manifest: Manifest) -> Iterator[str]:
     yield from str(_corpora(manifest)).splitlines()
     for corpus in manifest.corpora:
         if corpus.skipped:
-            yield f"{corpus.split}: skipped {corpus.skipped:,} units of {corpus.name} without text in both languages"
+            what = f"{corpus.skipped:,} units or lines of {corpus.name}"
+            yield f"{corpus.split}: skipped {what} without text in both languages"
     for name, count in manifest.filters.items():
         if count:
             yield f"train: {_what_happened(name)}: {count:,}"

@@ -16,6 +16,8 @@ from nmt.text.languages import fitting
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""
 _MOST_SHOWN = 20
+_FEW_LINES = 1_000
+"""So many lines are read before most of them can be found unusable."""
 _USUAL_NAMES = frozenset(
     {
         SOURCE,
@@ -41,12 +43,13 @@ class _Columns:
         return 1 + max(self.source, self.target, -1 if self.score is None else self.score)
 
 
-def read(text: ParallelText) -> Iterator[ReadPair]:
-    """Yield the pairs of a file.
+def read(text: ParallelText) -> Iterator[ReadPair | None]:
+    """Yield the pairs of a file, and None for each line with too few columns or a score that is no number.
 
     Raises:
-        DataError: a line has too few columns or a score that is no number, or no column holds a language.
+        DataError: most lines are like that, or no column holds a language.
     """
+    number, unusable, first = 0, 0, None
     columns = None if text.header and text.columns is None else _columns(text, text.columns or (SOURCE, TARGET))
     for number, line in enumerate(text.file.lines(text.invalid), start=1):
         cells = line.split("\t")
@@ -54,13 +57,26 @@ def read(text: ParallelText) -> Iterator[ReadPair]:
             columns = columns or _columns(text, [cell.strip() for cell in cells])
             continue
         assert columns is not None
-        if len(cells) < columns.needed:
-            raise DataError(
-                f"{text.name}, line {number:,}: has {_counted(len(cells))}, but at least {columns.needed} are needed. "
-                "Columns are separated by tabs."
-            )
-        score = None if columns.score is None else _score(cells[columns.score], f"{text.name}, line {number:,}")
-        yield ReadPair(cells[columns.source], cells[columns.target], score)
+        pair = None
+        try:
+            pair = _pair(cells, columns, f"{text.name}, line {number:,}")
+        except DataError as error:
+            first, unusable = first or error, unusable + 1
+            if 2 * unusable > max(number, _FEW_LINES):
+                raise first from None
+        yield pair
+    if first is not None and 2 * unusable > number - text.header:
+        raise first
+
+
+def _pair(cells: Sequence[str], columns: _Columns, place: str) -> ReadPair:
+    if len(cells) < columns.needed:
+        raise DataError(
+            f"{place}: has {_counted(len(cells))}, but at least {columns.needed} are needed. Columns are separated by "
+            "tabs."
+        )
+    score = None if columns.score is None else _score(cells[columns.score], place)
+    return ReadPair(cells[columns.source], cells[columns.target], score)
 
 
 def header_hint(text: ParallelText) -> str | None:

@@ -19,6 +19,7 @@ from nmt.corpora.locations import Input
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
 from nmt.io.writing import FAULTS, WriteError, writing
+from nmt.text.languages import fitting
 from nmt.text.lines import read_lines
 
 _RAW = "raw"
@@ -30,6 +31,18 @@ class SourceAndReferences(NamedTuple):
 
     source: list[str]
     references: list[list[str]]
+
+
+def langpair_of(name: str, source_lang: str, target_lang: str) -> str:
+    """sacreBLEU's name of the languages of a test set, which may have other codes; those that were given if none fits.
+
+    Raises:
+        DataError: sacreBLEU has no such test set.
+    """
+    pairs = [pair.partition("-")[::2] for pair in _dataset(name).langpairs]
+    fits = ((s, t) for s, t in pairs if fitting([s], source_lang) and fitting([t], target_lang))
+    exact = (source_lang, target_lang)
+    return "-".join(exact if exact in pairs else next(fits, exact))
 
 
 def files_of_test_set(name: str, langpair: str, given: RemoteFile | None = None, folder: Path = Path()) -> list[Input]:

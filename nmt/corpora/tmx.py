@@ -32,14 +32,38 @@ _MOST_NAMES = 10_000
 # A setting of libxml2, which is no use to a user.
 _PARSERS_ADVICE = re.compile(r",? *(?:try|use) XML_PARSE_HUGE(?: option)?")
 _WHITE_SPACE = re.compile("[ \t\r\n]+")
+# Codes that stand for white space: by their type, or by what they hold of the original document.
+_SPACE_TYPE = re.compile("(x-)?(lb|pb|cb|br|tab|nbsp|(line|page|column)[ -]?break|newline|space)", re.IGNORECASE)
+_SPACE_CODE = re.compile(
+    r"\s+|.*(</?(br|p|div|li|tr|td|hr)\b|\\(n|r|t|line|par|tab|page)\b|&(nbsp|#160|#xa0|#9|#10|#13);).*", re.I | re.S
+)
+# Control characters that XML does not have, as references or (but for that of ISO 2022) as bytes, and their stand-in.
+_NO_CHARACTERS = re.compile(
+    rb"&#(?:0*(?:[0-8]|1[124-9]|2\d|3[01])|[xX]0*(?:1?[0-8BbCcEeFf]|1[9AaDd]));|[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]"
+)
+_STAND_IN, _REFERENCE = "\ufffd", b"&#xFFFD;"
+_LONGEST_REFERENCE = 16
+_MOST_LANGUAGES, _LONGEST_SHOWN = 100, 40
+
+
+def languages(text: ParallelText) -> list[str]:
+    """The codes of the languages of a file; none if it has no segments."""
+    seen: dict[str, None] = {}
+    for _ in _read(text, seen):
+        pass
+    return list(seen)
 
 
 def read(text: ParallelText) -> Iterator[ReadPair | None]:
-    """Yield the pairs of a file, and None for each unit that lacks one of the languages.
+    """Yield the pairs of a file, and None for each unit that lacks one of the languages or has a damaged segment.
 
     Raises:
         DataError: the file is damaged or not TMX, goes beyond a limit, or has text in entities of its own.
     """
+    return _read(text, {})
+
+
+def _read(text: ParallelText, seen: dict[str, None]) -> Iterator[ReadPair | None]:
     with reading(text.name), text.file.open() as stream:
         bounded = _Bounded(stream, text.name)
         # libxml2's own limits of depth, names and text hold: huge_tree is off.
@@ -52,7 +76,7 @@ def read(text: ParallelText) -> Iterator[ReadPair | None]:
             remove_pis=True,
         )
         try:
-            yield from _units(text, events, bounded)
+            yield from _units(text, events, bounded, seen)
         except etree.XMLSyntaxError as error:
             first = next(iter(events.error_log), None)
             line, message = (first.line, first.message) if first else (1, error.msg)
@@ -64,22 +88,37 @@ def read(text: ParallelText) -> Iterator[ReadPair | None]:
 
 
 class _Bounded:
-    """A stream of which only so much is read until something is done with it."""
+    """A stream of which only so much is read until something is done with it.
+
+    Characters that no XML may have would end the whole file, so a stand-in takes their place.
+    """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream = stream
         self._name = name
         self.pending = 0
+        self._held = b""
+        self._is_wide: bool | None = None
 
     def read(self, size: int) -> bytes:
-        block = self._stream.read(size)
-        self.pending += len(block)
-        if self.pending > _LONGEST:
-            raise DataError(f"{self._name}: a segment or a tag is longer than {_LONGEST:,} bytes, the maximum.")
-        return block
+        while True:
+            block = self._stream.read(size)
+            self.pending += len(block)
+            if self.pending > _LONGEST:
+                raise DataError(f"{self._name}: a segment or a tag is longer than {_LONGEST:,} bytes, the maximum.")
+            if self._is_wide is None:
+                self._is_wide = b"\0" in block[:4]  # UTF-16 or UTF-32, in which every character has such bytes
+            if self._is_wide:
+                return block
+            whole = self._held + block
+            begun = whole.rfind(b"&", max(0, len(whole) - _LONGEST_REFERENCE))
+            cut = begun if block and begun >= 0 and b";" not in whole[begun:] else len(whole)
+            self._held = whole[cut:]
+            if cut or not block:  # no bytes would mean the end
+                return _NO_CHARACTERS.sub(_REFERENCE, whole[:cut])
 
 
-def _units(text: ParallelText, events: Any, stream: _Bounded) -> Iterator[ReadPair | None]:
+def _units(text: ParallelText, events: Any, stream: _Bounded, seen: dict[str, None]) -> Iterator[ReadPair | None]:
     segments: dict[str, str] = {}
     names: set[str] = set()
     open_segments = elements = 0
@@ -103,6 +142,8 @@ def _units(text: ParallelText, events: Any, stream: _Bounded) -> Iterator[ReadPa
         parent = element.getparent()
         if name == "seg" and parent is not None and _name(parent) == "tuv":
             language = parent.get(_LANGUAGE) or parent.get("lang") or ""
+            if len(seen) < _MOST_LANGUAGES:
+                seen[language[:_LONGEST_SHOWN]] = None
             if any(fitting([*segments, language], code) == [language] for code in (text.source_lang, text.target_lang)):
                 segments[language] = _line(text, element)
         elif name == "tu":
@@ -143,6 +184,8 @@ def _texts(text: ParallelText, element: Any) -> Iterator[str]:
             )
         if _name(child) not in _CODES:
             yield from _texts(text, child)
+        elif _SPACE_TYPE.fullmatch(child.get("type", "")) or _SPACE_CODE.fullmatch(child.text or ""):
+            yield "\n"  # a space, as for a line break
         yield child.tail or ""
 
 
@@ -150,6 +193,6 @@ def _pair(text: ParallelText, segments: dict[str, str]) -> ReadPair | None:
     """The pair of a unit, from its segments by the code of their language; None if it lacks a language."""
     source = next(iter(fitting(segments, text.source_lang)), None)
     target = next((code for code in fitting(segments, text.target_lang) if code != source), None)
-    if source is None or target is None:
+    if source is None or target is None or _STAND_IN in segments[source] + segments[target]:
         return None
     return ReadPair(segments[source], segments[target])

@@ -11,7 +11,7 @@ from typing import Any
 
 from nmt.corpora.corpus_kinds import Format
 from nmt.corpora.formats import listed
-from nmt.corpora.locations import kind_of, the_one
+from nmt.corpora.locations import files_of_prefix, kind_of, other_form, the_one
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address
@@ -54,8 +54,13 @@ def user_corpora(
     form = format_by_name(text)
     if is_address(text) and form is None:
         raise ConfigError(
-            f"{public_address(text)}: holds one side, by its name. Give the addresses of source and target one after "
-            "the other; the name of a file with both sides ends in .tsv, .tmx or .zip."
+            f"{public_address(text)}: "
+            + (
+                other_form(_name(text))
+                or "holds one side, by its name. Give the addresses of source and target one after the other; the name "
+                "of a file with both sides ends in .tsv, .tmx or .zip. For tab-separated text of another name, write a "
+                "recipe with format: tsv."
+            )
         )
     if form is not None and (is_address(text) or kind_of(text) == "file" or not _is_prefix(text, languages)):
         return [_pair_file(text, form, table)]
@@ -131,14 +136,14 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}).") from None
     files: dict[str, list[Path]] = {}
-    prefixes = set()
+    stems = set()
     for name in names:
         plain = _without_compression(name)
-        stem = plain.removesuffix(f".{languages[0]}")
         if format_by_name(name) is not None:
             files.setdefault(plain, []).append(folder / name)
-        elif _is_prefix(str(folder / stem), languages):
-            prefixes.add(stem)
+        elif fitting([code := plain.rpartition(".")[2]], languages[0]):
+            stems.add(plain.removesuffix(f".{code}"))
+    prefixes = [stem for stem in stems if _is_prefix(str(folder / stem), languages)]
     found = [(stem, _prefix(str(folder / stem))) for stem in prefixes]
     for path in map(the_one, files.values()):
         form = format_by_name(path.name)
@@ -162,9 +167,8 @@ def _pair_file(file: str, form: Format, table: Mapping[str, Any]) -> dict[str, A
 
 def _is_prefix(text: str, languages: tuple[str, str]) -> bool:
     """Whether a word is the common prefix of two files."""
-    return all(
-        any(kind_of(f"{text}.{language}{ending}") == "file" for ending in ("", *ARCHIVES)) for language in languages
-    )
+    source, target = (files_of_prefix(text, language) for language in languages)
+    return bool(source and target) and len(source | target) > 1
 
 
 def _absolute(file: str) -> str:

@@ -59,7 +59,7 @@ def test_scores_are_read_where_they_are_needed(rows):
 @pytest.mark.parametrize("score", ["", "high", "nan", "0,5"])
 def test_a_score_that_is_no_number_is_named(rows, score):
     with pytest.raises(DataError, match=rf"corpus\.tsv, line 2: the score '{score}' is not a number"):
-        rows("a\tb\t1\n", f"a\tb\t{score}\n", columns=("en", "de", "score"), scored=True)
+        rows("a\tb\t1\n", *[f"a\tb\t{score}\n"] * 2, columns=("en", "de", "score"), scored=True)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,24 @@ def test_a_score_that_is_no_number_is_named(rows, score):
 )
 def test_a_line_with_too_few_columns_is_named(rows, line, layout, message):
     with pytest.raises(DataError, match=rf"corpus\.tsv, {message}"):
-        rows("1\t2\t3\t4\n", line, **layout)
+        rows("1\t2\t3\t4\n", line, line, **layout)
+    assert rows(line, "1\t2\t3\t4\n", "1\t2\t3\t4\n", **layout)[0] is None
+
+
+def test_text_of_another_form_is_an_error_at_its_beginning(tmp_path):
+    (tmp_path / "wrong.tsv").write_text("no tab\n" * 2_000)
+    file = CorpusFile(tmp_path / "wrong.tsv", "wrong.tsv")
+    pairs = read(ParallelText([file], "en", "de"))
+    with pytest.raises(DataError, match="line 1: has 1 column"):
+        for _ in range(1_000):
+            next(pairs)
+
+
+def test_a_header_is_no_line_among_those_of_which_most_are_unusable(rows):
+    usual = ["en\tde\n", "a\tb\n", "no tab\n"]
+    assert rows(*usual, header=True) == [("a", "b", None), None]
+    with pytest.raises(DataError, match="line 3: has 1 column"):
+        rows(*usual, "no tab\n", header=True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.corpora.download import Fetcher
-from nmt.corpora.testsets import fetch_test_set, files_of_test_set, listed_files
+from nmt.corpora.testsets import fetch_test_set, files_of_test_set, langpair_of, listed_files
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError, DownloadError
 
@@ -51,6 +51,14 @@ def listed(monkeypatch, file_server):
     monkeypatch.setattr(dataset, "data", [f"{file_server.url}/wmt14/test-full.tgz"])
     monkeypatch.setattr(dataset, "md5", [hashlib.md5(content).hexdigest()])
     return file_server
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("eng-deu", "en-de"), ("de-eng", "de-en"), ("en-de", "en-de"), ("en-de_AT", "en-de"), ("x-y", "x-y")],
+)
+def test_a_pair_may_have_other_codes(asked, found):
+    assert langpair_of("wmt14/full", *asked.split("-")) == found
 
 
 def test_a_test_set_is_read_by_sacrebleu(listed, tmp_path):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from nmt.corpora import formats, tmx
 from nmt.corpora.formats import CorpusFile, ParallelText
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import own_recipe
 from nmt.errors import DataError, NmtError
 from nmt.text.lines import MAX_LINE_BYTES
 from tests.growth import assert_linear
@@ -78,7 +80,10 @@ def test_codes_with_a_region_fit(memory, codes, languages, expected):
     ("content", "expected"),
     [
         ('Press <bpt i="1">&lt;b&gt;</bpt>here<ept i="1">&lt;/b&gt;</ept>.', "Press here."),
-        ("a<ph>{0}</ph>b<it pos='begin'>[x]</it>c<ut>\\par</ut>d", "abcd"),
+        ("a<ph>{0}</ph>b<it pos='begin'>[x]</it>c<ut>\\b</ut>d", "abcd"),
+        ('Open.<ph type="lb"/>Close.<ph x="1" type="X-BR">[1]</ph>Go.', "Open. Close. Go."),
+        ("a<ph>&lt;br/&gt;</ph>b<ut>\\par</ut> c<it pos='end'> </it>d<bpt i='1'>&lt;/p&gt;</bpt>e", "a b c d e"),
+        ("a<ph>&amp;nbsp;</ph>b<ph>&lt;bravo&gt;</ph>c<ph>{\\param}</ph>d", "a bcd"),
         ("a <hi>b <hi type='x'>c</hi></hi> d", "a b c d"),
         ("a<hi> b<ph>c</ph></hi>", "a b"),
         ("a<bpt i='1'>x<sub>note <ph>y</ph></sub>z</bpt> b", "a b"),
@@ -167,13 +172,34 @@ def test_an_entity_of_html_is_an_error_and_no_gap(memory):
         (document(BOTH)[:-20], "is not valid XML .*fetch or export it again"),
         (document("<tu><tuv></tu>"), "line 3: is not valid XML .Opening and ending tag mismatch"),
         (document(BOTH) + "<tmx/>", "Extra content at the end"),
-        (document(unit(("en", "&#1;"), ("de", "x"))), "invalid xmlChar value 1"),
         (document(BOTH).encode() + b"\xff", "Extra content at the end"),
     ],
 )
 def test_what_is_no_tmx_is_named(memory, content, message):
     with pytest.raises(DataError, match=rf"memory\.tmx.*{message}"):
         memory(content)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 15])
+@pytest.mark.parametrize("character", ["&#x1F;", "&#31;", "&#0012;", "&#x0;", "&#xb;", "\x01", "\x1f", "\ufffd"])
+def test_a_character_that_no_xml_has_costs_its_unit_alone(memory, monkeypatch, character, size):
+    read = tmx._Bounded.read
+    monkeypatch.setattr(tmx._Bounded, "read", lambda self, _: read(self, size))
+    damaged = unit(("en", f"Press{character} the key."), ("de", "x"))
+    other = unit(("en", "a &amp; b"), ("fr", character), ("de", "&#x1F600;&#9;&#13;c &#x20;d"))
+    found = memory(document(BOTH, damaged, other, BOTH))
+    assert found == [("a dog", "ein Hund"), None, ("a & b", "😀 c  d"), ("a dog", "ein Hund")]
+
+
+def test_the_languages_of_a_file_are_listed(tmp_path):
+    (tmp_path / "m.tmx").write_text(document(BOTH, unit(("pt-BR", ""), ("en", "x")), "<tu><tuv xml:lang='fr'/></tu>"))
+    text = ParallelText([CorpusFile(tmp_path / "m.tmx", "m.tmx")], "en", "no")
+    assert tmx.languages(text) == ["en", "de", "pt-BR"]
+    for content, found in ((BOTH, "m.tmx has text in en, de."), ("<tu><tuv xml:lang='en'/></tu>", "has no segments")):
+        (tmp_path / "m.tmx").write_text(document(content))
+        with pytest.raises(DataError, match=rf"has no pair of en and no\. Skipped units or lines .*: 1\. .*{found}"):
+            own = own_recipe("m", source_lang="en", target_lang="no", train=[str(tmp_path / "m.tmx")])
+            prepare(own, tmp_path / "data" / "m")
 
 
 def test_a_damaged_archive_is_named(memory):

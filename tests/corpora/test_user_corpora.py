@@ -93,6 +93,65 @@ def test_two_files_of_one_language_keep_their_order_where_their_names_fit(here):
     assert paired(["a.pt-BR", "a.pt"], ("pt-BR", "pt")) == [("a.pt-BR", "a.pt")]
 
 
+@pytest.mark.parametrize("name", ["d.csv", "d.CSV", "d.jsonl", "d.jsonl.gz", "d.xlsx", "d.xliff", "https://host/d.csv"])
+def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
+    if "://" not in name:
+        (here / name).write_text("{}\n")
+    with pytest.raises((ConfigError, DataError), match=r"d\..*this form is not read.* NAME\.tsv, one pair per line"):
+        prepare(recipe(train=[name]), here / "own")
+
+
+@pytest.mark.parametrize(("name", "renamed"), [("anki.txt", "anki.tsv"), ("en-de.txt.gz", "en-de.tsv.gz")])
+def test_tab_separated_text_of_another_name_is_recognised(here, name, renamed):
+    content = b"#separator:tab\n" + b"a\tA\tCC-BY\n" * 20
+    (here / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(DataError, match=rf"rename it to {renamed} and give that name, or .*--train -"):
+        prepare(recipe(train=[name]), here / "own")
+
+
+@pytest.mark.parametrize(
+    ("names", "languages", "read"),
+    [
+        (
+            "gnome-eng-zho_CN.eng gnome-eng-zho_CN.zho_CN.gz",
+            "eng zho",
+            "gnome-eng-zho_CN.eng gnome-eng-zho_CN.zho_CN.gz",
+        ),
+        ("x.eng x.por_BR", "en pt", "x.eng x.por_BR"),
+        ("x.en x.en_GB x.pt x.pt_BR", "en_GB pt-BR", "x.en_GB x.pt_BR"),
+        ("x.en x.sr_RS x.sr@latin", "en sr-Latn", "x.en x.sr@latin"),
+        ("x.en x.sr@latin", "en sr@latin", "x.en x.sr@latin"),
+        ("x.pt x.pt_BR", "pt pt_BR", "x.pt x.pt_BR"),
+    ],
+)
+def test_files_of_a_prefix_may_have_other_codes_of_the_languages(here, names, languages, read):
+    (here / "folder").mkdir()
+    for name in names.split():
+        content = "".join(f"{name} {number}\n" for number in range(60)).encode()
+        (here / "folder" / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    source, target = languages.split()
+    for text in ("folder", f"folder/{names.split()[0].rpartition('.')[0]}"):
+        one = own_recipe("own", source_lang=source, target_lang=target, train=[text])
+        manifest = prepare(one, here / "data" / "own", workers=1).manifest
+        assert [Path(record.file).name for record in manifest.sources] == read.split()
+
+
+@pytest.mark.parametrize(
+    ("names", "languages", "message"),
+    [
+        ("x.en x.zh_CN x.zh_TW", "en zh", r"x.zh_CN and .*x.zh_TW may both be zh: name both files.*or give the code"),
+        ("x.pt", "pt pt_BR", "x.pt: is the only file of .*x for both languages"),
+        ("x.en x.zh_TW", "en zh-Hans", r"there is no x.zh-Hans \(nor"),
+    ],
+)
+def test_files_of_a_prefix_that_do_not_fit_are_named(here, names, languages, message):
+    for name in names.split():
+        (here / name).write_text("a\n")
+    source, target = languages.split()
+    with pytest.raises(DataError, match=message):
+        prepare(own_recipe("own", source_lang=source, target_lang=target, train=["x"]), here / "own")
+
+
 def test_two_files_are_prepared_as_one_prefix(here):
     for number, name in enumerate(("x.en", "x.de")):
         (here / name).write_text("".join(f"{row[number]}\n" for row in ROWS))
@@ -262,7 +321,7 @@ def test_standard_input_is_read_once_and_recorded_as_it_came(here, monkeypatch, 
 
 
 def test_an_error_names_standard_input_and_not_its_copy(here, monkeypatch):
-    Stdin(monkeypatch, b"a\tb\nc\n")
+    Stdin(monkeypatch, b"a\tb\nc\nd\n")
     with pytest.raises(DataError, match=r"^standard input, line 2: has 1 column"):
         prepare(recipe(train=["-"]), here / "out")
 

@@ -130,7 +130,7 @@ def test_a_translation_memory(prepare, tmp_path, suffix, encoding):
     (tmp_path / f"memory.tmx{suffix}").write_bytes(PACKERS[suffix](tmx().encode(encoding)))
     done = prepare("--train", f"memory.tmx{suffix}")
     assert sorted(written(tmp_path)) == sorted(PAIRS)
-    assert f"train: skipped 1 units of memory.tmx{suffix} without text in both languages" in done.stderr
+    assert f"train: skipped 1 units or lines of memory.tmx{suffix} without text in both languages" in done.stderr
     assert [(corpus["pairs"], corpus["skipped"]) for corpus in manifest(tmp_path)["corpora"]] == [(120, 1)]
     assert "up to date" in prepare("--train", f"memory.tmx{suffix}").stderr
 
@@ -144,7 +144,7 @@ def test_valid_and_test_take_the_same_forms(prepare, tmp_path):
     done = prepare("--train", "a.tsv", "--valid", "b.tmx", "--test", "c", "--columns", "en, de")
     assert written(tmp_path) == PAIRS
     assert "valid: 10 pairs" in done.stderr
-    assert "valid: skipped 1 units of b.tmx" in done.stderr
+    assert "valid: skipped 1 units or lines of b.tmx" in done.stderr
     prepare("--train", "b.tmx", "--valid", "-", "--test", "a.tsv", "--force", text=tsv(PAIRS[110:]).decode())
     assert written(tmp_path) == PAIRS[100:] + PAIRS[:100]
 
