@@ -37,6 +37,7 @@ _PRELOADED = [
     "nmt.reports.run_report",
     "nmt.training.run",
     "nmt.training.start.setup",
+    "tests.language_identifier",
     "nmt.translation.target_scorer",
     "torch._dynamo",  # which the first optimiser imports, for seconds
 ]

@@ -12,11 +12,11 @@ import typer
 from nmt.cli.console import notice, warn, write_stdout
 from nmt.cli.options import option, refuse_second_stdin
 from nmt.cli.progress_lines import progress_display
-from nmt.cli.score import warn_of_language
+from nmt.cli.score import warn_of_hypothesis, warn_of_language
 from nmt.data.data_folder import DataFolder
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import tokenizer_of
-from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+from nmt.evaluation.text_checks import tokenizer_warnings
 from nmt.option_fields import STREAMS
 from nmt.text.languages import primary_language
 from nmt.text.lines import read_lines
@@ -98,8 +98,7 @@ def _check_files(a: Path, b: Path, reference: Path, source: Path | None) -> None
 def _warn(systems: Mapping[Path, list[str]], references: list[str], signature: str) -> None:
     """Warn of texts whose comparison says little."""
     for path, lines in systems.items():
-        for message in hypothesis_warnings(lines, [references]):
-            warn(f"{path}: {message}")
+        warn_of_hypothesis(lines, [references], str(path))
     used = tokenizer_of(signature)
     if tokenizer_warnings([references], used):
         warn(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
+from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr, warn
 from nmt.cli.line_streams import Streams, open_stream
 from nmt.cli.progress_lines import progress_display
 from nmt.io.writing import WriteError
@@ -109,6 +109,10 @@ def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
                 note(lines - streams.first, entries, job.report.size)
             if update:
                 update("done", entries, total)
+            if doubt := job.doubt(at_end=False):
+                warn(doubt)
+        if doubt := job.doubt(at_end=True):
+            warn(doubt)
     if not streams.to_file and streams.inputs is not None and (changed := streams.inputs.changed({})):
         raise streams.inputs.error(changed, "The output may lack lines. Run the same command again.")
 

@@ -43,6 +43,16 @@ from nmt.translation.parts import Part
 from nmt.translation.resuming import OutputFile
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+_NOT_PLAIN = {
+    "a document": "doc docx epub odp ods odt pdf ppt pptx rtf xls xlsx",
+    "gettext messages": "po pot",
+    "structured data": "csv ini json jsonl properties strings toml tsv yaml yml",
+    "subtitles": "ass sbv srt ssa ttml vtt",
+    "text with markup": "adoc markdown md rst tex",
+    "a web page": "htm html xhtml",
+    "XML": "mqxliff resx sdlxliff tmx ttx xlf xliff xml",
+}
+"""What files are by the endings of their names, if more than their lines of text would be translated."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,7 @@ class Streams:
                     f"{source}: there is no such file. --prefix takes a file: its line N is the beginning of the "
                     "translation of line N. For one line, `--prefix <(echo BEGINNING)` in bash."
                 )
+            _check_plain(source)
             _check_readable(source)
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 option = "--" + name.replace("_", "-")
@@ -254,6 +265,15 @@ class Streams:
             return None
         settings = {**settings, "invalid_utf8": self.invalid_utf8}
         return translation_record(self.whole or self.output, self.models, self._files, settings)
+
+
+def _check_plain(path: Path) -> None:
+    suffix = (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.lower().removeprefix(".")
+    if kind := next((kind for kind, suffixes in _NOT_PLAIN.items() if suffix in suffixes.split()), None):
+        raise DataError(
+            f"{path}: is {kind} by its name, and all in it would be translated. Save its text as a file of plain text, "
+            f"one sentence per line. To translate the lines of this file as they are: nmt translate - < {path}"
+        )
 
 
 def _check_readable(path: Path) -> None:

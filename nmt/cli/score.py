@@ -15,9 +15,10 @@ import typer
 from nmt.cli.console import file_of_stdout, notice, warn, write_stdout
 from nmt.cli.options import Mirrors, Offline, option, refuse_second_stdin
 from nmt.cli.progress_lines import progress_display
+from nmt.corpora.wrong_language import in_words, seems_to_be
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import LEARNED, MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
-from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+from nmt.evaluation.text_checks import hypothesis_warnings, share_few_words, tokenizer_warnings
 from nmt.text.languages import is_language_code
 from nmt.text.lines import read_lines
 
@@ -186,8 +187,7 @@ def _check(texts: _Texts, learned: Sequence[str], target_lang: str | None, paper
     several = len(texts.systems) > 1
     for name, lines in texts.systems.items():
         check_counts(lines, texts.references, name=name if several else "the hypothesis")
-        for message in hypothesis_warnings(lines, texts.references):
-            warn(f"{name}: {message}" if several else message)
+        warn_of_hypothesis(lines, texts.references, name if several else "")
 
 
 def _lineage(
@@ -273,3 +273,21 @@ def warn_of_language(target_lang: str | None) -> None:
             f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
             "applied."
         )
+
+
+def warn_of_hypothesis(lines: Sequence[str], references: Sequence[Sequence[str]], name: str) -> None:
+    """Warn if a hypothesis looks wrong.
+
+    Args:
+        name: of one hypothesis of several.
+    """
+    messages = hypothesis_warnings(lines, references)
+    # Loading the identifier takes longer than a score, and texts in one language share words.
+    if share_few_words(lines, references[0]):
+        expected = seems_to_be(references[0])
+        if expected and (found := seems_to_be(lines, expected)):
+            messages.append(
+                f"the hypothesis looks like {in_words(found)}, but the reference like {in_words(expected)}."
+            )
+    for message in messages:
+        warn(f"{name}: {message}" if name else message)

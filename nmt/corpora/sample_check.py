@@ -6,7 +6,6 @@ warnings: no pair is dropped for them.
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from nmt.corpora.formats import Pair
 from nmt.corpora.schema import Recipe
-from nmt.corpora.wrong_language import alike, in_other_script, language_identifier
+from nmt.corpora.wrong_language import alike, in_other_script, most_seem_to_be
 from nmt.text.languages import language_of_name, primary_language
 from nmt.text.lines import comparison_key
 from nmt.text.verbatim import numbers
@@ -24,8 +23,6 @@ _BLOCK = 16
 _MAX_BLOCKS = 128
 _FEWEST = 20
 """Fewer pairs are not judged."""
-_MOST_BLOCKS = 0.8
-"""A side is in another language if more than this share of its blocks is."""
 _MOST_SEGMENTS = 8
 """Parts of a corpus in which the alignment is judged on its own: it may be lost in the middle."""
 _MAX_OFFSET = 3
@@ -144,17 +141,8 @@ def _by_identification(blocks: Sequence[Sequence[str]], own: str, other: str) ->
 
     A block is identified as a whole, since single sentences are often too short.
     """
-    if importlib.util.find_spec("py3langid") is None:
-        return ""
-    identifier = language_identifier()
-    if alike(own).isdisjoint(identifier.labels):
-        return ""
-    labels = Counter(identifier.classify("\n".join(block))[0] for block in blocks if block)
-    exchanged = sum(labels[label] for label in alike(other))
-    if exchanged > _MOST_BLOCKS * labels.total() and alike(own).isdisjoint(alike(other)):
-        return "exchanged"
-    label, count = labels.most_common(1)[0]
-    return f"like {label}" if label not in alike(own) and count > _MOST_BLOCKS * labels.total() else ""
+    found = most_seem_to_be(["\n".join(block) for block in blocks if block], own)
+    return "exchanged" if found in alike(other) else f"like {found}" if found else ""
 
 
 def _offset(blocks: Sequence[Sequence[Pair]]) -> int:

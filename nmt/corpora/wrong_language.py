@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import regex
 
 from nmt.corpora.pair_filters import LinePredicate, count_letters
 from nmt.machine.packages import require_package, silence
-from nmt.text.languages import characters_of, primary_language, scripts_of
+from nmt.text.languages import characters_of, name_of, primary_language, scripts_of
 from nmt.text.lines import beyond_ascii
 
 _INSTALL = "Install it: `pip install py3langid`."
 # Languages that are written so much alike that their identifier confuses them.
 _ALIKE = ("nb nn no", "bs hr sh sr", "id ms", "wuu yue zh", "ckb ku sdh", "fa prs")
+# Languages and dialects that even a whole text is easily taken for.
+_CLOSE = (
+    "da nb nn no", "bs hr sh sl sr", "cs sk", "gl pt", "an es ext", "ca oc", "de lb", "af nl", "en pcm", "it lij vec",
+    "fr gcf gcr wa", "be ru uk", "bg mk", "id jv ms", "az crh tk tr",
+)  # fmt: skip
+SAMPLE = 2_000
+"""So many characters of a text are enough to know its language."""
+_BLOCK, _SHORTEST = 150, 30
+"""Bytes that are identified together, and of the shortest text that is."""
+_MOST_BLOCKS = 0.8
+_CERTAIN, _EXCLUDED = 0.9, 0.01
+"""Probabilities of the language that a block is in, and of its own if it is in another."""
 
 
 def other_script(value: object, language: str) -> LinePredicate:
@@ -56,6 +71,45 @@ def other_language(threshold: float, language: str) -> LinePredicate:
         return bool(probability >= threshold) and found not in own
 
     return finds
+
+
+def seems_to_be(lines: Iterable[str], language: str | None = None) -> str:
+    """The code of the language that a text seems to be in; empty if it may be in its own, or is short or mixed.
+
+    Args:
+        lines: of which :data:`SAMPLE` characters are enough.
+        language: its own, None if it is not known; of one that the identifier does not know, nothing is said.
+    """
+    blocks, size = [""], 0
+    for line in lines:
+        if (size := size + len(line)) > SAMPLE and len(blocks) > 1:
+            break
+        blocks[-1] += f"{line}\n"
+        if len(blocks[-1].encode()) >= _BLOCK:
+            blocks.append("")
+    long = [block for block in blocks if len(block.encode()) >= _SHORTEST]
+    return most_seem_to_be(long, language) if long else ""
+
+
+def most_seem_to_be(blocks: Sequence[str], language: str | None) -> str:
+    """The code of the other language that most blocks of a text certainly are in; empty if there is none."""
+    own = frozenset() if language is None else alike(language)
+    if importlib.util.find_spec("py3langid") is None or (own and own.isdisjoint(language_identifier().labels)):
+        return ""
+    labels: Counter[str] = Counter()
+    for block in blocks:
+        ranked = dict(language_identifier().rank(block))
+        label = max(ranked, key=ranked.__getitem__)
+        is_other = ranked[label] >= _CERTAIN and sum(ranked.get(code, 0) for code in own) <= _EXCLUDED
+        labels[label if is_other else ""] += 1
+    [(label, count)] = labels.most_common(1)
+    close = {code for group in (*_CLOSE, *_ALIKE) if own & set(group.split()) for code in group.split()}
+    return label if label not in close and count > _MOST_BLOCKS * labels.total() else ""
+
+
+def in_words(code: str) -> str:
+    """A language for messages: ``German (de)``."""
+    return code if name_of(code) == code else f"{name_of(code)} ({code})"
 
 
 def alike(language: str) -> frozenset[str]:

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 
 import regex
 
+from nmt.text.normalization import nfc
+
 _SPACED_PUNCTUATION = re.compile(r"\s[.,!?;:](\s|$)")
 _ESCAPED = re.compile(r"&(quot|apos|amp|lt|gt|#124|#91|#93);")
 _ENOUGH = 0.2
 """The share of lines from which on a feature is not taken for chance."""
 _LINES_FOR_SCRIPT = 1_000
+_LINES_FOR_WORDS = 100
 _BY_CHARACTERS = "--tokenize char or flores200, or --metric chrf"
 # Scripts that 13a does not split: what they are called, and the language whose tokeniser splits them.
 _SCRIPTS = {
@@ -40,7 +43,23 @@ def hypothesis_warnings(hypotheses: Sequence[str], references: Sequence[Sequence
         warnings.append(
             "the hypothesis looks tokenised, but the reference does not. Detokenise it: its score is too low."
         )
+    shares = {
+        "hypothesis": _decomposed_share(hypotheses),
+        "reference": max(map(_decomposed_share, references), default=0),
+    }
+    other, decomposed = sorted(shares, key=lambda name: shares[name])
+    if shares[decomposed] >= max(_ENOUGH, 3 * shares[other]):
+        warnings.append(
+            f"the {decomposed} has letters and accents apart (Unicode NFD), the {other} has not. They count as "
+            "different: convert both to NFC, for example with uconv -x any-nfc."
+        )
     return warnings
+
+
+def share_few_words(hypotheses: Sequence[str], reference: Sequence[str]) -> bool:
+    """Whether fewer words of a hypothesis are in its reference than in most texts of one language."""
+    words = [set(" ".join(lines[:_LINES_FOR_WORDS]).lower().split()) for lines in (hypotheses, reference)]
+    return len(words[0] & words[1]) < _ENOUGH * len(words[0])
 
 
 def tokenizer_warnings(references: Sequence[Sequence[str]], tokenizer: str) -> list[str]:
@@ -71,3 +90,9 @@ def _tokenised_share(lines: Sequence[str]) -> float:
     if not lines:
         return 0.0
     return sum(bool(_SPACED_PUNCTUATION.search(line) or _ESCAPED.search(line)) for line in lines) / len(lines)
+
+
+def _decomposed_share(lines: Sequence[str]) -> float:
+    """The share of lines that are not in Unicode's normal form C, of those beyond ASCII."""
+    others = [line for line in lines if not line.isascii()]
+    return sum(line != nfc(line) for line in others) / max(1, len(others))

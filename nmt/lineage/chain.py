@@ -39,7 +39,9 @@ def chain(path: Path) -> Link:
     """
     try:
         return _chain(path)
-    except (LookupError, TypeError, ValueError, OverflowError, RecursionError, ValidationError) as error:
+    except (
+        AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError, ValidationError,
+    ) as error:  # fmt: skip
         raise DataError(f"{path}: its lineage is damaged ({type(error).__name__}: {error}).") from None
 
 

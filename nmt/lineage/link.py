@@ -131,7 +131,8 @@ def _state(files: Mapping[Path, str]) -> tuple[State, str]:
         except OSError as error:
             return "changed", f"{path} cannot be read ({error.strerror})"
         if found != sha256:
-            return "changed", f"the sha256 of {path} is {found}, but {sha256} is recorded"
+            # The found one is not shown: the record of a stranger may name any file of the user.
+            return "changed", f"the sha256 of {path} is not {sha256}, which is recorded"
     if missing := [str(path) for path in files if path not in there]:
         return "changed", f"{', '.join(missing)} is missing"
     return "unchanged", ""

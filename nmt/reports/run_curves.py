@@ -89,7 +89,7 @@ def _points(curve: _Curve, run: RunHistory) -> list[Point]:
     for record in curve.records(run):
         value, seconds = number(record, curve.field), number(record, "seconds")
         if value is not None:
-            minutes = None if seconds is None else seconds / 60
+            minutes = None if seconds is None or seconds < 0 else seconds / 60
             points.append(Point(record["update"], minutes, value * curve.scale))
     return points
 
@@ -97,4 +97,8 @@ def _points(curve: _Curve, run: RunHistory) -> list[Point]:
 def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:
     always = [curve for curve in chart.curves if not curve.is_optional]
     count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in always)
-    return f"Left out since infinite or not a number: {count:,}." if count else ""
+    notes = [f"Left out since infinite or not a number: {count:,}."] if count else []
+    is_of_validation = any(curve.kind == "validation" for curve in chart.curves)
+    if is_of_validation and len({run.valid_set for run in runs if run.valid_set}) > 1:
+        notes.append("The runs were validated on different sentences: their validation figures cannot be compared.")
+    return " ".join(notes)

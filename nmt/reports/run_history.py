@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,9 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.training.metrics_file import MetricsFile
 
 Record = Mapping[str, Any]
+_MAX_UPDATE = 1 << 53
+_LARGEST = 1e100
+"""Larger figures, and smaller ones than its inverse, are no measurements: axes for them cannot be computed."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,13 @@ class RunHistory:
     events: list[Record]
     manifests: dict[str, Manifest | None]
     """The manifests of the data sets by file name; None for a file that is not one."""
+
+    @property
+    def valid_set(self) -> frozenset[str]:
+        """The sha256 of the files that the run is validated on, those of its first data set; empty if unknown."""
+        first = next(iter(self.manifests.values()), None)
+        files = {} if first is None else first.files
+        return frozenset(record.sha256 for name, record in files.items() if name.startswith("valid."))
 
     @property
     def last_update(self) -> int:
@@ -77,7 +86,8 @@ def _read_run(folder: Path, label: str) -> RunHistory:
             )
     records: dict[str, list[Record]] = {"start": [], "update": [], "validation": [], "event": []}
     for record in MetricsFile(run.metrics).records():
-        if isinstance(record, dict) and isinstance(record.get("update"), int):
+        update = record.get("update") if isinstance(record, dict) else None
+        if isinstance(update, int) and 0 <= update < _MAX_UPDATE:
             records.setdefault(str(record.get("kind")), []).append(record)
     return RunHistory(
         label=label,
@@ -100,8 +110,10 @@ def _read_manifest(path: Path) -> Manifest | None:
 def number(record: Record, field: str) -> float | None:
     """A field of a record if it is a finite number; else None."""
     value: Any = record.get(field)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    if not is_number:
+        return None
+    return float(value) if abs(value) >= 1 / _LARGEST else 0.0
 
 
 def values(records: Sequence[Record], field: str) -> list[float]:

@@ -42,6 +42,12 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_DOCUMENTS = {
+    b"%PDF-": "a PDF document",
+    b"{\\rtf": "an RTF document",
+    b"PK\x03\x04": "a zip archive, or a document such as .docx or .odt",
+    b"\xd0\xcf\x11\xe0": "a document of Microsoft Office",
+}
 
 
 class InvalidUtf8Error(DataError):
@@ -108,6 +114,8 @@ def _without_mark(first: bytes, name: str) -> bytes:
                 f"{name}: is {encoding}, as its byte order mark says, and not UTF-8. Convert it, for example with "
                 f"iconv -f {encoding} -t UTF-8."
             )
+    if kind := next((kind for begin, kind in _DOCUMENTS.items() if first.startswith(begin)), None):
+        raise DataError(f"{name}: is {kind}, not plain text. Save its text as a file in UTF-8.")
     return first.removeprefix(codecs.BOM_UTF8)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from nmt.corpora.wrong_language import SAMPLE, alike, in_words, seems_to_be
 from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
@@ -44,6 +45,9 @@ class Job(Protocol):
             first: the number of lines of the input before the part.
         """
 
+    def doubt(self, *, at_end: bool) -> str:
+        """What seems to be wrong with the input so far; empty if nothing does, or if it was said before."""
+
 
 class TranslationJob:
     """Translates lines, or paragraphs of wrapped text; counts and reports what the guard found."""
@@ -71,6 +75,8 @@ class TranslationJob:
         self._alignment = alignment
         self._paragraphs = paragraphs
         self.report = report
+        self._sample: list[str] = []
+        self._has_looked = False
         self.tally = Tally("paragraphs" if paragraphs else "lines", language_tags=translator.language_tags)
 
     @property
@@ -118,9 +124,23 @@ class TranslationJob:
 
     def _count(self, found: Iterable[tuple[int, Translation]]) -> None:
         for number, translation in found:
+            if not self._has_looked and sum(map(len, self._sample)) < SAMPLE:
+                self._sample.append(translation.source[:SAMPLE])
             self.tally.add(number, translation)
             self.report.add(number, translation)
         self.report.flush()
+
+    def doubt(self, *, at_end: bool) -> str:
+        """As :meth:`Job.doubt`: whether the input is in another language than the model's source."""
+        if self._has_looked or not (at_end or sum(map(len, self._sample)) >= SAMPLE):
+            return ""
+        self._has_looked = True
+        source, target = self._translator.source_lang, self._translator.target_lang
+        if not (found := seems_to_be(self._sample, source)):
+            return ""
+        if found in alike(target):
+            return f"the input looks like {in_words(found)}, but the model translates from {in_words(source)} to it."
+        return f"the input looks like {in_words(found)}, but the model translates from {in_words(source)}."
 
 
 class ScoringJob:
@@ -148,3 +168,7 @@ class ScoringJob:
             numbered = enumerate(window, start=done + 1)
             done += len(window)
             yield done, [formatted_score(scored, number, self._form) for number, scored in numbered]
+
+    def doubt(self, *, at_end: bool) -> str:
+        """As :meth:`Job.doubt`: a low score says enough."""
+        return ""

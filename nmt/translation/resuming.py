@@ -285,20 +285,27 @@ class OutputFile:
             DataError: an input changed, or another program created a file of the output's name in the meantime.
         """
         # Written before the file that it describes: a partial output without a record is not recognised as ours.
-        write_stored(self.partial_record, made, _journal(after))
+        digest = hashlib.sha256()
+        _update(digest, self.partial, 0, after.bytes)
+        begun = _journal(after, digest)
+        write_stored(self.partial_record, made, begun)
+        noted = after.bytes
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
                 def note(lines: int, entries: int, report_bytes: int | None) -> None:
+                    nonlocal noted
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
                     written = Begun(lines, entries, stream.tell(), report_bytes)
-                    write_stored(self.partial_record, made, _journal(written))
+                    _update(digest, self.partial, noted, written.bytes)
+                    noted = written.bytes
+                    write_stored(self.partial_record, made, _journal(written, digest))
 
                 yield stream, note
                 stream.flush()
                 if inputs is not None and (changed := inputs.changed(made_with(made))):
                     # What was read belongs to no version of the input, so the output must never be resumed.
-                    write_stored(self.partial_record, without_inputs(made, changed), _journal(after))
+                    write_stored(self.partial_record, without_inputs(made, changed), begun)
                     raise inputs.error(
                         changed,
                         f"{self.path} was not completed; what was translated is in {self.partial}. To start over, "
@@ -334,8 +341,8 @@ class OutputFile:
             )
         if self.partial.exists() and not self._has_journal():
             raise DataError(
-                f"{self.partial}: exists, but its record {self.partial_record.name} is missing or damaged. It was left "
-                f"as it is: {self._ways_out()}"
+                f"{self.partial}: exists, but its record {self.partial_record.name} is missing or damaged, or one of "
+                f"the two was changed since. It was left as it is: {self._ways_out()}"
             )
         for path in self._foreign_records():
             raise DataError(
@@ -343,12 +350,15 @@ class OutputFile:
             )
 
     def _has_journal(self) -> bool:
-        """Whether the record of the partial output says how much of it is written, and that much is there."""
+        """Whether the record of the partial output says how much of it is written, and neither was changed since."""
         stored = read_stored(self.partial_record)
         try:
-            return stored is not None and Begun.of(stored.values).bytes <= self.partial.stat().st_size
+            begun = Begun.of({} if stored is None else stored.values)
         except ValueError:
             return False
+        digest = hashlib.sha256()
+        _update(digest, self.partial, 0, begun.bytes)
+        return stored is not None and stored.values[_WRITTEN] == _journal(begun, digest)[_WRITTEN]
 
     def _foreign_records(self) -> list[Path]:
         """The files that have the name of a record but are not records."""
@@ -391,5 +401,22 @@ class OutputFile:
         return None if hashed and stored.record.files.get(ITSELF) != checksum(self.path) else stored.record
 
 
-def _journal(begun: Begun) -> dict[str, Any]:
-    return {_WRITTEN: dataclasses.asdict(begun)}
+def _journal(begun: Begun, content: hashlib._Hash) -> dict[str, Any]:
+    """What a journal says.
+
+    Args:
+        content: the sha256 of what is written; that of the journal covers its numbers too.
+    """
+    sealed = content.copy()
+    sealed.update(repr(dataclasses.astuple(begun)).encode())
+    return {_WRITTEN: {**dataclasses.asdict(begun), "sha256": sealed.hexdigest()}}
+
+
+def _update(digest: hashlib._Hash, path: Path, begin: int, end: int) -> None:
+    """Add the bytes of a file between two places to a digest; those that it lacks are left out."""
+    if begin == end:
+        return  # the file may not exist yet
+    with path.open("rb") as stream:
+        stream.seek(begin)
+        while block := stream.read(min(_BLOCK, end - stream.tell())):
+            digest.update(block)

@@ -68,6 +68,45 @@ def interrupt(
         raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize(
+    ("source_lang", "target_lang", "says"),
+    [
+        ("en", "de", "the input looks like German (de), but the model translates from English (en) to it."),
+        ("fr", "en", "the input looks like German (de), but the model translates from French (fr)."),
+        ("de", "en", ""),
+        ("mul", "de", ""),
+        ("", "de", ""),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 200])
+def test_input_in_another_language_is_named_once_and_early(
+    tmp_path, capsys, monkeypatch, source_lang, target_lang, says, count
+):
+    pytest.importorskip("py3langid")
+    monkeypatch.setattr(Copying, "source_lang", source_lang)
+    monkeypatch.setattr(Copying, "target_lang", target_lang)
+    (tmp_path / "in").write_text("Der Hund läuft schnell über die Wiese.\n" * count + "wrong\n", "utf-8")
+    before = []
+    monkeypatch.setattr("nmt.cli.line_output.warn", lambda message: before.append((message, out.stat().st_size)))
+    out = OutputFile(tmp_path / "out").partial
+    copy(tmp_path / "in", tmp_path / "out")
+    assert [message for message, _ in before] == [says] * bool(says)
+    assert all(0 < size < 2_500 for _, size in before)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.srt", "b.HTML", "c.po", "d.md", "e.xliff", "f.json", "g.csv", "h.docx", "i.pdf", "j.srt.gz", "k.jsonl"]
+)
+def test_a_file_with_more_than_plain_text_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("1\n")
+    for beside in ({}, {"prefix": tmp_path / name}):
+        source = tmp_path / "plain.srt.de" if beside else tmp_path / name
+        source.touch()
+        with pytest.raises(DataError, match=r" by its name.* as they are: nmt translate - < ") as error:
+            Streams(source, beside, tmp_path / "out").claimed().__enter__()
+        assert str(error.value).startswith(f"{tmp_path / name}: is ")
+
+
 def test_translations_do_not_control_a_terminal_but_files_get_their_bytes(tmp_path):
     source = tmp_path / "in"
     source.write_bytes("a\x1b]0;title\x07b\x9b2J\u202e\tc\n".encode())

@@ -64,3 +64,15 @@ def test_standard_input_is_one_of_the_texts(tmp_path, monkeypatch, words, says):
     result = CliRunner().invoke(app, ["score", *words.split()], input="Das Haus ist alt.\n")
     assert ("BLEU = 100" in result.stdout, result.exit_code) == ((False, 2) if says else (True, 0))
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("command", ["score", "compare"])
+def test_a_hypothesis_in_another_language_is_named(tmp_path, monkeypatch, command):
+    pytest.importorskip("py3langid")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ref").write_text("Der Hund läuft schnell über die grüne Wiese.\n" * 9, "utf-8")
+    (tmp_path / "good").write_text("Ein Hund rennt schnell über eine Wiese.\n" * 9, "utf-8")
+    (tmp_path / "source").write_text("The dog runs fast across the green meadow.\n" * 9, "utf-8")
+    result = CliRunner().invoke(app, [command, "good", "source", "--reference", "ref"], catch_exceptions=False)
+    says = "the hypothesis looks like English (en), but the reference like German (de)."
+    assert result.stderr == f"warning: source: {says}\n"

@@ -1,10 +1,10 @@
 """Doubts about swapped, shifted and wrong text, and none about correct text."""
 
+import importlib.util
 import itertools
 
 import pytest
 
-from nmt.corpora import sample_check
 from nmt.corpora.recipe import own_recipe
 from nmt.corpora.sample_check import PairSample, doubts_about_names
 from nmt.corpora.toy import generate
@@ -50,7 +50,7 @@ def test_two_forms_of_one_language_cannot_be_told_apart(pairs, other):
 
 
 def test_exchanged_scripts_are_found_without_the_language_identifier(pairs, monkeypatch):
-    monkeypatch.setattr(sample_check.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     lines = [("สวัสดี" * (1 + n % 7), "hello " * (1 + n % 7)) for n in range(40)]
     assert "exchanged" in doubts(lines, "eng", "tha")[0]
     assert doubts(lines, "tha_Thai", "eng") == []

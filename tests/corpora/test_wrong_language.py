@@ -15,7 +15,7 @@ from nmt.corpora.filters import FILTERS, Filters, filter_changes
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, with_filters
 from nmt.corpora.schema import Normalisation
-from nmt.corpora.wrong_language import language_identifier
+from nmt.corpora.wrong_language import language_identifier, seems_to_be
 from nmt.errors import NmtError
 from nmt.text.languages import scripts_of
 
@@ -193,3 +193,36 @@ def test_workers_find_the_same_as_one_process(tmp_path):
         kept[workers] = [pair for chunk in chunks for pair in chunk.pairs], statistics.totals()
     assert kept[1] == kept[2]
     assert kept[1][1]["language_id"] == sum(n % 3 == 0 or n % 5 == 0 for n in range(50_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "found"),
+    [
+        ("Der Hund läuft schnell über die grüne Wiese.", "en", "de"),
+        ("El niño come una manzana y la niña bebe leche en el jardín.", "pt_BR", "es"),
+        ("Собака быстро бежит по зелёному полю.", "eng_Latn", "ru"),
+        ("狗在绿色的田野上快速奔跑,孩子们在唱歌。", "de", "zh"),
+        ("The dog runs fast across the green meadow.", None, "en"),
+        ("The dog runs fast across the green meadow.", "en_GB", ""),
+        ("The dog runs fast across the green meadow.", "tlh", ""),
+        ("Der Hund läuft.", "en", ""),
+        ("Anna Müller, Peter Schmidt, Hans Meier, Ute Krause, Jan Vogt", "en", ""),
+        ("SELECT name FROM users WHERE id = 3 AND size > 17; 12:30", "de", ""),
+        ("Drengen spiser et æble, og pigen drikker mælk i haven hele dagen.", "nb", ""),
+        ("Dečak jede jabuku, a devojčica pije mleko u bašti ceo dan.", "hr", ""),
+        ("12 30 45 – 1.234,56 € – 17:45 – 08/15 – +49 30 1234567", "de", ""),
+    ],
+)
+def test_the_language_of_a_text(text, own, found):
+    pytest.importorskip("py3langid")
+    assert seems_to_be([text], own) == found
+    assert seems_to_be([text] * 50, own) == found or not found
+
+
+def test_a_mixed_text_is_in_no_other_language():
+    pytest.importorskip("py3langid")
+    lines = ["Der Hund läuft schnell über die Wiese, und ein Kind singt."] * 10 + [
+        "The dog runs across the meadow."
+    ] * 10
+    assert seems_to_be(lines, "en") == ""
+    assert seems_to_be(lines[:11], "en") == "de"

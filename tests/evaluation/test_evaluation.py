@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -121,6 +122,11 @@ def test_unequal_counts_are_refused(hypotheses, references, words):
 def test_subword_marks_and_tokenised_text_warn():
     assert hypothesis_warnings(HYPOTHESES, [REFERENCES]) == []
     assert "▁" in hypothesis_warnings(["▁Ein ▁Haus"], [["Ein Haus"]])[0]
+    composed = ["Für die Tür.", "Schön – sehr schön!", "Gut."]
+    decomposed = [unicodedata.normalize("NFD", line) for line in composed]
+    assert hypothesis_warnings(decomposed, [decomposed]) == hypothesis_warnings(composed, [composed]) == []
+    assert "the hypothesis has letters and accents apart" in hypothesis_warnings(decomposed, [composed])[0]
+    assert "the reference has letters and accents apart" in hypothesis_warnings(composed, [decomposed])[0]
     assert "@@" in hypothesis_warnings(["Ein Ha@@ us"], [["Ein Haus"]])[0]
     tokenised = [re.sub(r"([.,:])", r" \1", line) for line in HYPOTHESES]
     assert "tokenised" in hypothesis_warnings(tokenised, [REFERENCES])[0]

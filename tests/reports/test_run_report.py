@@ -165,6 +165,26 @@ def test_figures_that_a_run_found_infinite_are_counted(make_run, parsed):
     assert text.count("Left out since infinite or not a number: 1.") == 1
 
 
+@pytest.mark.parametrize("wrong", [-1e-320, 5e-324, -1e308, 1e308, -10, 10**400, -(10**400), 1e-200])
+@pytest.mark.parametrize("field", ["update", "seconds", "loss", "valid_bleu", "learning_rate"])
+def test_odd_figures_do_no_harm(make_run, parsed, field, wrong):
+    records = [*TOY, update(40, **{field: wrong}) | {field: wrong}, validation(40, **{field: wrong}) | {field: wrong}]
+    parsed(run_report([make_run("toy", records)]))
+    parsed(run_report([make_run("odd", [each | {field: wrong} for each in TOY])]))
+
+
+def test_figures_of_different_valid_sets_are_not_compared(make_run, parsed):
+    def run(name, sha256):
+        files = {"valid.en": {"lines": 9, "sha256": "aa"}, "valid.de": {"lines": 9, "sha256": sha256}}
+        mixed = {"2-more.json": manifest_of(files={"valid.en": {"lines": 7, "sha256": name}})}
+        return make_run(name, TOY, manifests={"1-data.json": manifest_of(files=files), **mixed})
+
+    runs, note = [run("one", "bb"), run("two", "bb"), run("three", "cc")], "validated on different sentences"
+    assert parsed(run_report(runs)).text.count(note) == 2  # loss and BLEU
+    assert note not in parsed(run_report(runs[:2])).text
+    assert note not in parsed(run_report([runs[0], make_run("unknown", TOY)])).text
+
+
 @pytest.mark.parametrize("records", [[], [start()], [{"kind": "update"}, {"kind": "other", "update": 1}, {}]])
 def test_a_run_without_figures_still_has_a_page(make_run, parsed, records):
     page = parsed(run_report([make_run("toy", records)]))

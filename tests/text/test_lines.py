@@ -302,3 +302,18 @@ def test_moses_steps_normalise_punctuation_and_drop_control_characters():
 def test_a_name_that_is_too_long_is_an_error_and_no_traceback(tmp_path):
     with pytest.raises(DataError, match=r"cannot be read \(File name too long\)"):
         list(read_parallel(tmp_path / ("x" * 300), tmp_path / "b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"%PDF-1.7\n\xe2", "a PDF document"),
+        (b"PK\x03\x04\x14\x00\n", "a zip archive"),
+        (b"{\\rtf1\\ansi a}\n", "an RTF document"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office"),
+    ],
+)
+def test_a_document_is_no_text(tmp_path, content, kind):
+    (tmp_path / "text").write_bytes(content)
+    with pytest.raises(DataError, match=f"text: is {kind}.* not plain text"):
+        list(read_lines(tmp_path / "text", invalid="replace"))

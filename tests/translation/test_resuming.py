@@ -92,6 +92,22 @@ def test_a_part_that_is_not_as_its_journal_says_is_left_as_it_is(tmp_path, writt
     assert contents(tmp_path) == files
 
 
+@pytest.mark.parametrize("edit", ["lines", "entries", "bytes", "report_bytes", "text", "shorter"])
+def test_a_part_or_journal_that_was_edited_is_left_as_it_is(tmp_path, edit):
+    output = OutputFile(tmp_path / "out")
+    interrupted(output.path, b"a\nb\nc\nd\n", windows=(2, 1))
+    values = json.loads(output.partial_record.read_text())
+    if edit in values["written"]:
+        values["written"][edit] += 1
+        output.partial_record.write_text(json.dumps(values))
+    else:
+        output.partial.write_bytes(b"a\nB\nc\nd\n" if edit == "text" else b"a\nb\n")
+    files = contents(tmp_path)
+    with pytest.raises(DataError, match="or one of the two was changed since"), claimed(output.path):
+        pass
+    assert contents(tmp_path) == files
+
+
 def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_path):
     files = {"model.safetensors": b"weights", "vocab.model": b"pieces", "config.yaml": b"model: {}"}
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}

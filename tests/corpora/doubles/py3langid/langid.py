@@ -19,3 +19,8 @@ class LanguageIdentifier:
         counts = {language: sum(word in own for word in words) for language, own in _WORDS.items()}
         best = max(counts, key=counts.get)
         return (best, 1 - 0.5 ** counts[best]) if counts[best] else ("no", 1 / 140)
+
+    def rank(self, text):
+        found, probability = self.classify(text)
+        rest = (1 - probability) / (len(self.labels) - 1)
+        return [(found, probability), *((label, rest) for label in self.labels if label != found)]

@@ -1,0 +1,73 @@
+"""Records of another shape are damaged lineages, never a fault of the program."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from nmt.checkpoint.bundle_files import PARITY_NAME
+from nmt.errors import NmtError
+from nmt.lineage.chain import chain
+from nmt.record import Record
+
+PARITY = {
+    "parity": {
+        "direction": "import",
+        "toolkit": "Marian",
+        "bundle": {"model.safetensors": "aa"},
+        "checks": [{"passed": True, "oracle": "marian"}],
+        "software": {"nmt": "0.1.0"},
+        "files": {"model.npz": "bb"},
+    }
+}
+SCORE = {
+    "systems": [{"hypothesis": "out.de", "scores": [{"name": "BLEU", "value": 30.5}]}],
+    "lineage": Record(kind="score", path="score.json", command=("score", "out.de")).stored(),
+}
+OTHERS = [None, True, 3, -1.5, "text", [], [7], {}, {"a": 1}]
+
+
+def with_another_part(values) -> Iterator[object]:
+    """The values, each with one part of them that is of another type."""
+    yield from OTHERS
+    parts = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
+    for key, part in parts:
+        for other in with_another_part(part):
+            changed = values.copy()
+            changed[key] = other
+            yield changed
+
+
+@pytest.mark.parametrize("direction", ["import", "export"])
+def test_a_certificate_of_another_shape(tmp_path, direction):
+    for name in ("model.safetensors", "config.yaml", "vocab.model"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "lineage.json").write_text("{}")
+    for values in with_another_part({"parity": PARITY["parity"] | {"direction": direction}}):
+        (tmp_path / PARITY_NAME).write_text(json.dumps(values))
+        read(tmp_path)
+
+
+def test_a_score_of_another_shape(tmp_path):
+    for values in with_another_part(SCORE):
+        (tmp_path / "score.json").write_text(json.dumps(values))
+        read(tmp_path / "score.json")
+
+
+def read(path) -> None:
+    try:
+        link = chain(path)
+        json.dumps(link.values())
+        assert link.facts_in_words is not None
+    except NmtError as error:
+        assert str(path) in str(error)
+
+
+def test_a_record_does_not_show_the_checksum_of_the_file_that_it_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "private").write_text("secret")
+    record = Record(kind="text", path="private", files={".": "aa"})
+    score = SCORE | {"lineage": Record(kind="score", path="score.json", made_from=(record,)).stored()}
+    (tmp_path / "score.json").write_text(json.dumps(score))
+    [change] = chain(tmp_path / "score.json").changes or chain((tmp_path / "score.json").relative_to(tmp_path)).changes
+    assert change == "the sha256 of private is not aa, which is recorded"
