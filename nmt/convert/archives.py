@@ -18,13 +18,16 @@ _MAX_BYTES = 20 << 30
 """Models are smaller; a hostile archive may claim any size."""
 _LARGEST_RATIO = 100
 """The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
+_LONGEST_NAME = 255
 _ODD = frozenset("|<>&;`$\"'\\*?")
 SUFFIXES = (".zip", ".argosmodel")
 """Of archives that hold a model."""
+_OF_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 _UNUSED = frozenset({"__MACOSX", "stanza", "minisbd", "spacy"})
 """Folders of files that belong to no model: of macOS, and the sentence splitters of Argos packages."""
 _DAMAGES = (
     zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError,
+    ValueError,
 )  # fmt: skip
 
 
@@ -38,10 +41,11 @@ def check_file_name(name: str, where: Path) -> None:
     Raises:
         CheckpointError: the name has such characters.
     """
-    if not name.isprintable() or name.startswith("-") or not _ODD.isdisjoint(name):
+    is_long = len(name.encode(errors="replace")) > _LONGEST_NAME
+    if is_long or not name.isprintable() or name.startswith("-") or not _ODD.isdisjoint(name):
         raise CheckpointError(
-            f"{where}: names a file '{shown(name)}'. Names must not begin with - nor hold line ends or any of "
-            f"{' '.join(sorted(_ODD))}. Rename the file."
+            f"{where}: names a file '{shown(name)}'. Names must have at most {_LONGEST_NAME} bytes, and must not begin "
+            f"with - nor hold line ends or any of {' '.join(sorted(_ODD))}. Rename the file."
         )
 
 
@@ -55,6 +59,8 @@ def unpacked(path: Path) -> Iterator[Path]:
     Raises:
         CheckpointError: the archive is damaged, or names two files alike.
     """
+    if path.is_file() and path.name.endswith(_OF_TAR):
+        raise CheckpointError(f"{path}: is a tar archive. Unpack it (tar -xf), and name the folder of the model.")
     if path.suffix not in SUFFIXES or not path.is_file():
         yield path
         return

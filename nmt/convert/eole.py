@@ -156,7 +156,7 @@ def read_eole(path: Path, given: Given = Given()) -> ForeignModel:
     settings = Settings(_settings(values), config, "model.encoder.{}", "model.decoder.{}")
     _check_expressible(settings)
     has_specials = isinstance(vocabulary.get("specials"), dict)  # as since Eole 0.0.3
-    shards = sorted(folder.glob(_SHARDS))
+    shards = sorted(filter(Path.is_file, folder.glob(_SHARDS)))
     tensors, name = read_safetensors(shards), str(shards[0] if len(shards) == 1 else folder)
     scalars = [*filter(_SCALAR.fullmatch, tensors)]
     epsilon, is_told = _norm_epsilon(settings, told, has_specials=has_specials, has_scalars=bool(scalars))

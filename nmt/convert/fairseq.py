@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,10 @@ from nmt.errors import CheckpointError, VocabularyError
 
 _SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The pieces that every dictionary begins with; its file does not list them."""
+_KEPT = tuple(_SPECIAL[key] for key in ("pad_token", "eos_token", "unk_token"))
+_COUNT = re.compile(r"\s*[+-]?\d+(?:_\d+)*")
+"""A whole number, as Python reads one."""
+_OVERWRITE = " #fairseq:overwrite"
 FIRST_POSITION = [*_SPECIAL].index("pad_token") + 1
 """Positions are numbered from the number after that of the padding."""
 NORM_EPSILON = 1e-5
@@ -210,11 +215,18 @@ def read_dictionary(path: Path) -> list[str]:
         VocabularyError: the file cannot be read, or a line is not a piece and its count.
     """
     pieces = list(_SPECIAL.values())
-    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
-        line = line.rstrip().removesuffix(" #fairseq:overwrite")
-        piece, separator, count = line.rpartition(" ")
-        if not separator or not count.isdecimal():
-            raise VocabularyError(f"{path}, line {number}: expected a piece and its count, got {line[:60]!r}.")
+    for number, line in enumerate(io.StringIO(read_text(path)), start=1):
+        line = line.rstrip()
+        piece, separator, count = line.removesuffix(_OVERWRITE).rpartition(" ")
+        if not separator or not _COUNT.fullmatch(count):
+            raise VocabularyError(f"{path}, line {number}: expected a piece and its count, got {shown(line[:60])}.")
+        if line.endswith(_OVERWRITE) and piece in pieces:
+            # Text never gets the earlier id again, but the special pieces keep theirs.
+            unused = f"{piece}#{number}"
+            if piece in _KEPT:
+                piece = unused
+            else:
+                pieces[pieces.index(piece)] = unused
         pieces.append(piece)
     return pieces
 

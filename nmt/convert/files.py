@@ -56,21 +56,21 @@ def read_bytes(path: Path, advice: str = COPY_AGAIN) -> bytes:
         CheckpointError: it cannot be read.
     """
     try:
+        if not path.is_file() and path.exists():
+            raise CheckpointError(f"{path}: is not a regular file. {advice}")
         return path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {advice}") from None
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of another toolkit's model.
+    """The text of a file of another toolkit's model. Every line ends with a line feed.
 
     Raises:
         CheckpointError: it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {COPY_AGAIN}") from None
+        return read_bytes(path).decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise CheckpointError(f"{path}: is not UTF-8 text. {COPY_AGAIN}") from None
 
@@ -113,4 +113,4 @@ def read_pieces(path: Path, advice: str = COPY_AGAIN) -> list[str]:
 
 def optional_mapping(path: Path) -> dict[str, Any]:
     """As :func:`read_mapping`; empty if there is no such file."""
-    return read_mapping(path) if path.is_file() else {}
+    return read_mapping(path) if path.exists() else {}

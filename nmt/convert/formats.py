@@ -205,7 +205,7 @@ def find_format(path: Path, name: str | None = None) -> Format:
     Raises:
         CheckpointError: the path does not exist, or holds a model of no known format.
     """
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise CheckpointError(f"{path}: no such file or folder.")
     named = [form for form in READABLE if name in (None, form.name)]
     if not named:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.convert.files import shown
+from nmt.convert.files import read_bytes, shown
 from nmt.convert.foreign import ForeignVocabulary, Given
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -74,15 +74,12 @@ def _segmented_vocabulary(
     pieces: Sequence[str], segmenter: Path | None, name: str, special: Mapping[str, str], has_eos: bool, needs_pad: bool
 ) -> ForeignVocabulary:
     unk, eos, pad = (special[key] for key in ("unk_token", "eos_token", "pad_token"))
-    counts = Counter(pieces)
-    if len(counts) != len(pieces):
-        double = next(piece for piece in pieces if counts[piece] > 1)
-        raise VocabularyError(f"{name}: has the piece '{shown(double)}' twice.")
+    check_distinct(pieces, name)
     broken = next((piece for piece in pieces if not piece or not _is_text(piece)), None)
     if broken is not None:
         raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
     needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
-    if missing := [piece for piece in needed if piece not in counts]:
+    if missing := [piece for piece in needed if piece not in pieces]:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
     if segmenter is None and any(_SPACE in piece for piece in pieces):
         raise VocabularyError(
@@ -90,7 +87,20 @@ def _segmented_vocabulary(
             "--source-spm or --target-spm."
         )
     model = None if segmenter is None else read_segmenter(segmenter)
-    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad if pad in counts else None)
+    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad if pad in pieces else None)
+
+
+def check_distinct(pieces: Sequence[str], name: str) -> None:
+    """Refuse a vocabulary that has a piece twice.
+
+    Raises:
+        VocabularyError: it does. The message names the piece.
+    """
+    if len(counts := Counter(pieces)) != len(pieces):
+        double = counts.most_common(1)[0][0]
+        raise VocabularyError(
+            f"{name}: has the piece '{shown(double)}' twice. Give one another name: text gets the id of a single one."
+        )
 
 
 def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:
@@ -120,8 +130,11 @@ def pieces_by_id(ids: object, name: str) -> list[str]:
     if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
         raise VocabularyError(f"{name}: is not a vocabulary: expected a mapping from pieces to ids.")
     pieces = sorted(ids, key=ids.__getitem__)
-    if [ids[piece] for piece in pieces] != list(range(len(pieces))):
-        raise VocabularyError(f"{name}: its ids are not 0, 1, 2, … without gaps.")
+    for index, piece in enumerate(pieces):
+        if ids[piece] != index:
+            raise VocabularyError(
+                f"{name}: its ids are not 0, 1, 2, … without gaps: '{shown(piece)}' has {ids[piece]:,}, not {index:,}."
+            )
     return pieces
 
 
@@ -146,7 +159,8 @@ def model_pieces(model: bytes) -> list[str]:
     Raises:
         RuntimeError, ValueError: the bytes are not a SentencePiece model.
     """
-    processor = SentencePieceProcessor(model_proto=model)
+    processor = SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model)  # the constructor takes empty bytes for no model
     pieces: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
     return pieces
 
@@ -158,12 +172,12 @@ def read_segmenter(path: Path) -> bytes:
         VocabularyError: the file cannot be read, or is another.
     """
     try:
-        if path.stat().st_size > _LARGEST_MODEL:
+        if path.is_file() and path.stat().st_size > _LARGEST_MODEL:
             raise ValueError
-        content = path.read_bytes()
+        content = read_bytes(path)
         model_pieces(content)
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
+    except CheckpointError as error:
+        raise VocabularyError(str(error)) from None
     except (RuntimeError, ValueError):
         raise VocabularyError(f"{path}: is not a SentencePiece model.") from None
     return content

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.config.documents import LARGEST_FILE, DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
-from nmt.convert.files import listed, read_text, shown
+from nmt.convert.files import COPY_AGAIN, listed, read_text, shown
 from nmt.errors import CheckpointError
 
 _Section = TypeVar("_Section", ModelConfig, DecodingConfig)
@@ -21,6 +21,8 @@ Table = Mapping[str, tuple[tuple[Any, ...], str]]
 it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
+_LARGEST_SIZE = 2**20
+"""The largest size that a model is made for before its tensors are compared with it."""
 _LONGEST_LIST = 50
 _MOST_NAMED = 20
 
@@ -199,6 +201,9 @@ def model_settings(name: str, **values: Any) -> ModelConfig:
     missing = [key for key in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "heads") if values[key] is None]
     if missing:
         raise CheckpointError(f"{name}: its settings do not tell {', '.join(missing)}: is it a Transformer?")
+    for key, value in values.items():
+        if isinstance(value, int) and value > _LARGEST_SIZE:
+            raise CheckpointError(f"{name}: its settings say {key}: {value}, more than {_LARGEST_SIZE:,}. {COPY_AGAIN}")
     return valid_settings(ModelConfig, name, **values)
 
 
@@ -247,7 +252,7 @@ def only_file(folder: Path, names: tuple[str, ...], pattern: str, what: str) -> 
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    found = sorted(file for file in folder.glob(pattern) if not file.match("*.optimizer.*"))
+    found = sorted(file for file in folder.glob(pattern) if file.is_file() and not file.match("*.optimizer.*"))
     if len(found) != 1:
         raise CheckpointError(f"{folder}: has {'no' if not found else len(found)} {pattern} files. Name {what}.")
     return found[0]

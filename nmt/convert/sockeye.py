@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nmt.convert.files import has_files, read_json, shown
+from nmt.convert.files import has_files, read_json, read_text, shown
 from nmt.convert.foreign import BEAM_OF_5, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices, weights_and_biases
 from nmt.convert.segmenters import find_segmenters, pieces_by_id, segmented_vocabularies
 from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks
@@ -103,8 +103,8 @@ def read_sockeye(path: Path, given: Given = Given()) -> ForeignModel:
 
 def _read_version(path: Path) -> str | None:
     try:
-        version = path.read_text(encoding="utf-8")[:40].strip()
-    except (OSError, ValueError):
+        version = read_text(path)[:40].strip()
+    except CheckpointError:
         return None
     if not version.startswith("3."):
         raise CheckpointError(

@@ -80,13 +80,13 @@ def _our_side(vocabulary: ForeignVocabulary, model: ForeignModel) -> ImportedVoc
 
 
 def _free(text: str, taken: Sequence[str]) -> str:
-    """The piece, with an apostrophe if it is named as one of our special pieces."""
-    return f"{text}'" if text in taken else text
+    """The piece, with one more apostrophe if it is named as one of our special pieces but for apostrophes."""
+    return f"{text}'" if text.rstrip("'") in taken else text
 
 
 def their_piece(text: str) -> str:
     """The toolkit's name of a piece of ours."""
-    return text[:-1] if text[:-1] in SPECIAL_PIECES else text
+    return text[:-1] if text not in SPECIAL_PIECES and text.rstrip("'") in SPECIAL_PIECES else text
 
 
 def _word_model(words: Sequence[str]) -> bytes:

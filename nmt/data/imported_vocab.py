@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -48,11 +49,10 @@ class ImportedVocabulary(Vocabulary):
             VocabularyError: the bytes are not a SentencePiece model, or the pieces do not begin with the special ones.
         """
         super().__init__(model_bytes, name=name)
-        if tuple(pieces[:_FIRST]) != SPECIAL_PIECES or len(set(pieces)) != len(pieces):
-            raise VocabularyError(
-                f"{name}: the pieces must begin with {', '.join(SPECIAL_PIECES)}, and each must be there once. Import "
-                "the model again."
-            )
+        if tuple(pieces[:_FIRST]) != SPECIAL_PIECES:
+            raise VocabularyError(f"{name}: the pieces must begin with {', '.join(SPECIAL_PIECES)}. Copy it again.")
+        if double := next((piece for piece, count in Counter(pieces).items() if count > 1), None):
+            raise VocabularyError(f"{name}: has the piece {double[:60]!r} twice. Give one of them another name.")
         self.is_segmented = is_segmented
         content = {"segmented": is_segmented, "pieces": list(pieces)}
         self.pieces_json = (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()

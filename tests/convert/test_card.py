@@ -24,8 +24,8 @@ HOSTILE = (
     "$(touch broken)", "`touch broken`", "a;touch broken;#", "a\ntouch broken\n", "a' ; touch broken ; '", '"; exit()#',
     "-rf", "--", "a b*?[x]~", "${HOME}$x$folder", "\\", "\\'", "{x}", "%s", "```\ntouch broken\n````\n# Evil",
     "---\nx: y\n---\n", "a: b, 'c", "- x", "# Evil", "1. x", "= x", "<b>x</b>", "&lt;b&gt;", "[x](javascript:x)",
-    "|a|", "_x_ **y** ~~z~~ __u__", "a\r## Evil", "\u2028# Evil", "\x85# Evil", "\x1b[2J", "no", "1e3", "!!python/object:x",
-    "\ufeffé語", "\udcff",
+    "|a|", "_x_ **y** ~~z~~ __u__", "a\r## Evil", "\u2028# Evil", "\x85# Evil", "\x1b[2J", "no", "1e3",
+    "!!python/object:x", "\ufeffé語", "\udcff",
 )  # fmt: skip
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 TEXTS = st.sampled_from(HOSTILE) | st.lists(st.sampled_from([*HOSTILE, *"`$'\"\\\n\r #-|>:&;"]), max_size=6).map(

@@ -178,7 +178,7 @@ def test_every_piece_of_a_yaml_vocabulary_comes_back():
 
 
 def test_only_a_newline_ends_a_piece_where_each_has_a_line(tmp_path):
-    pieces = ["</s>", "<unk>", "a\x85b", "\u2028", "c\r", "\x0c"]
+    pieces = ["</s>", "<unk>", "a\x85b", "\u2028", "c\rd", "\x0c"]
     (tmp_path / "vocab.txt").write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
     assert read_vocabulary(tmp_path / "vocab.txt", None).pieces == tuple(pieces)
 
@@ -194,8 +194,8 @@ def test_yaml_as_marian_and_other_writers_write_it_is_read():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 0\nb: 0\n", "line 2: the id 0 has a piece already, 'a'"),
-        ("a: 0\nb: 2\n", "no piece has the id 1"),
+        ("a: 0\nb: 0\n", "its ids are not 0, 1, 2, … without gaps: 'b' has 0, not 1"),
+        ("a: 0\nb: 2\n", "its ids are not 0, 1, 2, … without gaps: 'b' has 2, not 1"),
         ("a: 0\nb\n", "line 2: expected a piece and its id, got 'b'"),
         ("a: x\n", "line 1: expected a piece and its id"),
     ],

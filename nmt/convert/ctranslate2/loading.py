@@ -11,9 +11,9 @@ from pathlib import Path
 import nmt
 from nmt.checkpoint.bundle_files import PARITY_NAME, damaged_file, model_checksums, verify
 from nmt.checkpoint.describing import models_to_use
-from nmt.config.documents import parse_json
 from nmt.convert.certificate.record import Certificate, certificate_from
 from nmt.convert.ctranslate2.engine import TOOLKIT, CTranslate2Engine
+from nmt.convert.files import read_json
 from nmt.errors import CheckpointError, ConfigError
 from nmt.io.locking import exclusive
 from nmt.io.writing import WriteError, writing
@@ -102,8 +102,8 @@ def _convert(model: Path, folder: Path, checksums: dict[str, str], report: Calla
 def _certificate(folder: Path) -> Certificate | None:
     """The certificate of a folder that was exported for CTranslate2; None for other folders."""
     try:
-        certificate = certificate_from(parse_json((folder / PARITY_NAME).read_bytes()))
-    except (OSError, ValueError, TypeError, KeyError):
+        certificate = certificate_from(read_json(folder / PARITY_NAME))
+    except (CheckpointError, ValueError, TypeError, KeyError):
         return None
     is_export = certificate.direction == "export" and certificate.toolkit == TOOLKIT
     return certificate if is_export else None

@@ -51,6 +51,12 @@ _ATTENTIONS = {
 _NORM = {"weight": "layer_norm/gamma", "bias": "layer_norm/beta"}
 _SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 _CONFIG_SETTINGS: Table = {"add_source_bos": ((False,), "bos before each source")}
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("add_source_bos", "add_source_eos"), (bool,)),
+    **dict.fromkeys(_SPECIAL, (str,)),
+    "layer_norm_epsilon": (float, int, type(None)),
+}
+"""What CTranslate2 fails at otherwise, when it translates."""
 _FLAGS_OF_VERSION_5 = ("with_source_bos", "with_source_eos", "with_target_bos")
 _PADS = ("<pad>", "<blank>")
 _ATTRIBUTES = frozenset(
@@ -134,6 +140,9 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         "decoder/{}",
     )
     settings = Settings(_settings_of_version_5(values, attributes) | optional_mapping(config_file), str(config_file))
+    for key, kinds in _TYPES.items():
+        if key in settings and type(settings[key]) not in kinds:
+            raise settings.refusal(key, settings[key], f"a value of type {kinds[0].__name__}")
     settings.check(_CONFIG_SETTINGS)
     tensors = {tensor.name: tensor.numbers for tensor in stored_tensors(values, weights)}
     ours = _model_settings(attributes, tensors, settings)

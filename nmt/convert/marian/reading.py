@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.archives import check_file_name
-from nmt.convert.files import named_in, shown
+from nmt.convert.files import named_in, read_bytes, shown
 from nmt.convert.foreign import PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.segmenters import read_segmenter
@@ -37,6 +37,7 @@ _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
 """The largest ratio of unpacked to packed bytes of a large member: weights hardly shrink."""
 _SETTINGS = "special:model.yml"
 _UNTIED_OUTPUT, _BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_b"
+_COMMENT = re.compile(rb"(?:^|(?<=\s))#.*", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 _SEGMENTERS = {"source": ("source.spm", "source.model"), "target": ("target.spm", "target.model")}
 # Options of Marian's search that a bundle does not keep -> the values without effect.
@@ -141,7 +142,7 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
         target=target,
         start=None,
         files=found,
-        punctuation=any(b"normalize-punctuation" in script.read_bytes() for script in files.scripts),
+        punctuation=any(map(_normalises, files.scripts)),
         languages=given.languages(),
         settings=settings,
         ignored=[_SETTINGS],
@@ -151,6 +152,11 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
             *unknown_remarks(settings, _MODEL, "Marian"),
         ],
     )
+
+
+def _normalises(script: Path) -> bool:
+    """Whether a script that prepares source text normalises punctuation, other than in a comment."""
+    return b"normalize-punctuation" in _COMMENT.sub(b"", read_bytes(script))
 
 
 def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -246,7 +252,7 @@ def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path, given
     if isinstance(named, list) and len(named) == 2:
         found = [folder / Path(str(name)).name for name in named]
     else:
-        found = sorted([*folder.glob("*vocab*.yml"), *folder.glob("*vocab*.spm")])
+        found = sorted(path for ending in ("yml", "yaml", "json", "spm") for path in folder.glob(f"*vocab*.{ending}"))
         found = found * 2 if len(found) == 1 else found
         if len(found) > 1 and found[0] != found[1]:
             found = _by_side(found, folder, given)

@@ -1,20 +1,24 @@
-"""Marian's vocabularies: YAML from piece to id, one piece per line, or a SentencePiece model.
+"""Marian's vocabularies: YAML or JSON from piece to id, one piece per line, or a SentencePiece model.
 
 The YAML is read line by line: YAML libraries drop pieces that look like other values, or hold control characters.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.convert.files import read_bytes
+from nmt.convert.files import read_bytes, shown
 from nmt.convert.foreign import ForeignVocabulary
-from nmt.convert.segmenters import model_pieces, read_segmenter
+from nmt.convert.segmenters import check_distinct, model_pieces, pieces_by_id, read_segmenter
 from nmt.errors import VocabularyError
 
 EOS, UNK = "</s>", "<unk>"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_LINE = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|.*?)[ \t]*:[ \t]*([0-9]+)[ \t]*(?:[ \t]#.*)?""")
+"""A piece and its id, and a comment. The piece is in quotes, or may hold any of these characters."""
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _NAMED = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", "N": "\x85",
@@ -37,12 +41,15 @@ def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
         if path.suffix == ".spm":
             segmenter = read_segmenter(path)
             pieces = model_pieces(segmenter)
-        elif path.suffix in (".yml", ".yaml"):
+        elif path.suffix in (".yml", ".yaml", ".json"):
             pieces = read_yaml_pieces(read_bytes(path).decode(), str(path))
         else:
-            pieces = read_bytes(path).decode().removesuffix("\n").split("\n")
-    except ValueError:
-        raise VocabularyError(f"{path}: is not a vocabulary of Marian (.yml, .spm, or one piece per line).") from None
+            pieces = [line.removesuffix("\r") for line in read_bytes(path).decode().removesuffix("\n").split("\n")]
+            check_distinct(pieces, str(path))
+    except (ValueError, RecursionError):
+        raise VocabularyError(
+            f"{path}: is not a vocabulary of Marian (.yml, .json, .spm, or one piece per line)."
+        ) from None
     missing = [piece for piece in (EOS, UNK) if piece not in pieces]
     if missing:
         raise VocabularyError(f"{path}: lacks {' and '.join(missing)}: is it a vocabulary of Marian?")
@@ -50,39 +57,52 @@ def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
 
 
 def read_yaml_pieces(text: str, name: str) -> list[str]:
-    """The pieces of a YAML vocabulary, by id.
+    """The pieces of a vocabulary in YAML or JSON, by id.
 
     Raises:
-        VocabularyError: a line is not a piece and its id, or the ids are not 0, 1, 2, …
+        VocabularyError: a line is not a piece and its id, a piece is there twice, or the ids are not 0, 1, 2, …
     """
-    pieces: dict[int, str] = {}
+    ids: dict[str, int] = {}
+    for piece, index, where in _json_pieces(text, name) if text.lstrip().startswith("{") else _yaml_pieces(text, name):
+        if piece in ids:
+            raise VocabularyError(
+                f"{where}: the piece '{shown(piece)}' has the id {ids[piece]:,} already, and Marian reads that one. "
+                f"Give the piece with the id {index:,} another name in the file."
+            )
+        ids[piece] = index
+    return pieces_by_id(ids, name)
+
+
+def _json_pieces(text: str, name: str) -> Iterator[tuple[str, int, str]]:
+    pairs = json.loads(text, object_pairs_hook=list)
+    for pair in pairs:
+        if type(pair[1]) is not int:
+            raise VocabularyError(f"{name}: expected a piece and its id, got {shown(pair)}.")
+        yield *pair, name
+
+
+def _yaml_pieces(text: str, name: str) -> Iterator[tuple[str, int, str]]:
     long_key = None
     for number, line in enumerate(text.split("\n"), start=1):
-        line = line.removesuffix("\r")
-        if not line.strip() or line in ("---", "...") or line.startswith("#"):
+        line, where = line.strip(" \r"), f"{name}, line {number}"
+        if not line or line in ("---", "...") or line.startswith(("#", "%YAML ", "%TAG ")):
             continue
         if line.startswith("? "):
             long_key = line[2:]
             continue
-        key, separator, value = (long_key, ":", line[1:]) if long_key is not None else line.rpartition(":")
+        match = _LINE.fullmatch((long_key or "") + line)
         long_key = None
-        if not separator or not value.strip().isdecimal():
-            raise VocabularyError(f"{name}, line {number}: expected a piece and its id, got {line[:60]!r}.")
-        index = int(value)
-        if index in pieces:
-            raise VocabularyError(f"{name}, line {number}: the id {index} has a piece already, {pieces[index]!r}.")
-        pieces[index] = _unquoted(key.strip(" "))
-    if sorted(pieces) != list(range(len(pieces))):
-        missing = next(index for index in range(len(pieces)) if index not in pieces)
-        raise VocabularyError(f"{name}: no piece has the id {missing}, though there are {len(pieces):,} pieces.")
-    return [pieces[index] for index in range(len(pieces))]
+        if match is None:
+            raise VocabularyError(f"{where}: expected a piece and its id, got {shown(line[:60])}.")
+        yield _unquoted(match[1]), int(match[2]), where
 
 
 def _unquoted(key: str) -> str:
     if len(key) >= 2 and key[0] == key[-1] == "'":
         return key[1:-1].replace("''", "'")
     match = _QUOTED.fullmatch(key)
-    return key if match is None else _ESCAPE.sub(_character, match[1])
+    text = key if match is None else _ESCAPE.sub(_character, match[1])
+    return text.encode("utf-16", "surrogatepass").decode("utf-16")  # two halves of a pair are one character
 
 
 def _character(match: re.Match[str]) -> str:

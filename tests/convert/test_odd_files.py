@@ -1,0 +1,296 @@
+"""Files of other toolkits' models that are not as their toolkits write them: one clear error each, or read as there."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import zipfile
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from nmt.convert.archives import unpacked
+from nmt.convert.converting import import_model
+from nmt.convert.ctranslate2.loading import model_for_ctranslate2
+from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.fairseq import read_dictionary
+from nmt.convert.foreign import Given
+from nmt.convert.formats import find_format
+from nmt.convert.marian.reading import read_marian
+from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces
+from nmt.convert.vocabulary import piece_names, their_piece
+from nmt.errors import CheckpointError, NmtError, VocabularyError
+from tests.convert.marian_mt import STORED
+from tests.convert.peers import WORDS, WRITERS, write_marian
+
+PAIR = Given(source_lang="en", target_lang="de")
+WRONG = (
+    None, True, -1, 1.5, float("nan"), "yes", "", "x" * 400, [], [1], ["a", ["b"]], {}, {"a": {"b": [1]}},
+)  # fmt: skip
+PIECES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=12)
+
+
+def read(path):
+    return find_format(path).read(path, PAIR)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a model of a toolkit, and returns its folder."""
+
+    def make(name):
+        if name == "huggingface":
+            return shutil.copytree(STORED, tmp_path / name)
+        path = write_marian(tmp_path / name) if name == "marian" else WRITERS[name](tmp_path / name)
+        return path if path.is_dir() else path.parent
+
+    return make
+
+
+SETTINGS = [
+    ("huggingface", "config.json"), ("huggingface", "generation_config.json"), ("huggingface", "tokenizer_config.json"),
+    ("marian", "decoder.yml"), ("joeynmt", "config.yaml"), ("eole", "config.json"), ("eole", "vocab.json"),
+]  # fmt: skip
+
+
+def places(tree, above=()):
+    for key, value in tree.items():
+        yield (*above, key)
+        if isinstance(value, dict):
+            yield from places(value, (*above, key))
+
+
+@pytest.mark.parametrize(("toolkit", "name"), SETTINGS)
+def test_a_setting_of_a_wrong_type_is_an_error_or_does_not_matter(toolkit, name, write):
+    folder = write(toolkit)
+    before = (folder / name).read_text()
+    draw = random.Random(name)
+    for place in places(yaml.safe_load(before)):
+        tree = node = yaml.safe_load(before)
+        for key in place[:-1]:
+            node = node[key]
+        node[place[-1]] = 10**18 if type(node[place[-1]]) is int else draw.choice(WRONG)
+        (folder / name).write_text(json.dumps(tree))
+        with contextlib.suppress(NmtError):
+            read(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("add_source_eos", "yes"), ("add_source_bos", 0), ("unk_token", 5), ("layer_norm_epsilon", True)],
+)
+def test_a_setting_that_ctranslate2_would_fail_at_is_named(key, value, make_bundle, tmp_path):
+    pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    write_ctranslate2(make_bundle(), folder)
+    config = folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {key: value}))
+    with pytest.raises(CheckpointError, match=f"config.json: has {key}: {value}"):
+        read(folder)
+
+
+@contextlib.contextmanager
+def no_hang():
+    def alarm(*_):
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    signal.alarm(10)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("toolkit", ["huggingface", "marian", *WRITERS])
+def test_a_pipe_or_a_device_in_a_model_is_not_waited_for(toolkit, write):
+    folder = write(toolkit)
+    for file in sorted(folder.iterdir()):
+        for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+            kept = file.rename(folder.parent / "kept")
+            make(file)
+            with no_hang(), contextlib.suppress(NmtError):
+                read(folder)
+            file.unlink()
+            kept.rename(file)
+    os.mkfifo(folder.parent / "model.npz")
+    with pytest.raises(CheckpointError, match="no such file or folder"):
+        find_format(folder.parent / "model.npz")
+    os.mkfifo(folder / "parity.json")
+    with no_hang(), contextlib.suppress(NmtError):
+        model_for_ctranslate2([folder])
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".npz", "é" * 200 + ".npz"])
+def test_a_name_that_is_too_long_is_refused(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr(name, b"")
+    with pytest.raises(CheckpointError, match="at most 255 bytes"), unpacked(tmp_path / "model.zip"):
+        pass
+
+
+@settings(max_examples=30, deadline=None)
+@given(place=st.integers(0, 200), value=st.integers(0, 255))
+@example(place=30, value=0xFF)  # a name that is not UTF-8, as it is flagged
+def test_a_damaged_archive_is_one_clear_error(place, value, tmp_path_factory):
+    path = tmp_path_factory.mktemp("zips") / "model.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ÄÄÄ.npz", b"text")
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] = value
+    if place == 30:
+        content = bytearray(path.read_bytes().replace("ÄÄÄ".encode(), b"\xff" * 6))
+    path.write_bytes(content)
+    with contextlib.suppress(CheckpointError), unpacked(path):
+        pass
+
+
+def test_a_tar_archive_is_named(tmp_path):
+    for name in ("opus.tar.gz", "opus.tgz", "opus.tar"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(CheckpointError, match=r"is a tar archive. Unpack it \(tar -xf\)"):
+            import_model(tmp_path / name, tmp_path / "out")
+
+
+def test_an_empty_sentencepiece_model_is_named(write):
+    folder = write("marian")
+    (folder / "source.spm").write_bytes(b"")
+    with pytest.raises(VocabularyError, match=r"source\.spm: is not a SentencePiece model"):
+        read_marian(folder, PAIR)
+
+
+class Dictionary:
+    """What fairseq makes of a dictionary: ``Dictionary.add_from_file``."""
+
+    def __init__(self, text):
+        self.symbols, self.indices = [], {}
+        for word in ("<s>", "<pad>", "</s>", "<unk>"):
+            self.add(word)
+        for line in text.splitlines(keepends=True):
+            word, count = line.rstrip().rsplit(" ", 1)
+            if overwrite := count == "#fairseq:overwrite":
+                word, count = word.rsplit(" ", 1)
+            int(count)
+            if word in self.indices and not overwrite:
+                raise RuntimeError("duplicate")
+            self.add(word)
+
+    def add(self, word):
+        self.indices[word] = len(self.symbols)
+        self.symbols.append(word)
+
+
+FIELDS = st.sampled_from(["a", "b", "c d", "<s>", "<pad>", "</s>", "<unk>", "▁x", "#fairseq:overwrite"])
+COUNTS = st.sampled_from(["1", "-0", "-7", "+3", "1_000", "٣", "x", "1.5", "", "1 2", "0x1", "-"])
+LINES = st.builds("{} {}{}".format, FIELDS, COUNTS, st.sampled_from(["", " ", " #fairseq:overwrite", "\t"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(LINES, max_size=5))
+@example(lines=["a -0", "<s> 1 #fairseq:overwrite", "a 2 #fairseq:overwrite", "</s> 3 #fairseq:overwrite"])
+def test_a_dictionary_is_read_as_fairseq_reads_it(lines, tmp_path_factory):
+    path = tmp_path_factory.mktemp("dictionary") / "dict.en.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    try:
+        theirs = Dictionary(path.read_text())
+    except ValueError:
+        with pytest.raises(VocabularyError, match="expected a piece and its count"):
+            read_dictionary(path)
+        return
+    except RuntimeError:  # later than the importer, which reads the whole file first
+        with contextlib.suppress(VocabularyError):
+            assert len(set(read_dictionary(path))) < len(lines) + 4
+        return
+    pieces = read_dictionary(path)
+    assert len(pieces) == len(set(pieces)) == len(theirs.symbols)
+    for word, index in theirs.indices.items():
+        is_special = word in ("<pad>", "</s>", "<unk>")
+        assert pieces.index(word) == (theirs.symbols.index(word) if is_special else index)
+
+
+FORMS = {
+    "json": json.dumps,
+    "json, with spaces": lambda ids: json.dumps(ids, indent=2, ensure_ascii=False),
+    "yaml": lambda ids: yaml.safe_dump(ids, allow_unicode=True, sort_keys=False),
+    "yaml, escaped": lambda ids: "".join(
+        f"{yaml.safe_dump(piece, default_style=chr(34)).strip()}: {ids[piece]}\n" for piece in ids
+    ),
+    "yaml, of Windows": lambda ids: yaml.safe_dump(ids, allow_unicode=True).replace("\n", "\r\n"),
+    "yaml, with comments": lambda ids: "".join(f"{json.dumps(piece)}: {ids[piece]}  # it: 7\n" for piece in ids),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=25, deadline=None)
+@given(pieces=st.lists(PIECES, min_size=1, max_size=8, unique=True))
+@example(pieces=["</s>", "<unk>", "😀", "#", "%", "'", '"', "a: 3", "null", "5", "\xa0", "it's", "\\", "{", "? x"])
+def test_marians_vocabularies_are_read_in_every_form(form, pieces):
+    text = FORMS[form]({piece: index for index, piece in enumerate(pieces)})
+    assert read_yaml_pieces(text, "vocab") == pieces
+
+
+def test_a_vocabulary_of_marian_may_be_json_or_have_the_line_ends_of_windows(write):
+    folder, pieces = write("marian"), ("</s>", "<unk>", *WORDS)
+    (folder / "src.vocab.json").write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
+    (folder / "trg.vocab.txt").write_bytes("\r\n".join(pieces).encode())
+    decoder = yaml.safe_load((folder / "decoder.yml").read_text())
+    decoder["vocabs"] = ["src.vocab.json", "trg.vocab.txt"]
+    (folder / "decoder.yml").write_text(yaml.safe_dump(decoder))
+    model = read_marian(folder, PAIR)
+    assert model.source.pieces == model.target.pieces == pieces
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "vocab.yml",
+            "</s>: 0\n<unk>: 1\na: 2\na: 3\n",
+            r"line 4: the piece 'a' has the id 2 already.*the id 3 another",
+        ),
+        ("vocab.json", '{"</s>": 0, "a": 1, "a": 2}', r"vocab.json: the piece 'a' has the id 1 already"),
+        ("vocab.txt", "</s>\n<unk>\na\na\n", "has the piece 'a' twice. Give one another name"),
+        ("vocab.json", '{"</s>": {"x": 1}}', "expected a piece and its id"),
+        ("vocab.json", "{", "is not a vocabulary of Marian"),
+        ("vocab.json", "[" * 100_000, "expected a piece and its id"),
+        ("vocab.json", '{"a":' * 100_000, "is not a vocabulary of Marian"),
+        ("vocab.yml", '"\\ud83d": 0\n', "is not a vocabulary of Marian"),
+    ],
+)
+def test_a_vocabulary_of_marian_that_is_none_says_why(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(VocabularyError, match=message):
+        read_vocabulary(tmp_path / name, None)
+
+
+def test_pieces_named_as_special_ones_but_for_apostrophes_keep_names_of_their_own(write):
+    source = read_marian(write("marian"), PAIR).source
+    odd = ("<s>", "<s>'", "<pad>''", "</s>", "<unk>", "x'")
+    names = piece_names(type(source)(odd, "<unk>", "</s>", b"x"), None)
+    assert len(set(names.values())) == len(odd)
+    assert [their_piece(names[piece]) for piece in odd] == list(odd)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("# no normalize-punctuation.perl any more\ncat\n", False),
+        ("cat  # was: normalize-punctuation.perl\n", False),
+        ("perl normalize-punctuation.perl -l $1 | sed 's/#//'\n", True),
+        ("${MOSES}/normalize-punctuation.perl $#\n", True),
+        pytest.param(
+            "sed 's/，/,/g' | sed 's/。/. /g'\n", True,
+            marks=pytest.mark.xfail(strict=True, reason="marks that a script replaces by sed are not read"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_step_that_is_commented_out_is_no_step(script, expected, write):
+    folder = write("marian")
+    (folder / "preprocess.sh").write_text(script)
+    assert read_marian(folder, PAIR).punctuation is expected
