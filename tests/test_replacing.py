@@ -187,9 +187,6 @@ COMMANDS = {
         ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--output"),
         beside=".new.nmt.json",
     ),
-    "translate guard_report": Output(
-        ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--guard-report")
-    ),
 }
 FUNCTIONS = {
     "save_bundle": Output(call=_save_again, succeeds=("new", "empty", "bundle")),

@@ -28,14 +28,10 @@ _LISTED = 20
 def write_lines(streams: Streams, job: Job) -> None:
     """Write what a job makes of the input; nothing if the output is up to date. Join parts when all are there."""
     record = streams.record(job.settings)
-    with contextlib.closing(job.report):
-        if record is None or streams.part is None or streams.whole is None:
-            _write_output(streams, job, record)
-        else:
-            _write_part(streams, job, record, streams.part, OutputFile(streams.whole))
-    report = job.report.path
-    if report is not None and not report.exists():
-        notice(f"{report}: not written, since nothing was translated. Add --fresh to translate again.")
+    if record is None or streams.part is None or streams.whole is None:
+        _write_output(streams, job, record)
+    else:
+        _write_part(streams, job, record, streams.part, OutputFile(streams.whole))
 
 
 def _write_part(streams: Streams, job: Job, record: Record, part: Part, whole: OutputFile) -> None:
@@ -106,7 +102,7 @@ def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
             entries += len(written)
             # A window that a reading error cut short is made again, so that a resumed output has the same windows.
             if note and read_whole:
-                note(lines - streams.first, entries, job.report.size)
+                note(lines - streams.first, entries)
             if update:
                 update("done", entries, total)
             if doubt := job.doubt(at_end=False):

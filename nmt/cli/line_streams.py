@@ -70,8 +70,6 @@ class Streams:
     invalid_utf8: InvalidUtf8 = "error"
     paragraphs: bool = False
     """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
-    guard_report: Path | None = None
-    """A file that is written in addition to the output."""
     part: Part | None = None
     """The part of the input's lines that is read; None for all."""
     whole: Path | None = None
@@ -110,7 +108,6 @@ class Streams:
             if output != asked:
                 notice(f"writing to {output.path}, since {self.output} exists")
             streams = replace(self, output=output.path, whole=None if self.part is None else self.output)
-            streams._check_report()
             yield streams
 
     def _check(self) -> None:
@@ -138,7 +135,6 @@ class Streams:
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
         if self.part is not None:
             self._check_part()
-        self._check_report()
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
         path = self._parallel
@@ -158,24 +154,6 @@ class Streams:
             )
         if self.fresh:
             raise ConfigError("--fresh does not go with --part, whose output has a fixed name: name another --output.")
-        if self.guard_report is not None:
-            raise ConfigError(
-                "--guard-report does not go with --part, since all parts would write it. --format jsonl writes the "
-                "findings beside each line."
-            )
-
-    def _check_report(self) -> None:
-        if (report := self.guard_report) is None:
-            return
-        option = next((name for name, source in self._files.items() if _is_same(source, report)), None)
-        if option is not None:
-            raise ConfigError(
-                f"{report}: writing it would destroy the file of --{option.replace('_', '-')}. Name another file for "
-                "--guard-report."
-            )
-        written = OutputFile(self.output).names if self.to_file else (self.output,)
-        if any(report.resolve() == path.resolve() or _is_same(path, report, sys.__stdout__) for path in written):
-            raise ConfigError(f"{report}: is the file of --output. Name another file for --guard-report.")
 
     @property
     def to_file(self) -> bool:
@@ -287,13 +265,13 @@ def _check_readable(path: Path) -> None:
         raise DataError(f"{path}: is a folder, not a file of text.")
 
 
-def _is_same(source: Path, written: Path, standard: IO[str] | None = sys.__stdin__) -> bool:
-    """Whether two names lead to one regular file; ``-`` leads to the standard stream."""
+def _is_same(source: Path, written: Path) -> bool:
+    """Whether two names lead to one regular file; ``-`` leads to standard input."""
     try:
         if str(source) == STDIN:
-            if standard is None:
+            if sys.__stdin__ is None:
                 return False
-            read = os.fstat(standard.fileno())
+            read = os.fstat(sys.__stdin__.fileno())
         else:
             read = source.stat()
         return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written.stat())

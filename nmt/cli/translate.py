@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nmt.cli.line_streams import Streams
     from nmt.translation.engine import Engine as LoadedEngine
     from nmt.translation.formats import Form
-    from nmt.translation.guard_report import GuardReport
 
 
 @with_options(TranslateOptions)
@@ -48,7 +47,6 @@ def translate(
         bool | None, option("Answer line by line.  [on in a terminal]", "--interactive/--no-interactive", group=STREAMS)
     ] = None,
     invalid_utf8: Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)] = "error",
-    guard_report: Annotated[Path | None, option("Write translations that look wrong, as jsonl.", group=STREAMS)] = None,
     input_format: Annotated[
         Literal["lines", "paragraphs"], option("paragraphs: wrapped text, separated by blank lines.", group=STREAMS)
     ] = "lines",
@@ -79,13 +77,12 @@ def translate(
         raise ConfigError(f'{text}: there is no such file. To translate a sentence: echo "{text}" | nmt translate')
     if format == "pharaoh":
         options["alignment"] = True
-    given = {"--prefix": prefix, "--guard-report": guard_report, "--workers": workers, "--part": part}
+    given = {"--prefix": prefix, "--workers": workers, "--part": part}
     given["--score-target"] = score_target
     _refuse_contradictions(given, options, format, paragraphs=input_format == "paragraphs")
     models = NamedModels.of(model or [], engine)
 
     from nmt.cli.line_streams import Streams
-    from nmt.translation.guard_report import GuardReport
     from nmt.translation.parts import Part
 
     streams = Streams(
@@ -96,18 +93,15 @@ def translate(
         interactive=interactive,
         invalid_utf8=invalid_utf8,
         paragraphs=input_format == "paragraphs",
-        guard_report=guard_report,
         part=None if part is None else Part.parsed(part),
         models=tuple(models.folders),
     )
     # All is checked, and what is written is locked, before a model is loaded.
-    with streams.claimed() as claimed, GuardReport(guard_report).claimed(fresh=fresh) as report:
-        if report.path != guard_report:
-            notice(f"writing the guard report to {report.path}, since {guard_report} exists")
+    with streams.claimed() as claimed:
         print_models(models.folders, models.remarks)
         loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=notice)
         if score_target is None:
-            _translate(claimed, loaded, options, format, report, workers)
+            _translate(claimed, loaded, options, format, workers)
         else:
             _score(claimed, loaded, options, format)
 
@@ -117,7 +111,6 @@ def _translate(
     engine: LoadedEngine,
     options: dict[str, Any],
     form: Form,
-    report: GuardReport,
     workers: int | None,
 ) -> None:
     from nmt.cli.line_output import write_lines
@@ -135,7 +128,6 @@ def _translate(
     job = TranslationJob(
         translator,
         form,
-        report,
         nbest=settings.nbest,
         alignment=settings.alignment,
         paragraphs=streams.paragraphs,
@@ -162,7 +154,7 @@ def _refuse_contradictions(
     given: Mapping[str, object], options: dict[str, Any], form: Form, *, paragraphs: bool
 ) -> None:
     if given["--score-target"] is not None:
-        without_effect = [flag for flag in ("--prefix", "--guard-report", "--workers") if given[flag] is not None]
+        without_effect = [flag for flag in ("--prefix", "--workers") if given[flag] is not None]
         without_effect = flags_unused_in_scoring(TranslateOptions, options) + without_effect
         _refuse(without_effect, "does not go with --score-target, which does not search")
         _refuse([f"--format {form}"] if form in ("tsv", "moses") else [], "lists what a search finds")

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from nmt.corpora.wrong_language import SAMPLE, alike, in_words, seems_to_be
 from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
-from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun
@@ -26,8 +25,6 @@ Written = tuple[int, list[list[str]]]
 
 class Job(Protocol):
     """Works on pairs of lines."""
-
-    report: GuardReport
 
     @property
     def window(self) -> int:
@@ -50,13 +47,12 @@ class Job(Protocol):
 
 
 class TranslationJob:
-    """Translates lines, or paragraphs of wrapped text; counts and reports what the guard found."""
+    """Translates lines, or paragraphs of wrapped text; counts what the guard found."""
 
     def __init__(
         self,
         translator: Translator,
         form: Form,
-        report: GuardReport,
         *,
         nbest: int = 1,
         alignment: bool = False,
@@ -65,7 +61,6 @@ class TranslationJob:
         """Prepare to translate.
 
         Args:
-            report: receives the findings of the guard.
             nbest: translations to write for each line.
             alignment: write alignments, which the translator must have computed.
         """
@@ -74,7 +69,6 @@ class TranslationJob:
         self._nbest = nbest
         self._alignment = alignment
         self._paragraphs = paragraphs
-        self.report = report
         self._sample: list[str] = []
         self._has_looked = False
         self.tally = Tally("paragraphs" if paragraphs else "lines", language_tags=translator.language_tags)
@@ -93,7 +87,6 @@ class TranslationJob:
     def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
         """As :meth:`Job.windows`."""
         self.tally.first_line = before.lines + 1 if before.lines > first else 1
-        self.report.begin(before.report_bytes)
         return self._translate_paragraphs(pairs, before) if self._paragraphs else self._translate(pairs, before.lines)
 
     def _translate(self, pairs: Pairs, done: int) -> Iterator[Written]:
@@ -127,8 +120,6 @@ class TranslationJob:
             if not self._has_looked and sum(map(len, self._sample)) < SAMPLE:
                 self._sample.append(translation.source[:SAMPLE])
             self.tally.add(number, translation)
-            self.report.add(number, translation)
-        self.report.flush()
 
     def doubt(self, *, at_end: bool) -> str:
         """As :meth:`Job.doubt`: whether the input is in another language than the model's source."""
@@ -149,7 +140,6 @@ class ScoringJob:
     def __init__(self, scorer: TargetScorer, form: Form) -> None:
         self._scorer = scorer
         self._form = form
-        self.report = GuardReport(None)
 
     @property
     def window(self) -> int:

@@ -50,8 +50,6 @@ class Begun:
     """The number of finished translations: of lines, or of paragraphs."""
     bytes: int = 0
     """The size of their output."""
-    report_bytes: int | None = 0
-    """The size of their guard report; None if there is none for all of them."""
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Begun:
@@ -65,16 +63,14 @@ class Begun:
                 "lines": int(lines),
                 "entries": int(entries),
                 "bytes": int(size),
-                "report_bytes": int() | None as report,
-            } if min(lines, entries, size, report or 0) >= 0:
-                return Begun(lines, entries, size, report)
+            } if min(lines, entries, size) >= 0:
+                return Begun(lines, entries, size)
         raise ValueError
 
 
 _NOTHING = Begun()
-Note = Callable[[int, int, int | None], None]
-"""Notes in the journal that the output of so many input lines and of so many entries is written, and so many bytes of
-their guard report (None: there is none)."""
+Note = Callable[[int, int], None]
+"""Notes in the journal that the output of so many input lines and of so many entries is written."""
 
 
 @dataclass(frozen=True)
@@ -293,10 +289,10 @@ class OutputFile:
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
-                def note(lines: int, entries: int, report_bytes: int | None) -> None:
+                def note(lines: int, entries: int) -> None:
                     nonlocal noted
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
-                    written = Begun(lines, entries, stream.tell(), report_bytes)
+                    written = Begun(lines, entries, stream.tell())
                     _update(digest, self.partial, noted, written.bytes)
                     noted = written.bytes
                     write_stored(self.partial_record, made, _journal(written, digest))

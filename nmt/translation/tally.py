@@ -90,8 +90,8 @@ class Tally:
         if self.doubtful and guard:
             warnings.append(
                 f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
-                f"repaired: {self.repaired:,}.{self._not_repaired()} --guard-report FILE lists all; --no-guard turns "
-                "repairs off."
+                f"repaired: {self.repaired:,}.{self._not_repaired()} --format jsonl says what was found in "
+                "each line; --no-guard turns repairs off."
             )
         return warnings
 

@@ -128,7 +128,7 @@ def normalise_differently(project: Path) -> None:
 
 def interrupt_translation(project: Path) -> None:
     (project / "out.partial").write_text("x\n")
-    journal = {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}
+    journal = {"lines": 0, "entries": 0, "bytes": 0}
     (project / "out.partial.json").write_text(json.dumps({"version": 1, "record": made().stored(), "written": journal}))
 
 
@@ -602,7 +602,7 @@ CASES = [
     # Translating
     *(
         Case(f"{SCORED} {words}", SCORED, (f"cli/translate.py: {words.split()[0]}", "cli/translate.py: --score-target"))
-        for words in ("--prefix corpus/c.de", "--guard-report found", "--workers 1")
+        for words in ("--prefix corpus/c.de", "--workers 1")
     ),
     *(
         Case(f"{SCORED} {words}", SCORED, ("cli/translate.py: --score-target",))
@@ -660,21 +660,6 @@ CASES = [
     Case(
         f"{TO_OUT} --part 1/3 --fresh", "translate --model runs/r --input corpus/c.en --output new --part 1/3",
         tuple(f"cli/line_streams.py: {option}" for option in ("--part", "--fresh", "--output")),
-    ),
-    Case(
-        f"{TO_OUT} --part 1/3 --guard-report found", f"{TO_OUT} --part 1/3 --format jsonl",
-        tuple(f"cli/line_streams.py: {option}" for option in ("--part", "--guard-report", "--format")),
-    ),
-    Case(
-        f"{TO_OUT} --guard-report out", f"{TO_OUT} --guard-report found",
-        ("cli/line_streams.py: --guard-report", "cli/line_streams.py: --output"),
-    ),
-    *(
-        Case(
-            f"{TO_OUT} --guard-report {path}", f"{TO_OUT} --guard-report found",
-            ("translation/guard_report.py: --guard-report",),
-        )
-        for path in ("corpus/c.de", "corpus", "none/found")
     ),
 ]  # fmt: skip
 

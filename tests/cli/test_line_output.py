@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import json
 import os
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from nmt.cli.line_streams import Streams
 from nmt.errors import DataError
 from nmt.record import Record
 from nmt.translation.guard import Finding
-from nmt.translation.guard_report import GuardReport
 from nmt.translation.jobs import TranslationJob
 from nmt.translation.parts import Part
 from nmt.translation.results import TranslatedText, Translation
@@ -34,16 +32,16 @@ class Copying:
             yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
 
 
-def copy(source: Path, output: Path, *, report: Path | None = None, paragraphs: bool = False, part: Part | None = None):
+def copy(source: Path, output: Path, *, paragraphs: bool = False, part: Part | None = None):
     plain = Streams(source, {}, output, paragraphs=paragraphs, part=part)
-    with plain.claimed() as streams, GuardReport(report).claimed() as findings:
-        job = TranslationJob(Copying(), "text", findings, paragraphs=paragraphs)
+    with plain.claimed() as streams:
+        job = TranslationJob(Copying(), "text", paragraphs=paragraphs)
         write_lines(streams, job)
     return job.tally
 
 
 def made_by_copying(streams: Streams, paragraphs: bool, **made: str) -> Record | None:
-    settings = TranslationJob(Copying(), "text", GuardReport(None), paragraphs=paragraphs).settings
+    settings = TranslationJob(Copying(), "text", paragraphs=paragraphs).settings
     return streams.record(settings | made)
 
 
@@ -54,7 +52,6 @@ def interrupt(
     *,
     paragraphs: bool = False,
     done: tuple[int, int] = (0, 0),
-    report_bytes: int | None = 0,
     **made: str,
 ) -> None:
     """An output of which so many lines and entries are written."""
@@ -64,7 +61,7 @@ def interrupt(
         output.growing(made_by_copying(streams, paragraphs, **made)) as (stream, note),
     ):
         stream.write(text.encode())
-        note(*done, report_bytes)
+        note(*done)
         raise KeyboardInterrupt
 
 
@@ -134,7 +131,7 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
         pytest.raises(DataError, match=r"in: changed while it was read\. The output may lack lines"),
         Streams(source, {}, path).claimed() as streams,
     ):
-        write_lines(streams, TranslationJob(Shrinking(), "text", GuardReport(None)))
+        write_lines(streams, TranslationJob(Shrinking(), "text"))
     assert os.read(read[0], 10) == b"a\nb\n"
     for descriptor in read:
         os.close(descriptor)
@@ -149,11 +146,9 @@ def test_an_output_of_fresh_is_resumed_by_its_own_name_without_fresh(tmp_path):
 
 
 def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, monkeypatch):
-    source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
+    source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("wrong a\nb\nc\nwrong d\n")
-    copy(source, tmp_path / "all", report=report)
-    reported = len(report.read_bytes().splitlines(keepends=True)[0])
-    interrupt(output, source, "wrong a\nb\n", done=(2, 2), report_bytes=reported)
+    interrupt(output, source, "wrong a\nb\n", done=(2, 2))
     shown = []
 
     @contextlib.contextmanager
@@ -161,45 +156,30 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, mo
         yield lambda unit: lambda *of_update: shown.append(of_update)
 
     monkeypatch.setattr("nmt.cli.line_output.progress_display", display)
-    tally = copy(source, output.path, report=report)
+    tally = copy(source, output.path)
     assert output.path.read_text() == source.read_text()
-    assert [json.loads(line)["line"] for line in report.read_text().splitlines()] == [1, 4]
     assert (tally.first_line, tally.not_repaired, tally.doubtful) == (3, [4], 1)
     assert shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
 
 
-def test_a_report_is_not_continued_after_a_run_without_it(tmp_path):
-    source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
-    source.write_text("wrong a\nb\nwrong c\nwrong d\n")
-    copy(source, tmp_path / "all", report=report)
-    found = report.read_bytes()
-    interrupt(output, source, "wrong a\nb\nwrong c\n", done=(3, 3), report_bytes=None)
-    with pytest.raises(DataError, match="lacks what the interrupted translation found"):
-        copy(source, output.path, report=report)
-    assert report.read_bytes() == found
-    copy(source, output.path)
-    assert output.path.read_text() == source.read_text()
-
-
 def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
     (tmp_path / "in").write_text("a\nb\n\nwrong\nc\n")
-    tally = copy(tmp_path / "in", tmp_path / "out", report=tmp_path / "report", paragraphs=True)
-    assert [json.loads(line)["line"] for line in (tmp_path / "report").read_text().splitlines()] == [4]
+    tally = copy(tmp_path / "in", tmp_path / "out", paragraphs=True)
     assert (tally.unit, tally.not_repaired) == ("paragraphs", [4])
 
 
 @pytest.mark.parametrize(("lines", "entries"), [(0, 0), (2, 1), (3, 2), (5, 3), (6, 4)])
 def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, capsys, lines, entries):
     """Also behind a paragraph whose blank line is not done, and with the numbers of the whole text."""
-    source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
+    source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     text = ["wrong", "b", "", "c", "d", "", "wrong", "e"]
     source.write_text("\n".join(text) + "\n")
-    copy(source, tmp_path / "whole", paragraphs=True, report=tmp_path / "all")
+    copy(source, tmp_path / "whole", paragraphs=True)
     written = "".join(f"{line}\n" for line in (tmp_path / "whole").read_text().splitlines()[:lines])
-    interrupt(output, source, written, paragraphs=True, done=(lines, entries), report_bytes=0)
-    tally = copy(source, output.path, paragraphs=True, report=report)
+    interrupt(output, source, written, paragraphs=True, done=(lines, entries))
+    tally = copy(source, output.path, paragraphs=True)
     assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
-    assert [json.loads(line)["line"] for line in report.read_text().splitlines()] == ([1, 7] if lines == 0 else [7])
+    assert tally.not_repaired == ([1, 7] if lines == 0 else [7])
     assert tally.first_line == lines + 1
     assert (f"resuming after line {lines} of" in capsys.readouterr().err) == (lines > 0)
 

@@ -425,7 +425,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "translate -m m -i s -o o.txt --prefix r --format tsv --device cpu --precision bf16 --threads 3 --workers 5 "
-        "--guard-report g --fresh --beam 7 --length-penalty 0.3 --max-source-length 60 --split-sentences never "
+        "--fresh --beam 7 --length-penalty 0.3 --max-source-length 60 --split-sentences never "
         "--no-guard",
         {**DRAWING, "nmt.translation.ensemble.product_sizes": (128, 512)},
         "nmt.translation.translator.Translator",
@@ -675,7 +675,7 @@ def test_an_output_is_resumed_in_the_precision_that_it_was_begun_in(tmp_path, mo
     Path("o.txt.partial").write_text("a\n", "utf-8")
     Path("o.txt.partial.json").write_text(
         '{"record": {"kind": "translation", "path": "o.txt", "command": ["translate", "--precision=bf16"]}, '
-        '"written": {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}}',
+        '"written": {"lines": 0, "entries": 0, "bytes": 0}}',
         "utf-8",
     )
     heard: dict[str, list[Any]] = {}

@@ -56,7 +56,6 @@ from nmt.training.start.beginning import find_beginning, make_learner
 from nmt.training.start.model_memory import check_memory
 from nmt.training.start.recorded_data import data_to_resume, write_data_record
 from nmt.translation.ensemble import load_ensemble, product_sizes
-from nmt.translation.guard_report import GuardReport
 from nmt.translation.options import translate_options
 from nmt.translation.resuming import OutputFile
 from nmt.translation.translator import Translator
@@ -317,22 +316,6 @@ def _read_output(folder: Path, made: Record = _MADE) -> None:
     with output.claimed():
         if not output.is_up_to_date(made):
             output.begun(made)
-
-
-_FINDINGS = [
-    json.dumps({"line": line, "problems": ["looping"], "repaired": False, "source": "a", "translation": "b b b"}) + "\n"
-    for line in (2, 5, 9)
-]
-
-
-def _write_guard_report(folder: Path) -> None:
-    (folder / "guard.jsonl").write_text("".join(_FINDINGS))
-
-
-def _read_guard_report(folder: Path) -> None:
-    with GuardReport(folder / "guard.jsonl").claimed() as report:
-        report.begin(len(_FINDINGS[0]))
-        report.close()
 
 
 _PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -667,7 +650,6 @@ FORMATS: dict[str, Format] = {
         "out.de.partial.json", _write_partial_output, _read_output, "json", ("out.de",)
     ),
     "partial output": Format("out.de.partial", _write_partial_output, _read_output, None, ("out.de",)),
-    "guard report": Format("guard.jsonl", _write_guard_report, _read_guard_report, "jsonl", is_changed=True),
     "hypothesis": Format("hypothesis.de", _write_text, _read_text, None, ("hypothes",)),
     **{
         f"hypothesis in {packer}": Format(

@@ -81,8 +81,8 @@ COMMANDS = {
     "average-checkpoints": Command("average-checkpoints runs/run --last 1"),
     "translate": Command(
         "translate --model bundle --threads 1 --input input.txt --output out.txt --max-extra-length 3 "
-        "--batch-tokens 16 --guard-report findings.jsonl",
-        leaves=r"out\.txt\.partial(\.json)?|\.out\.txt\.nmt\.json|findings\.jsonl",
+        "--batch-tokens 16",
+        leaves=r"out\.txt\.partial(\.json)?|\.out\.txt\.nmt\.json",
     ),
     "translate (part)": Command(
         "translate --model bundle --threads 1 --input input.txt --output joined.txt --max-extra-length 3 --part 1/1",

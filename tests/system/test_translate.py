@@ -112,23 +112,15 @@ def test_paragraphs_keep_blank_lines_and_width(bundle):
     assert b"sentence by sentence" not in found.stderr
 
 
-def test_findings_of_the_guard_are_named_and_reported(bundle, tmp_path):
+def test_findings_of_the_guard_are_named_and_written_as_jsonl(bundle):
     draw = random.Random(1)
     lines = "".join(" ".join(draw.choices(WORDS, k=draw.randint(1, 20))) + "\n" for _ in range(20)).encode()
-    report = tmp_path / "report.jsonl"
-    found = translate(bundle, lines, "--beam", "1", "--guard-report", str(report))
+    found = translate(bundle, lines, "--beam", "1", "--format", "jsonl")
     assert found.returncode == 0, found.stderr.decode()
-    records = [json.loads(line) for line in report.read_text().splitlines()]
-    left = [record["line"] for record in records if not record["repaired"]]
+    records = [json.loads(line) for line in found.stdout.splitlines()]
+    left = [record["line"] for record in records if record.get("guard") and not record["guard"]["repaired"]]
     assert left  # an untrained model writes loops
     assert f"Not repaired: line{'s' * (len(left) > 1)} {left[0]}".encode() in found.stderr
-    texts = found.stdout.decode().splitlines()
-    for record in records:
-        assert record["translation"] == texts[record["line"] - 1]
-        assert record["problems"]
-    report.write_text("mine\n")
-    refused = translate(bundle, lines, "--guard-report", str(report))
-    assert (refused.returncode, report.read_text()) == (2, "mine\n")
 
 
 def test_the_summary_knows_of_prefixes_and_of_a_guard_that_is_off(bundle, tmp_path):
@@ -140,44 +132,6 @@ def test_the_summary_knows_of_prefixes_and_of_a_guard_that_is_off(bundle, tmp_pa
     assert "Their prefixes were left out." in messages
     assert "translations that looked wrong: " in messages
     assert b"looked wrong" not in translate(bundle, text, "--beam", "1", "--no-guard").stderr
-
-
-def test_a_guard_report_takes_no_file_of_the_output_or_the_input(bundle, tmp_path):
-    source, output = tmp_path / "in.txt", tmp_path / "p.txt"
-    source.write_bytes(b"")
-    names = [*OutputFile(output).names, source, tmp_path / "in.link"]
-    (tmp_path / "in.link").hardlink_to(source)
-    for name in names:
-        refused = translate(bundle, b"", "-i", str(source), "-o", str(output), "--guard-report", str(name))
-        assert refused.returncode == 2
-        assert f"{name}: " in (message := refused.stderr.decode().splitlines()[-1])
-        assert "for --guard-report" in message
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.link", "in.txt"]
-    streams = f"<{shlex.quote(str(source))}", f">{shlex.quote(str(tmp_path / 'r'))}"
-    for report, stream in zip((source, tmp_path / "r"), streams, strict=True):
-        line = shlex.join([*NMT, "translate", "--model", str(bundle), "--guard-report", str(report)])
-        refused = subprocess.run(
-            line + stream, shell=True, input=b"", capture_output=True, env=ENVIRONMENT, check=False
-        )
-        assert (refused.returncode, b"for --guard-report" in refused.stderr) == (2, True)
-
-
-def test_a_fresh_start_leaves_the_earlier_guard_report_alone(bundle, tmp_path):
-    source, output, report = tmp_path / "in.txt", tmp_path / "p.txt", tmp_path / "r.jsonl"
-    source.write_text("ba do ki lu me no pa ru se ti\n" * 3)
-    options = ["-i", str(source), "-o", str(output), "--beam", "1", "--guard-report"]
-    assert translate(bundle, b"", *options, str(report)).returncode == 0
-    before = files_of(tmp_path)
-    beside = translate(bundle, b"", *options, str(tmp_path / "p-2.txt"), "--fresh")
-    assert (beside.returncode, files_of(tmp_path)) == (2, before)
-    fresh = translate(bundle, b"", *options, str(report), "--fresh")
-    assert f"writing the guard report to {tmp_path / 'r-2.jsonl'}, since {report} exists" in fresh.stderr.decode()
-    assert (tmp_path / "r-2.jsonl").read_bytes() == report.read_bytes()
-    assert before.items() <= files_of(tmp_path).items()
-    other = translate(bundle, b"", *options, str(tmp_path / "other"))
-    assert other.returncode == 0
-    assert "other: not written, since nothing was translated. Add --fresh" in other.stderr.decode()
-    assert not (tmp_path / "other").exists()
 
 
 def test_paragraphs_in_jsonl_are_numbered_by_their_first_lines(bundle):
@@ -456,7 +410,6 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--prefix", "p.txt"], ["--prefix", "--input-format lines"]),
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
-        (["--guard-report", "nowhere/report"], ["nowhere", "folder"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
@@ -684,7 +637,6 @@ def test_a_part_that_was_killed_resumes(bundle, tmp_path):
         ("--part 1/3 -i in.txt -o out.txt --prefix long.txt.gz", "the two must be parallel"),
         ("-i in.txt -o out.txt --prefix Une", "--prefix takes a file: its line N is the beginning of the translation"),
         ("--part 1/3 -i in.txt -o out.txt --fresh", "--fresh does not go with --part"),
-        ("--part 1/3 -i in.txt -o out.txt --guard-report g", "--guard-report does not go with --part"),
         ("--part 1/3 -i in.txt -o taken.txt", "nmt translate did not write it"),
     ],
 )
