@@ -78,10 +78,7 @@ FOLLOWING = ("と言った。", "って。", "という声。", "、と。", "�
 @pytest.mark.parametrize(
     ("language", "line"),
     [
-        *(
-            ("ja", f"彼は「はい。」{following}")
-            for following in FOLLOWING
-        ),
+        *(("ja", f"彼は「はい。」{following}") for following in FOLLOWING),
         ("zh", "“你好。”他大声说：“再见。”"),
         ("zh", "（真的吗？）的时候"),
         ("ko", "“그만.”이라고 말했다."),
