@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -32,45 +32,6 @@ class TranslateRequest(BaseModel):
 
     q: str = Field(description="The text.", examples=["Good morning!"])
     langpair: str = Field(description="Source and target language.", examples=["en|de"], pattern=r"^[^|]+\|[^|]+$")
-
-
-class TranslatedText(BaseModel):
-    """A translation."""
-
-    translated_text: str = Field(alias="translatedText")
-
-
-class TranslateResponse(BaseModel):
-    """The translation of the text."""
-
-    response_data: TranslatedText = Field(alias="responseData")
-    response_details: None = Field(alias="responseDetails")
-    response_status: Literal[200] = Field(alias="responseStatus")
-    warning: str | None = Field(None, description="That the text is in another language than the source.")
-
-
-class Pair(BaseModel):
-    """Two languages."""
-
-    source_language: str = Field(alias="sourceLanguage")
-    target_language: str = Field(alias="targetLanguage")
-
-
-class Pairs(BaseModel):
-    """What the server translates."""
-
-    response_data: list[Pair] = Field(alias="responseData")
-    response_details: None = Field(alias="responseDetails")
-    response_status: Literal[200] = Field(alias="responseStatus")
-
-
-class ApertiumError(BaseModel):
-    """Why there is no translation."""
-
-    status: Literal["error"]
-    code: int
-    message: str
-    explanation: str
 
 
 def routes(server: Server) -> list[Route]:

@@ -77,45 +77,10 @@ class DeepLRequest(BaseModel):
         return str(int(value)) if isinstance(value, int) else value
 
 
-class Translated(BaseModel):
-    """A translation."""
-
-    detected_source_language: str
-    text: str
-
-
-class DeepLResponse(BaseModel):
-    """The translations, in the order of the texts."""
-
-    translations: list[Translated]
-    warning: str | None = Field(None, description="Which text is in another language than its source.")
-
-
 class LanguagesRequest(BaseModel):
     """Which languages to list."""
 
     type: Literal["source", "target"] = Field("source", examples=["target"])
-
-
-class DeepLLanguage(BaseModel):
-    """A language."""
-
-    language: str
-    name: str
-    supports_formality: bool | None = Field(None, description="Of target languages.")
-
-
-class Usage(BaseModel):
-    """What was translated since the server began."""
-
-    character_count: int
-    character_limit: int
-
-
-class DeepLError(BaseModel):
-    """Why there is no translation."""
-
-    message: str
 
 
 def routes(server: Server) -> list[Route]:

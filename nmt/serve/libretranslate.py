@@ -45,36 +45,6 @@ class DetectRequest(BaseModel):
     api_key: str | None = Field(None, description="The API key, if the server needs one.")
 
 
-class Language(BaseModel):
-    """A source language."""
-
-    code: str
-    name: str
-    targets: list[str] = Field(description="The languages that it is translated to.")
-
-
-class Detected(BaseModel):
-    """A language that a text may be in."""
-
-    confidence: float = Field(description="In percent.")
-    language: str
-
-
-class LibreTranslateResponse(BaseModel):
-    """The translations, in the shape of `q`."""
-
-    translated_text: str | list[str] = Field(alias="translatedText")
-    detected_language: Detected | list[Detected] | None = Field(None, alias="detectedLanguage")
-    alternatives: list[str] | list[list[str]] | None = None
-    warning: str | None = Field(None, description="Which text is in another language than its source.")
-
-
-class LibreTranslateError(BaseModel):
-    """Why there is no translation."""
-
-    error: str
-
-
 def routes(server: Server) -> list[Route]:
     """What a client of LibreTranslate asks for."""
     dialect = LibreTranslate(server)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 import nmt
 from nmt.serve import apertium, deepl, libretranslate, streaming
+from nmt.serve.errors import RequestError
 
 _SCHEMAS = "#/components/schemas/{model}"
 
@@ -21,107 +22,36 @@ class _Operation:
     path: str
     method: str
     summary: str
-    error: type[BaseModel]
+    refused: Callable[[RequestError], dict[str, Any]] = libretranslate.DIALECT.refused
     request: type[BaseModel] | None = None
     """The parameters: of GET in the address, of POST in the body."""
-    response: type[BaseModel] | None = None
-    is_list: bool = False
-    """Whether the answer is a list of ``response``."""
-    refusals: Sequence[int] = ()
+    refusals: Sequence[int] = (400, 403, 408, 413, 429, 500, 503)
     media_type: str = "application/json"
     """Of the answer."""
 
 
-_TRANSLATING = (400, 403, 408, 413, 429, 500, 503)
-_LIBRE, _DEEPL = libretranslate.LibreTranslateError, deepl.DeepLError
+_DEEPL, _APERTIUM = deepl.DIALECT.refused, apertium.DIALECT.refused
+_LINES = "application/x-ndjson"
 _OPERATIONS = (
-    _Operation(
-        "/translate",
-        "post",
-        "Translate texts (LibreTranslate)",
-        _LIBRE,
-        libretranslate.LibreTranslateRequest,
-        libretranslate.LibreTranslateResponse,
-        refusals=_TRANSLATING,
-    ),
-    _Operation(
-        "/translate",
-        "get",
-        "Translate a text (Apertium)",
-        apertium.ApertiumError,
-        apertium.TranslateRequest,
-        apertium.TranslateResponse,
-        refusals=_TRANSLATING,
-    ),
-    _Operation(
-        "/stream",
-        "post",
-        "Translate a text; a JSON object per line, as soon as it is there",
-        _LIBRE,
-        streaming.StreamRequest,
-        streaming.StreamPart,
-        refusals=_TRANSLATING,
-        media_type="application/x-ndjson",
-    ),
-    _Operation(
-        "/detect",
-        "post",
-        "Identify the language of a text (LibreTranslate)",
-        _LIBRE,
-        libretranslate.DetectRequest,
-        libretranslate.Detected,
-        is_list=True,
-        refusals=_TRANSLATING,
-    ),
-    _Operation(
-        "/languages",
-        "get",
-        "List the languages (LibreTranslate)",
-        _LIBRE,
-        response=libretranslate.Language,
-        is_list=True,
-    ),
-    _Operation("/frontend/settings", "get", "Settings for a web page (LibreTranslate)", _LIBRE),
-    _Operation("/health", "get", "Whether the server answers (LibreTranslate)", _LIBRE),
-    _Operation(
-        "/v2/translate",
-        "post",
-        "Translate texts (DeepL)",
-        _DEEPL,
-        deepl.DeepLRequest,
-        deepl.DeepLResponse,
-        refusals=_TRANSLATING,
-    ),
-    _Operation(
-        "/v2/languages",
-        "get",
-        "List the languages (DeepL)",
-        _DEEPL,
-        deepl.LanguagesRequest,
-        deepl.DeepLLanguage,
-        is_list=True,
-        refusals=(400, 403, 429),
-    ),
-    _Operation(
-        "/v2/usage",
-        "get",
-        "Count the translated characters (DeepL)",
-        _DEEPL,
-        response=deepl.Usage,
-        refusals=(403, 429),
-    ),
-    _Operation(
-        "/listPairs", "get", "List the language pairs (Apertium)", apertium.ApertiumError, response=apertium.Pairs
-    ),
+    _Operation("/translate", "post", "Translate texts (LibreTranslate)", request=libretranslate.LibreTranslateRequest),
+    _Operation("/translate", "get", "Translate a text (Apertium)", _APERTIUM, apertium.TranslateRequest),
+    _Operation("/stream", "post", "Translate line by line", request=streaming.StreamRequest, media_type=_LINES),
+    _Operation("/detect", "post", "Identify a language (LibreTranslate)", request=libretranslate.DetectRequest),
+    _Operation("/languages", "get", "List the languages (LibreTranslate)", refusals=()),
+    _Operation("/frontend/settings", "get", "Settings for a web page (LibreTranslate)", refusals=()),
+    _Operation("/health", "get", "Whether the server answers (LibreTranslate)", refusals=()),
+    _Operation("/v2/translate", "post", "Translate texts (DeepL)", _DEEPL, deepl.DeepLRequest),
+    _Operation("/v2/languages", "get", "List the languages (DeepL)", _DEEPL, deepl.LanguagesRequest, (400, 403, 429)),
+    _Operation("/v2/usage", "get", "Count the translated characters (DeepL)", _DEEPL, None, (403, 429)),
+    _Operation("/listPairs", "get", "List the language pairs (Apertium)", _APERTIUM, None, ()),
 )
 
 
 @functools.cache
 def specification() -> dict[str, Any]:
-    """The document."""
-    models = {each for one in _OPERATIONS for each in (one.request, one.response, one.error) if each is not None}
-    modes = [(model, "validation") for model in sorted(models, key=lambda model: model.__module__ + model.__name__)]
-    references, schemas = models_json_schema(modes, ref_template=_SCHEMAS)  # type: ignore[arg-type]
+    """The document. It describes what is asked, and which fields a refusal has."""
+    models = [(one.request, "validation") for one in _OPERATIONS if one.request is not None]
+    references, schemas = models_json_schema(models, ref_template=_SCHEMAS)  # type: ignore[arg-type]
     paths: dict[str, Any] = {}
     for one in _OPERATIONS:
         paths.setdefault(one.path, {})[one.method] = _described(one, lambda model: references[model, "validation"])
@@ -134,11 +64,10 @@ def specification() -> dict[str, Any]:
 
 
 def _described(one: _Operation, reference: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = {"type": "object"} if one.response is None else reference(one.response)
-    if one.is_list:
-        answer = {"type": "array", "items": answer}
-    responses = {"200": {"description": "The answer.", "content": {one.media_type: {"schema": answer}}}}
-    refused = {"description": "Refused.", "content": {"application/json": {"schema": reference(one.error)}}}
+    fields = list(one.refused(RequestError(400, "")))
+    refusal = {"type": "object", "required": fields, "properties": {name: {} for name in fields}}
+    refused = {"description": "Refused.", "content": {"application/json": {"schema": refusal}}}
+    responses: dict[str, Any] = {"200": {"description": "The answer.", "content": {one.media_type: {"schema": {}}}}}
     responses |= {str(status): refused for status in one.refusals}
     described: dict[str, Any] = {"summary": one.summary, "responses": responses}
     if one.request is not None and one.method == "get":

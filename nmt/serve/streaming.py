@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,16 +21,6 @@ class StreamRequest(Translating):
     """What to translate."""
 
     q: str = Field(description="The text.", examples=["Good morning!"])
-
-
-class StreamPart(BaseModel):
-    """A line of the answer."""
-
-    source: str | None = Field(None, description="Language of the text; in the first line.")
-    warning: str | None = Field(None, description="That the text is in another language; in the first line.")
-    text: str | None = Field(None, description="What follows in the translation.")
-    alternatives: list[str] | None = Field(None, description="The further translations; in the last line.")
-    error: str | None = Field(None, description="Why the translation ends before it is complete; in the last line.")
 
 
 def route(server: Server) -> Route:

@@ -1,7 +1,5 @@
 """The description of the interface agrees with what it describes."""
 
-import json
-
 import pytest
 
 from nmt.serve.specification import specification
@@ -30,14 +28,8 @@ def test_an_example_of_each_operation_gets_the_answer_that_is_described(server, 
     params = {one["name"]: one["schema"]["examples"][0] for one in described.get("parameters", [])}
     answer = server.client.request(method, path, json=body and example(body), params=params)
     assert answer.status_code == 200
-    [(media_type, content)] = described["responses"]["200"]["content"].items()
+    [media_type] = described["responses"]["200"]["content"]
     assert answer.headers["Content-Type"] == media_type
-    schema = resolved(content["schema"])
-    found = json.loads(answer.text.splitlines()[0])
-    if schema["type"] == "array":
-        schema, found = resolved(schema["items"]), found[0]
-    assert set(schema.get("required", [])) <= set(found)
-    assert set(found) <= set(schema.get("properties", found))
 
 
 @pytest.mark.parametrize(
