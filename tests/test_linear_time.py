@@ -20,7 +20,7 @@ from nmt.text import sentences as module
 from nmt.text.lines import comparison_key, normalizer
 from nmt.text.sentences import sentences
 from nmt.translation import long_lines as splitting
-from nmt.translation.guard import Languages, problems
+from nmt.translation.guard import Languages, changed, problems
 from nmt.translation.paragraphs import Paragraph
 from nmt.translation.unknown_characters import take_out
 from nmt.translation.word_alignment import word_of_each
@@ -99,6 +99,15 @@ def test_paragraphs(unit):
         return paragraph.wrapped(paragraph.unwrapped("zh"), "zh")
 
     assert_linear(work, unit, 6_000)
+
+
+UNITS = ["1 ", "1,", "{", "{a", "{{ ", "%", "%0", "%(a", "$a", "[[a", "_", "A_", ":a", "</a", "<a ", "<a b=", "&#1",
+         "1", "a.", "a@", "http://", "万", "I"]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_a_translation_keeps(unit):
+    assert_linear(lambda line: (changed(line, "1"), changed("1", line)), unit, 4_000)
 
 
 @pytest.mark.parametrize("unit", ["a", "a ", "a. ", "ab cd ", ".", "\u0301"])

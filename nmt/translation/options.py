@@ -112,9 +112,8 @@ def translate_options(
     given = {name: value for name, value in options.items() if value is not None}
     settings = TranslateOptions.checked(decoding.model_dump() | given)
     if settings.nbest > settings.beam:
-        raise ConfigError(
-            f"{called('nbest')} {settings.nbest} needs {called('beam')} of at least {settings.nbest}, got {settings.beam}."
-        )
+        nbest, beam = settings.nbest, settings.beam
+        raise ConfigError(f"{called('nbest')} {nbest} needs {called('beam')} of at least {nbest}, got {beam}.")
     if settings.mbr is not None and settings.beam == 1:
         raise ConfigError(f"{called('mbr')} needs several candidates: give {called('beam')} of at least 2, got 1.")
     _check_groups(settings, given, called)
@@ -134,9 +133,8 @@ def _check_groups(settings: SearchSettings, given: dict[str, Any], called: Calla
             f"{called('diverse_groups')} cannot be combined with sampling: samples differ without groups."
         )
     if settings.beam % groups:
-        raise ConfigError(
-            f"{called('diverse_groups')} {groups} needs {called('beam')} to be a multiple of {groups}, got {settings.beam}."
-        )
+        needs = f"needs {called('beam')} to be a multiple of {groups}, got {settings.beam}"
+        raise ConfigError(f"{called('diverse_groups')} {groups} {needs}.")
 
 
 def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, Any]:

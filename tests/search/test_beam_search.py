@@ -130,6 +130,21 @@ def test_a_batch_of_64_equals_batches_of_1(beam):
         assert [h.score for h in alone] == pytest.approx([h.score for h in expected], abs=1e-4)
 
 
+@pytest.mark.parametrize("sampling", [None, Sampling()])
+def test_what_was_finished_besides_comes_after_the_best(sampling):
+    """The search does not go on for it: the best are those without it."""
+    model, batch = build(1, 50).float(), sources(8, 50)
+    settings = SearchSettings(beam=6, nbest=2, max_extra_length=6, sampling=sampling)
+    best, whole = (beam_search([model], batch, settings, with_others=others) for others in (False, True))
+    assert [found[:2] for found in whole] == best
+    assert {len(found) for found in best} == {2}
+    assert max(len(found) for found in whole) > 2
+    for found in whole:
+        scores = [hypothesis.score for hypothesis in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len(found) == 6 or not sampling
+
+
 def test_leaving_empty_places_out_changes_nothing(monkeypatch):
     models, batch, steps = [build(1, 50), build(2, 50)], sources(24, 50), []
     for model in models:  # a GPU never leaves them out: counting them would make the host wait

@@ -128,6 +128,7 @@ def test_a_copy_is_noticed_without_spaces_between_words():
         ("JOHN SMITH, 12 MAIN STREET, SPRINGFIELD, ILLINOIS 62704, USA", False),
         ("Musée De La Mer, 1 Rue De La Gare, 75007 Paris, France", False),
         ("Ho Chi Minh, Lee Kuan Yew, Kim Il Sung, Xi An", False),
+        ("Museo Nacional De Historia Ciudad De Toledo Archivo De Indias", False),
         ("NEW YORK TO LONDON", False),
         ("EN ISO IEC TC SC WG DIN", False),
     ],
