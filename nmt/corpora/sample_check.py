@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unicodedata import is_normalized
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from nmt.text.verbatim import numbers
 
 _BLOCK = 16
 _MAX_BLOCKS = 128
-_FEWEST = 20
-"""Fewer pairs are not judged."""
+_FEWEST, _FEW = 20, 0.01
+"""Fewer pairs are not judged; nor is a smaller share of decomposed lines."""
+_SIDE_NAMES = ("source", "target")
 _MOST_SEGMENTS = 8
 """Parts of a corpus in which the alignment is judged on its own: it may be lost in the middle."""
 _MAX_OFFSET = 3
@@ -57,8 +59,12 @@ class PairSample:
                 return
         self.blocks.setdefault(block * _BLOCK, []).append(pair)
 
-    def doubts(self, source_lang: str, target_lang: str) -> list[str]:
-        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing."""
+    def doubts(self, source_lang: str, target_lang: str, *, composes: bool = False) -> list[str]:
+        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing.
+
+        Args:
+            composes: whether its text is brought to Unicode normal form C anyway.
+        """
         pairs = [pair for block in self.blocks.values() for pair in block if all(map(str.strip, pair))]
         if len(pairs) < _FEWEST:
             return []
@@ -67,7 +73,11 @@ class PairSample:
             return [
                 f"source and target are equal in {equal:,} of {len(pairs):,} sampled pairs. Are both files the same?"
             ]
-        found = [_about_languages(list(self.blocks.values()), (source_lang, target_lang)), self._about_alignment()]
+        found = [
+            _about_languages(list(self.blocks.values()), (source_lang, target_lang)),
+            self._about_alignment(),
+            "" if composes else _about_decomposition(pairs),
+        ]
         return [doubt for doubt in found if doubt]
 
     def _about_alignment(self) -> str:
@@ -89,6 +99,21 @@ class PairSample:
         if varies and _correlation(lengths) < _UNRELATED:
             return "the lengths of source and target lines do not vary together. Are they translations of each other?"
         return ""
+
+
+def _about_decomposition(pairs: Sequence[Pair]) -> str:
+    """Which sides have text that is not in Unicode normal form C: models take it for other characters."""
+    shares = [sum(not is_normalized("NFC", pair[side]) for pair in pairs) / len(pairs) for side in (0, 1)]
+    found = [
+        f"{share:.0%} of the {side} lines" for share, side in zip(shares, _SIDE_NAMES, strict=True) if share > _FEW
+    ]
+    if not found:
+        return ""
+    return (
+        f"{' and '.join(found)} are not in Unicode normal form C (as letters followed by their accents), so a "
+        "model takes their characters for others. Compose training text with normalisation.nfc: true in the recipe "
+        "(--show-recipe prints it)."
+    )
 
 
 def doubts_about_names(recipe: Recipe) -> list[str]:
@@ -115,7 +140,7 @@ def _about_languages(blocks: Sequence[Sequence[Pair]], languages: tuple[str, str
                 f"source and target seem to be exchanged: the source looks like {languages[1]}, the target like "
                 f"{languages[0]}. Exchange the files, or the languages."
             )
-        for side, doubt in zip(("source", "target"), doubts, strict=True):
+        for side, doubt in zip(_SIDE_NAMES, doubts, strict=True):
             if doubt:
                 said = languages[side == "target"]
                 looks = f"like {languages[side == 'source']}" if doubt == "exchanged" else doubt

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -70,7 +71,11 @@ def write_text(
         # Which pairs are held out is known at the end of the text, so it waits in a file.
         waiting = scratch / "chunks"
         store(chunks, waiting)
-        held = hold_out(unleaked(stored(waiting), rules, evaluation, FilterStatistics()), held_out)
+        # Held-out pairs share no sentence with a set that was given, even where leaks into train are only counted.
+        counted = tuple(name for name in recipe.filters.count_only if name != "leakage")
+        strict = recipe.filters.model_copy(update={"leakage": "drop", "count_only": counted})
+        chosen = unleaked(stored(waiting), replace(rules, filters=strict), evaluation, FilterStatistics())
+        held = hold_out(chosen, held_out)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
             evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
@@ -253,7 +258,8 @@ class _Reader:
             if chunk:
                 yield number, chunk
             self._progress(description, tally.pairs, tally.pairs)
-            for doubt in sample.doubts(self._recipe.source_lang, self._recipe.target_lang):
+            languages, composes = (self._recipe.source_lang, self._recipe.target_lang), self._recipe.normalisation.nfc
+            for doubt in sample.doubts(*languages, composes=composes and split == "train"):
                 _warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 

@@ -186,6 +186,17 @@ def test_held_out_pairs_hardly_change_when_the_corpus_grows(tmp_path):
     assert len(held[0] - held[1]) <= 20
 
 
+@pytest.mark.parametrize("counting", [{"leakage": "count"}, {"count_only": ["leakage"]}])
+def test_held_out_pairs_share_nothing_with_a_set_that_was_given(tmp_path, counting):
+    sources, targets = [f"a {n}" for n in range(400)], [f"b {n}" for n in range(400)]
+    train = corpus(tmp_path, "train", sources, targets)
+    valid = corpus(tmp_path, "valid", sources[::2], targets[::2])
+    own = own_recipe("own", source_lang="en", target_lang="de", train=[train], valid=[valid])
+    prepare(with_filters(own, counting), tmp_path / "out")
+    held = set(lines(tmp_path / "out", "test.en"))
+    assert len(held) == 10 and held.isdisjoint(sources[::2])
+
+
 def test_held_out_text_is_as_read_and_repetitions_of_it_go(tmp_path):
     train = corpus(tmp_path, "train", ["e\u0301"] * 2 + ["a", "b"], ["e\u0301"] * 2 + ["a", "b"])
     values = own_recipe("own", source_lang="en", target_lang="de", train=[train]).model_dump(mode="json")

@@ -483,7 +483,14 @@ def test_a_missing_file_may_be_meant_as_a_download(here, files):
         prepare(parse_recipe(values, name="own"), here / "out")
 
 
-def test_members_of_downloads_are_read_in_every_format(here, file_server):
+def test_members_of_downloads_are_read_in_every_format(here, file_server, monkeypatch):
+    unpacked, files = [], Sources._files
+
+    def note(sources, parts, folder):
+        unpacked.append(folder.exists())  # of the corpus before
+        return files(sources, parts, folder)
+
+    monkeypatch.setattr(Sources, "_files", note)
     members = {"a/crawl.tsv": SCORED, "m.tmx": SERVED["memory.tmx"], "in.zip": SERVED["de-en.txt.zip"]}
     file_server.files["all.zip"] = zipped(members | {f"x.{code}": content for code, content in SIDES.items()})
     forms = {"a/crawl.tsv": "tsv", "m.tmx": "tmx", "in.zip": "opus-zip", "x": "plain"}
@@ -495,6 +502,7 @@ def test_members_of_downloads_are_read_in_every_format(here, file_server):
         ("crawl.tsv", 100), ("m.tmx", 100), ("in.zip", 100), ("x", 100)
     ]  # fmt: skip
     assert len(manifest.sources) == len(file_server.requests) == 1
+    assert unpacked == [False] * 4
 
 
 def test_a_query_says_which_file_it_is(here, file_server):

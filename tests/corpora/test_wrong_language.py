@@ -15,8 +15,9 @@ from nmt.corpora.filters import FILTERS, Filters, filter_changes
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, with_filters
 from nmt.corpora.schema import Normalisation
-from nmt.corpora.wrong_language import language_identifier, seems_to_be
+from nmt.corpora.wrong_language import alike, language_identifier, seems_to_be
 from nmt.errors import NmtError
+from nmt.text import languages
 from nmt.text.languages import scripts_of
 
 
@@ -26,6 +27,12 @@ def script(source_lang, target_lang):
 
 def identified(source_lang, target_lang, threshold):
     return FILTERS["language_id"].predicate(threshold, (source_lang, target_lang))
+
+
+def test_text_of_a_language_may_be_identified_as_that_language():
+    codes = {code for of_script in languages._LANGUAGES.values() for code in of_script.split()}
+    assert [code for code in sorted(codes) if code not in alike(code)] == []
+    assert all(alike(other) == alike(code) for code in codes for other in alike(code))
 
 
 LINES = {
