@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from nmt.cli.progress_lines import progress_display
 from nmt.cli.score import warn_of_hypothesis, warn_of_language
 from nmt.data.data_folder import DataFolder
 from nmt.errors import ConfigError
-from nmt.evaluation.metrics import tokenizer_of
+from nmt.evaluation.metrics import WordTokenizerName, tokenizer_of
 from nmt.evaluation.text_checks import tokenizer_warnings
 from nmt.option_fields import STREAMS
 from nmt.text.languages import primary_language
@@ -42,7 +42,7 @@ def compare(
         str | None, option("Language of the translations.  [reference's name, or data set]", metavar="LANG")
     ] = None,
     tokenize: Annotated[
-        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
+        WordTokenizerName | None,
         option("Tokeniser, as sacreBLEU names it.  [by the language]"),
     ] = None,
 ) -> None:

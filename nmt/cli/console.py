@@ -1,7 +1,7 @@
 """All output of the commands: messages go to stderr, and stdout holds data alone.
 
 Messages and data quote file names, recipes and answers of servers. Nothing in them may control the terminal, so all
-text passes through :func:`nmt.text.printable.printable` here. No other module of the command line writes text.
+text passes through :func:`nmt.text.printable.printable`: here, and in ``line_output.py``, which writes translations.
 """
 
 from __future__ import annotations

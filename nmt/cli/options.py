@@ -354,6 +354,8 @@ def _completed(parameter: inspect.Parameter) -> inspect.Parameter:
     info.metavar = info.metavar or _METAVARS.get(value)
     if kind is bool and info.default is ... and not info.param_decls:
         info.param_decls = [flag_of(parameter.name)]  # without --no-NAME
+    if get_origin(value) is Literal and info.metavar is None:  # typer would show the choices in small letters
+        info.metavar = f"<{'|'.join(map(str, get_args(value)))}>"
     is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
     if is_list and get_origin(value) is Literal:  # typer takes lists of enumerations only
         words = {word: word for word in get_args(value)}

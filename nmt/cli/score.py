@@ -41,8 +41,7 @@ def score(
     comet_model: Annotated[Path | None, option("Model of COMET: its folder, or model.ckpt.")] = None,
     bleurt_model: Annotated[Path | None, option("Model of BLEURT: its folder.")] = None,
     tokenize: Annotated[
-        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"]
-        | None,
+        TokenizerName | None,
         option("Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
     ] = None,
     lowercase: Annotated[bool, option("Compare without case; TER always does.")] = False,

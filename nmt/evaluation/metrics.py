@@ -11,9 +11,8 @@ from nmt.errors import DataError, NmtError
 from nmt.text.languages import primary_language
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet", "bleurt"]
-TokenizerName = Literal[
-    "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"
-]
+WordTokenizerName = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
+TokenizerName = Literal[WordTokenizerName, "flores101", "flores200", "spBLEU-1K"]
 """sacreBLEU's tokenisers for BLEU."""
 
 LEARNED: tuple[MetricName, ...] = ("comet", "bleurt")

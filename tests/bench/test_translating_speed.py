@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.bench import translate_worker
+from nmt.bench import translate_worker, translating_speed
 from nmt.bench.agreement import greedy_agreement
 from nmt.bench.translating_speed import Setting, bench_translate, our_settings, save_random_bundle, source_pieces
 from nmt.checkpoint.bundle import load_bundle
@@ -58,8 +58,27 @@ def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
         assert ours[task]["target_tokens_per_second"] == pytest.approx(5 * ours[task]["sentences_per_second"])
     assert ours["latency"]["median_milliseconds"] <= ours["latency"]["p99_milliseconds"]
     assert ours["latency"]["measured"] == 2 * 7
-    assert ours["seconds_to_first_output"] > 0
-    assert ours["peak_memory_bytes"] > 0
+    assert ours["seconds_to_first_output"] > 0.01  # a process starts
+    assert ours["peak_memory_bytes"] > 10 << 20
+
+
+def test_the_summary_of_known_measurements():
+    rounds = [
+        {
+            "tokens": 50,
+            "seconds": 2.0,
+            "sentences": 10,
+            "peak_memory": 3,
+            "latencies": [0.001 * n for n in range(1, 102)],
+        },
+        {"tokens": 80, "seconds": 4.0, "sentences": 12, "peak_memory": 9, "latencies": []},
+        {"tokens": 90, "seconds": 1.0, "sentences": 30, "peak_memory": 5, "latencies": []},
+    ]
+    found = translating_speed._summary({"beam": rounds, "greedy": rounds[:1], "latency": rounds})
+    assert found["latency"] == pytest.approx({"median_milliseconds": 51, "p99_milliseconds": 100, "measured": 101})
+    assert (found["beam"]["target_tokens_per_second"], found["beam"]["sentences_per_second"]) == (25, 5)
+    assert (found["beam"]["rounds"], found["greedy"]["rounds"]) == ([25, 20, 90], [25])
+    assert found["peak_memory_bytes"] == 9
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell what a process uses")

@@ -77,6 +77,13 @@ def test_a_model_without_references_looks_at_the_source(doubles, tmp_path):
     assert sentence_scores(learned["comet"], ["a x", "c"], [["", ""]]).values == [50, 100]
 
 
+def test_source_hypothesis_and_reference_are_not_exchanged(doubles, tmp_path):
+    model = comet_model(tmp_path / "unequal", unequal=True)
+    learned = learned_metrics(["comet"], comet_model=model, source=["abc", "a"])
+    values = sentence_scores(learned["comet"], ["ab", "abcde"], [["a", "abcdefg"]]).values
+    assert values == [100 * (3 + 200 + 10_000), 100 * (1 + 500 + 70_000)]
+
+
 def test_systems_are_compared_by_sacrebleus_tests(learned):
     """The oracle is the test by hand: paired resampling of the segments, with sacreBLEU's seed."""
     [good], [bad] = evaluate({"good": GOOD, "bad": BAD}, [REFERENCE], [learned["comet"]]).values()

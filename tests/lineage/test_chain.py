@@ -1,7 +1,9 @@
 """Records of another shape are damaged lineages, never a fault of the program."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from nmt.errors import NmtError
 from nmt.lineage.chain import chain
 from nmt.record import Record
 
+BUNDLE = Path(__file__).parents[1] / "bundles" / "0.1.0"
 PARITY = {
     "parity": {
         "direction": "import",
@@ -40,12 +43,12 @@ def with_another_part(values) -> Iterator[object]:
 
 @pytest.mark.parametrize("direction", ["import", "export"])
 def test_a_certificate_of_another_shape(tmp_path, direction):
-    for name in ("model.safetensors", "config.yaml", "vocab.model"):
-        (tmp_path / name).write_bytes(b"")
-    (tmp_path / "lineage.json").write_text("{}")
+    folder = tmp_path / "bundle"
+    shutil.copytree(BUNDLE, folder)
+    (folder / "lineage.json").write_text((folder / "notes.json").read_text())
     for values in with_another_part({"parity": PARITY["parity"] | {"direction": direction}}):
-        (tmp_path / PARITY_NAME).write_text(json.dumps(values))
-        read(tmp_path)
+        (folder / PARITY_NAME).write_text(json.dumps(values))
+        read(folder)
 
 
 def test_a_score_of_another_shape(tmp_path):

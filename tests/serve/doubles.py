@@ -68,7 +68,7 @@ class Capitals:
             segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
             segment.is_searched = True
 
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str) -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
         """The translation of a line."""
         self.targets.add(target_lang)
         return Translation(line, segments[0].candidates)

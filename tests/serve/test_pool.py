@@ -305,8 +305,12 @@ def test_what_waits_is_dropped_and_what_is_searched_may_be_abandoned(make, trans
 def test_the_observer_sees_each_batch_and_its_time(make, translator):
     seen = []
     pool = make(translator, observe=lambda batch, seconds: seen.append((len(batch), seconds)))
-    pool.submit(one := job(translator, "a", "b"))
+    one = occupy(pool, translator)
+    time.sleep(0.05)
+    translator.gate.set()
     wait(one)
+    pool.submit(two := job(translator, "a", "b"))
+    wait(two)
     pool.close()
-    assert [count for count, _ in seen] == [2]
-    assert seen[0][1] >= 0
+    assert [count for count, _ in seen] == [1, 2]
+    assert seen[0][1] >= 0.05

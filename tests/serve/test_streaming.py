@@ -20,7 +20,7 @@ class Sentences(Capitals):
         self.batch_tokens = 1
         return [[Segment(f"{text}.", [1]) for text in line.split(".") if text] for line in lines]
 
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str) -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
         """All candidates of a rank, without spaces between them."""
         ranks = zip(*(segment.candidates for segment in segments), strict=True)
         return Translation(line, tuple(TranslatedText("".join(one.text for one in rank), (), 0, 0) for rank in ranks))

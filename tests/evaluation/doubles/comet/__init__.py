@@ -49,6 +49,9 @@ class CometModel:
             scores = [float(self._settings["score"])] * len(samples)
         else:
             scores = [_share(sample["mt"], sample.get("ref", sample["src"])) for sample in samples]
+            if self._settings.get("unequal"):  # each text has digits of its own
+                lengths = [[len(sample[key]) for key in ("src", "mt", "ref")] for sample in samples]
+                scores = [source + 100 * line + 10_000 * reference for source, line, reference in lengths]
         return Prediction(scores=scores, system_score=sum(scores) / len(scores))
 
 
