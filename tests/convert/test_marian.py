@@ -196,7 +196,7 @@ def test_yaml_as_marian_and_other_writers_write_it_is_read():
     [
         ("a: 0\nb: 0\n", "its ids are not 0, 1, 2, … without gaps: 'b' has 0, not 1"),
         ("a: 0\nb: 2\n", "its ids are not 0, 1, 2, … without gaps: 'b' has 2, not 1"),
-        ("a: 0\nb\n", "line 2: expected a piece and its id, got b"),
+        ("a: 0\nb\n", "line 2: expected a piece and its id, got 'b'"),
         ("a: x\n", "line 1: expected a piece and its id"),
     ],
 )

@@ -86,7 +86,7 @@ def _yaml_pieces(text: str, name: str) -> Iterator[tuple[str, int]]:
         match = _LINE.fullmatch((long_key or "") + line)
         long_key = None
         if match is None:
-            raise VocabularyError(f"{name}, line {number}: expected a piece and its id, got {shown(line[:60])}.")
+            raise VocabularyError(f"{name}, line {number}: expected a piece and its id, got {line[:60]!r}.")
         yield _unquoted(match[1]), int(match[2])
 
 
