@@ -219,7 +219,7 @@ def read_dictionary(path: Path) -> list[str]:
         line = line.rstrip()
         piece, separator, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not separator or not _COUNT.fullmatch(count):
-            raise VocabularyError(f"{path}, line {number}: expected a piece and its count, got {shown(line[:60])}.")
+            raise VocabularyError(f"{path}, line {number}: expected a piece and its count, got {line[:60]!r}.")
         if line.endswith(_OVERWRITE) and piece in pieces:
             # Text never gets the earlier id again, but the special pieces keep theirs.
             unused = f"{piece}#{number}"

@@ -21,8 +21,8 @@ Table = Mapping[str, tuple[tuple[Any, ...], str]]
 it would need for others."""
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
-_LARGEST_SIZE = 2**20
-"""The largest size that a model is made for before its tensors are compared with it."""
+_LARGEST_SIZE, _MOST_POSITIONS = 2**30, 2**20
+"""The largest sizes that are computed with before tensors are compared with them."""
 _LONGEST_LIST = 50
 _MOST_NAMED = 20
 
@@ -202,8 +202,9 @@ def model_settings(name: str, **values: Any) -> ModelConfig:
     if missing:
         raise CheckpointError(f"{name}: its settings do not tell {', '.join(missing)}: is it a Transformer?")
     for key, value in values.items():
-        if isinstance(value, int) and value > _LARGEST_SIZE:
-            raise CheckpointError(f"{name}: its settings say {key}: {value}, more than {_LARGEST_SIZE:,}. {COPY_AGAIN}")
+        limit = _MOST_POSITIONS if key == "max_positions" else _LARGEST_SIZE
+        if isinstance(value, int) and value > limit:
+            raise CheckpointError(f"{name}: its settings say {key}: {value}, more than {limit:,}. {COPY_AGAIN}")
     return valid_settings(ModelConfig, name, **values)
 
 

@@ -252,11 +252,11 @@ def test_a_vocabulary_of_marian_may_be_json_or_have_the_line_ends_of_windows(wri
         (
             "vocab.yml",
             "</s>: 0\n<unk>: 1\na: 2\na: 3\n",
-            r"line 4: the piece 'a' has the id 2 already.*the id 3 another",
+            r"vocab.yml: the piece 'a' has the id 2 already.*the id 3 another",
         ),
         ("vocab.json", '{"</s>": 0, "a": 1, "a": 2}', r"vocab.json: the piece 'a' has the id 1 already"),
         ("vocab.txt", "</s>\n<unk>\na\na\n", "has the piece 'a' twice. Give one another name"),
-        ("vocab.json", '{"</s>": {"x": 1}}', "expected a piece and its id"),
+        ("vocab.json", '{"</s>": {"x": 1}}', "expected a mapping from pieces to ids"),
         ("vocab.json", "{", "is not a vocabulary of Marian"),
         ("vocab.json", "[" * 100_000, "expected a piece and its id"),
         ("vocab.json", '{"a":' * 100_000, "is not a vocabulary of Marian"),

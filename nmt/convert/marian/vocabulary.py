@@ -62,29 +62,22 @@ def read_yaml_pieces(text: str, name: str) -> list[str]:
     Raises:
         VocabularyError: a line is not a piece and its id, a piece is there twice, or the ids are not 0, 1, 2, …
     """
+    is_json = text.lstrip().startswith("{")
     ids: dict[str, int] = {}
-    for piece, index, where in _json_pieces(text, name) if text.lstrip().startswith("{") else _yaml_pieces(text, name):
+    for piece, index in json.loads(text, object_pairs_hook=list) if is_json else _yaml_pieces(text, name):
         if piece in ids:
             raise VocabularyError(
-                f"{where}: the piece '{shown(piece)}' has the id {ids[piece]:,} already, and Marian reads that one. "
-                f"Give the piece with the id {index:,} another name in the file."
+                f"{name}: the piece '{shown(piece)}' has the id {ids[piece]} already, and Marian reads that one. Give "
+                f"the piece with the id {index} another name in the file."
             )
         ids[piece] = index
     return pieces_by_id(ids, name)
 
 
-def _json_pieces(text: str, name: str) -> Iterator[tuple[str, int, str]]:
-    pairs = json.loads(text, object_pairs_hook=list)
-    for pair in pairs:
-        if type(pair[1]) is not int:
-            raise VocabularyError(f"{name}: expected a piece and its id, got {shown(pair)}.")
-        yield *pair, name
-
-
-def _yaml_pieces(text: str, name: str) -> Iterator[tuple[str, int, str]]:
+def _yaml_pieces(text: str, name: str) -> Iterator[tuple[str, int]]:
     long_key = None
     for number, line in enumerate(text.split("\n"), start=1):
-        line, where = line.strip(" \r"), f"{name}, line {number}"
+        line = line.strip(" \r")
         if not line or line in ("---", "...") or line.startswith(("#", "%YAML ", "%TAG ")):
             continue
         if line.startswith("? "):
@@ -93,8 +86,8 @@ def _yaml_pieces(text: str, name: str) -> Iterator[tuple[str, int, str]]:
         match = _LINE.fullmatch((long_key or "") + line)
         long_key = None
         if match is None:
-            raise VocabularyError(f"{where}: expected a piece and its id, got {shown(line[:60])}.")
-        yield _unquoted(match[1]), int(match[2]), where
+            raise VocabularyError(f"{name}, line {number}: expected a piece and its id, got {line[:60]!r}.")
+        yield _unquoted(match[1]), int(match[2])
 
 
 def _unquoted(key: str) -> str:
