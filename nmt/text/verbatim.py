@@ -93,12 +93,15 @@ def placeholders(line: str) -> Counter[str]:
     return Counter(_PLACEHOLDER.findall(_ADDRESS.sub(" ", line)))
 
 
-def numbers_changed(source: str, target: str) -> bool:
+def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> bool:
     """Whether a translation has lost, invented or changed a number outside of web addresses and placeholders.
 
     Numbers may be in another order or form: with other separators, in Han or Roman numerals, hours of 12 or 24, years
     of two digits, zeros as a word such as million. What may be a word on the other side says nothing: a lost number up
     to 12, or with one digit before its zeros; a new one with at most two.
+
+    Args:
+        may_be_words: whether a new number may be a word of the source.
     """
     if not _DIGIT.search(source) and not _DIGIT.search(target):
         return False
@@ -113,7 +116,7 @@ def numbers_changed(source: str, target: str) -> bool:
     if lost and new:
         sides = [(side, [number for number in side if not _may_be_a_word(number)]) for side in (lost, new)]
         return not any(itertools.starmap(_are_same_digits, itertools.product(*sides)))
-    return not all(map(_may_be_a_word, lost)) or any(len(digits.rstrip("0")) > 2 for digits in new)
+    return not all(map(_may_be_a_word, lost)) or any(len(digits.rstrip("0")) > 2 * may_be_words for digits in new)
 
 
 def _with_plain_numbers(line: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError, SearchSettings
+from nmt.text.verbatim import numbers_changed
 from nmt.translation.engine import Searcher, decoded
 from nmt.translation.guard import Finding, Languages, Problem, changed, problems
 from nmt.translation.results import TranslatedText
@@ -121,8 +122,11 @@ class GuardRepair:
 
     def _repair(self, segment: Segment, candidates: Sequence[TranslatedText]) -> bool:
         """Move the best candidate without problems to the first place. Returns whether there is one."""
+        # A new number may be a word of the source, so it is no finding; but a repair of numbers does not rely on that.
+        compares = segment.finding is not None and "number" in segment.finding.problems
         for candidate in candidates:
-            if not self._problems(segment, candidate):
+            is_new = compares and numbers_changed(segment.text, candidate.text, may_be_words=False)
+            if not is_new and not self._problems(segment, candidate):
                 _put_first(segment, candidate)
                 segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
                 return True

@@ -482,6 +482,9 @@ def test_what_has_to_be_kept_is_kept_by_another_candidate(monkeypatch):
         monkeypatch.setitem(globals(), name, value)
     found = translated(monkeypatch, line, ["ti {0} se 1989", "ti {1} se 1998", "no {0} 1998 me"])
     assert (found.text, found.guard) == ("no {0} 1998 me", Finding(("number",), repaired=True))
+    # An invented number is not replaced by another one.
+    invented = translated(monkeypatch, "ba ki lu me", ["ti 1998 se", "ti 19 se", "ti no se"])
+    assert (invented.text, invented.guard) == ("ti no se", Finding(("number",), repaired=True))
     # Nothing is worse for it.
     worse = translated(monkeypatch, line, ["ti {0} se 1989", "{0} 1998 " + "me no " * 6], [""])
     assert (worse.text, worse.guard) == ("ti {0} se 1989", Finding(("number",), repaired=False))
