@@ -7,6 +7,7 @@ different vocabularies; ``runs/r``, a run of three updates on ``data/a``; ``quic
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib.util
 import json
@@ -20,6 +21,7 @@ import torch
 from sentencepiece import SentencePieceTrainer
 
 from nmt.data.manifest import read_manifest, write_manifest
+from nmt.translation.resuming import OutputFile
 from tests.records import made
 
 MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
@@ -127,9 +129,9 @@ def normalise_differently(project: Path) -> None:
 
 
 def interrupt_translation(project: Path) -> None:
-    (project / "out.partial").write_text("x\n")
-    journal = {"lines": 0, "entries": 0, "bytes": 0}
-    (project / "out.partial.json").write_text(json.dumps({"version": 1, "record": made().stored(), "written": journal}))
+    with contextlib.suppress(KeyboardInterrupt), OutputFile(project / "out").growing(made()) as (stream, _):
+        stream.write(b"x\n")
+        raise KeyboardInterrupt
 
 
 def write_tables(project: Path) -> None:

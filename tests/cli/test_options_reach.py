@@ -6,6 +6,7 @@ of a row ends the command.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import shlex
@@ -28,6 +29,7 @@ from nmt.record import Record
 from nmt.reports.comparison_text import ComparedFiles
 from nmt.search.settings import Sampling
 from nmt.translation.options import TranslateOptions
+from nmt.translation.resuming import OutputFile
 
 SETUP = "nmt.training.start.setup"
 CHOICE = "nmt.training.start.choose_settings"
@@ -672,12 +674,10 @@ def test_every_option_reaches_its_function(command, doubles, last, arguments, tm
 def test_an_output_is_resumed_in_the_precision_that_it_was_begun_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s").write_text("a\nb\n", "utf-8")
-    Path("o.txt.partial").write_text("a\n", "utf-8")
-    Path("o.txt.partial.json").write_text(
-        '{"record": {"kind": "translation", "path": "o.txt", "command": ["translate", "--precision=bf16"]}, '
-        '"written": {"lines": 0, "entries": 0, "bytes": 0}}',
-        "utf-8",
-    )
+    record = Record(kind="translation", path="o.txt", command=("translate", "--precision=bf16"))
+    with contextlib.suppress(KeyboardInterrupt), OutputFile(Path("o.txt")).growing(record) as (stream, _):
+        stream.write(b"a\n")
+        raise KeyboardInterrupt
     heard: dict[str, list[Any]] = {}
     for name, answer in MODEL.items():
         replace(monkeypatch, name, heard, answer)
