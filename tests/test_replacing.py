@@ -173,7 +173,7 @@ COMMANDS = {
         adds=True,
     ),
     "build-vocab data": Output(
-        ("build-vocab", "--size", "38", "--workers", "1", "--data"), succeeds=("data", "data-and-file")
+        ("build-vocab", "--size", "38", "--workers", "1", "--force", "--data"), succeeds=("data", "data-and-file")
     ),
     "compare out": Output(("compare", "input.txt", "other.txt", "--reference", "input.txt", "--out")),
     "import out": Output(("import", "opus", "--out"), succeeds=("new", "empty", "bundle")),

@@ -268,7 +268,7 @@ def test_filters(prepare, tmp_path):
 )
 def test_mistakes_are_explained(prepare, tmp_path, arguments, message):
     (tmp_path / "whole.tsv").write_bytes(tsv())
-    (tmp_path / "short.tsv").write_text("a\tb\nc\n")
+    (tmp_path / "short.tsv").write_text("a\tb\nc\nd\n")
     (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(tsv())[:-20])
     assert message in " ".join(prepare(*arguments, expect=2).stderr.split())
     assert not (tmp_path / "data" / "own-en-de").exists()
@@ -281,7 +281,7 @@ def test_mistakes_are_explained(prepare, tmp_path, arguments, message):
         (
             "own.tmx",
             '<tmx version="1.4"><header/><body><tu><tuv xml:lang="fr"><seg>un</seg></tuv></tu></body></tmx>',
-            "own.tmx has no pair of en and de. Skipped units without text in both languages: 1.",
+            "own.tmx has no pair of en and de. Skipped units or lines without text in both languages: 1. own.tmx has",
         ),
     ],
 )

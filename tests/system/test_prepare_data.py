@@ -281,9 +281,9 @@ def test_no_name_steers_the_terminal(tmp_path):
         (["own-en-de", "--train", "corpus/p.en.gz"], "leave off .en.gz and write"),
         (
             ["own-en-de", "--train", "corpus/t.txt"],
-            "corpus/t.txt has two columns separated by tabs: rename it to corpus/t.tsv, and give that name.",
+            "corpus/t.txt has columns separated by tabs: rename it to corpus/t.tsv and give that name",
         ),
-        (["own-en-de", "--train", "corpus/t.txt.gz"], "rename it to corpus/t.tsv.gz, and give that name."),
+        (["own-en-de", "--train", "corpus/t.txt.gz"], "rename it to corpus/t.tsv.gz and give that name"),
         (
             ["own-en-de", "--train-source", "corpus/c.en"],
             "--train-source was given once and --train-target never",
