@@ -128,11 +128,11 @@ class Streams:
                     f"{source}: there is no such file. --prefix takes a file: its line N is the beginning of the "
                     "translation of line N. For one line, `--prefix <(echo BEGINNING)` in bash."
                 )
-            _check_plain(source)
             _check_readable(source)
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 option = "--" + name.replace("_", "-")
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
+            _check_plain(source)
         if self.part is not None:
             self._check_part()
         if str(self.output) == STDIN and sys.__stdout__ is None:

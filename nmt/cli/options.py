@@ -220,7 +220,7 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
                 continue
             if not (equals or value):
                 _, value = next(words, (0, ""))
-                if value.partition("=")[0] in known | set(aliases):
+                if not _is_value(value) and value.partition("=")[0] in known | set(aliases):
                     value = ""
             if not value and not ctx.resilient_parsing:  # as in the shell's completion
                 raise UsageError(f"option {name} needs a value", ctx)

@@ -75,6 +75,8 @@ def test_the_help_shows_no_types_of_python(name):
         ("report -mruns/x -m=runs/y", "runs", [Path("runs/x"), Path("runs/y")]),
         ("translate -m=runs/x -mruns/y", "model", [Path("runs/x"), Path("runs/y")]),
         ("attention --target -q --target=", "target", ["-q", ""]),
+        ("translate --format text", "format", "text"),  # as the argument is called
+        ("score h --reference hypothesis", "reference", [Path("hypothesis")]),
         ("prepare-data -o data/x toy-en-de", "out", Path("data/x")),
         ("score --metric BLEU --metric Ter --reference r h", "metric", ["bleu", "ter"]),
         ("translate --Precision FP32", "precision", "fp32"),

@@ -412,7 +412,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
-        (["--score-target", "-"], ["standard input", "--input FILE"]),
+        (["--score-target", "-"], ["standard input", "name a file for each"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
         (["--mbr", "chrf", "--beam", "1"], ["minimum Bayes risk", "beam"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
