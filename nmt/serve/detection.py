@@ -13,7 +13,7 @@ _ENOUGH = 2_000
 _SURE = 0.9
 """A probability that whole sentences have. Of 10,000 captions and phrases, none had it for a wrong language."""
 _CLEARLY = 5
-"""How many times likelier than any source language the target must be. 7 of 5,000 phrases of captions are in error."""
+"""How many times likelier than any source language the target must be. 4 of 5,000 phrases of captions are in error."""
 _NO_LANGUAGE = "zxx"
 
 

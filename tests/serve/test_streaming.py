@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -99,7 +100,8 @@ def test_the_source_is_sent_once_if_the_first_sentence_has_no_translation(model)
                 if segment.text == "one.":
                     segment.candidates = (TranslatedText("", (), 0.0, 0.0),)
 
-    model.translators[1, None] = Empty(1)
+    translator = model.translators[1, None] = Empty(1)
+    translator.gate.wait = lambda seconds: not time.sleep(0.2)  # the sentences are answered one after the other
     with serving([model]) as running:
         found = parts(running, "one.two.")
     assert [part for part in found if "source" in part] == [{"source": "en"}]
