@@ -302,7 +302,7 @@ def _write_partial_output(folder: Path) -> None:
     try:
         with OutputFile(folder / "out.de").growing(_MADE) as (stream, note):
             stream.write(b"ein Brief kam\n" * 4)
-            note(4, 4, 0)
+            note(4, 4)
             stream.write(b"ein Brief kam\n")
             raise InterruptedError
     except InterruptedError:

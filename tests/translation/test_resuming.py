@@ -27,7 +27,7 @@ def interrupted(output, content: bytes, record=RECORD, *, windows: Sequence[int]
         for size in windows:
             stream.writelines(lines[done : done + size])
             done += size
-            note(done, done, 0)
+            note(done, done)
         stream.writelines(lines[done:])
         raise KeyboardInterrupt
 
@@ -280,7 +280,7 @@ def test_what_another_program_wrote_meanwhile_is_left_as_it_is(tmp_path):
         file.growing(RECORD) as (stream, note),
     ):
         stream.write(b"a\nb\nc\n")
-        note(3, 3, 0)
+        note(3, 3)
         file.path.write_text("of a user")
     assert file.path.read_text() == "of a user"
     file.path.unlink()
