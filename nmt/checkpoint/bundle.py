@@ -28,6 +28,7 @@ from nmt.errors import CheckpointError
 from nmt.io.files import replacing_folder
 from nmt.io.hashing import sha256_of
 from nmt.io.ownership import Kind
+from nmt.io.regular import open_regular, read_regular
 from nmt.io.writing import WriteError, write_file
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.kernels.prepacking import prepack
@@ -198,7 +199,7 @@ def load_training_state(folder: Path) -> TrainingState:
             "Name a checkpoint of a run (RUN/checkpoints/step-…)."
         )
     try:
-        values = parse_json(files.training_state.read_bytes())
+        values = parse_json(read_regular(files.training_state))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{files.training_state} is damaged: {error} {_ANOTHER_CHECKPOINT}") from None
     if not isinstance(values, dict):
@@ -208,6 +209,7 @@ def load_training_state(folder: Path) -> TrainingState:
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:
     try:
+        open_regular(path).close()  # safetensors would wait for a pipe
         return dict(load_file(path))
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}).") from None

@@ -14,6 +14,7 @@ from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError
 from nmt.io.hashing import sha256_of
 from nmt.io.inside import Inside
+from nmt.io.regular import read_regular
 
 PARITY_NAME = "parity.json"
 """The certificate of a converted model, in a bundle or beside an exported model."""
@@ -133,7 +134,7 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
     path = BundleFolder(folder).checksums
     if not path.is_file():
         return {}
-    checksums = parse_json(path.read_bytes())
+    checksums = parse_json(read_regular(path))
     if not isinstance(checksums, dict) or not all(
         _is_file_name(name) and isinstance(checksum, str) for name, checksum in checksums.items()
     ):
@@ -153,7 +154,7 @@ def model_checksums(folder: Path) -> dict[str, str]:
     """
     files = BundleFolder(folder)
     if not is_bundle(folder) and files.certificate.is_file():
-        return dict(parse_json(files.certificate.read_bytes())["parity"]["files"])
+        return dict(parse_json(read_regular(files.certificate))["parity"]["files"])
     recorded = recorded_checksums(folder)
     return {path.name: recorded.get(path.name) or sha256_of(path) for path in files.model}
 

@@ -17,6 +17,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
 from nmt.errors import CheckpointError
+from nmt.io.regular import open_regular
 from nmt.machine.device import memory_for_use
 from nmt.model.transformer import Transformer
 
@@ -62,6 +63,7 @@ def weight_shapes(path: Path) -> Shapes:
         CheckpointError: the file cannot be read, or holds other numbers.
     """
     try:
+        open_regular(path).close()  # safetensors would wait for a pipe
         with safe_open(path, "pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             other = sorted(name for name, one in slices.items() if one.get_dtype() not in ("F64", "F32", "F16", "BF16"))

@@ -9,6 +9,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import vocabulary_files
 from nmt.io.ownership import Kind
+from nmt.io.regular import LARGEST, open_regular, read_regular
 
 
 def _is_whole(folder: Path) -> bool:
@@ -47,8 +48,10 @@ def averaged_checkpoints(bundle: Path) -> list[Path]:
 def read_json(path: Path, *, first_line: bool = False) -> Any:
     """A file, or its first line, parsed as JSON; None if it is missing or not JSON."""
     try:
-        with path.open("rb") as stream:
-            return parse_json(stream.readline() if first_line else stream.read())
+        if not first_line:
+            return parse_json(read_regular(path))
+        with open_regular(path) as stream:
+            return parse_json(stream.readline(LARGEST))
     except (OSError, ValueError):
         return None
 

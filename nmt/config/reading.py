@@ -17,6 +17,7 @@ from nmt.config.documents import DEEPEST_TREE, LARGEST_FILE, DocumentError, pars
 from nmt.config.mistakes import did_you_mean, mistakes
 from nmt.config.sections import Config, Section, subsection
 from nmt.errors import ConfigError
+from nmt.io.regular import open_regular
 
 PRESETS = ("tiny", "small", "base", "big")
 """The built-in presets, smallest model first."""
@@ -48,14 +49,17 @@ def load_preset(name: str) -> dict[str, Any]:
     return _parse_yaml((resources.files("nmt") / "presets" / f"{name}.yaml").read_text("utf-8"), name)
 
 
-def load_yaml(path: Path) -> dict[str, Any]:
+def load_yaml(path: Path, *, may_be_pipe: bool = False) -> dict[str, Any]:
     """The settings of a YAML file, unchecked.
+
+    Args:
+        may_be_pipe: whether the user named the file, which may then be a pipe.
 
     Raises:
         ConfigError: the file cannot be read or is not a mapping.
     """
     try:
-        with path.open("rb") as stream:
+        with path.open("rb") if may_be_pipe else open_regular(path) as stream:
             content = stream.read(LARGEST_FILE + 1)
         text = content.decode("utf-8")
     except FileNotFoundError:

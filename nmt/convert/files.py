@@ -12,6 +12,7 @@ from typing import Any
 
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
+from nmt.io.regular import LARGEST, read_regular
 
 COPY_AGAIN, EXPORT_AGAIN = "Copy the model again.", "Export the model again."
 _LONGEST_SHOWN = 100
@@ -46,19 +47,18 @@ def named_in(folder: Path, name: object) -> Path | None:
     return next((entry for entry in folder.iterdir() if entry.name == wanted and entry.is_file()), None)
 
 
-def read_bytes(path: Path, advice: str = COPY_AGAIN) -> bytes:
+def read_bytes(path: Path, advice: str = COPY_AGAIN, most: int = LARGEST) -> bytes:
     """The bytes of a file.
 
     Args:
         advice: what to do about a damaged file, as a sentence.
+        most: the maximum size of the file, in bytes.
 
     Raises:
         CheckpointError: it cannot be read.
     """
     try:
-        if not path.is_file() and path.exists():
-            raise CheckpointError(f"{path}: is not a regular file. {advice}")
-        return path.read_bytes()
+        return read_regular(path, most)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {advice}") from None
 

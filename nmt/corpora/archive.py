@@ -6,6 +6,7 @@ import errno
 import io
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -89,7 +90,7 @@ def opened_zip(archive: Path) -> Iterator[ZippedMembers]:
     """Open a zip archive to read members as streams, without writing them to disk.
 
     Raises:
-        DownloadError: the file is no zip archive or a damaged one, or it holds a name that leads outside its folder.
+        DownloadError: the file is no zip archive or a damaged one, or it holds a name twice or outside its folder.
     """
     with _as_download_error(archive):
         zipped = zipfile.ZipFile(archive)
@@ -102,8 +103,10 @@ class ZippedMembers:
 
     def __init__(self, archive: Path, zipped: zipfile.ZipFile) -> None:
         """Check all names; see :func:`opened_zip`."""
-        for name in zipped.namelist():
+        for name, count in Counter(zipped.namelist()).items():
             _check_name(archive, name)
+            if count > 1 and not name.endswith("/"):
+                raise DownloadError(f"{archive}: holds two files named {name}. Unpack it, and name the right ones.")
         self._archive = archive
         self._zipped = zipped
         self._budget = Budget(archive)

@@ -43,7 +43,7 @@ def load_recipe(dataset: str) -> Recipe:
     """
     if dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
-        return _beside(parse_recipe(load_yaml(path), name=dataset), path.resolve().parent)
+        return _beside(parse_recipe(load_yaml(path, may_be_pipe=True), name=dataset), path.resolve().parent)
     names = builtin_names()
     if dataset in names:
         return parse_recipe(parse_yaml(builtin_text(dataset)), name=dataset)

@@ -105,7 +105,7 @@ def build_vocabulary(
     trained = None
     sampled: dict[str, int] = {}
     if existing is not None:
-        vocab = VocabularyPair.load(existing)
+        vocab = VocabularyPair.load(existing, may_be_pipe=True)
         rule = settings.source_normalization or _rule_of_data_set(existing.parent, vocab)
         origin = existing_origin(vocab.fingerprint)
         record = VocabularyRecord.of_given(_file_records(vocab, existing) if origin is None else [origin], rule)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.io.inside import Inside
+from nmt.io.regular import read_regular
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,5 @@ def vocabulary_fingerprint(model: Path) -> str:
         OSError: a file cannot be read.
     """
     first, *others = vocabulary_files(model)
-    contents = (file.read_bytes() for file in (first, *(file for file in others if file.is_file())))
+    contents = (read_regular(file) for file in (first, *(file for file in others if file.is_file())))
     return hashlib.sha256(b"".join(contents)).hexdigest()

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
-from nmt.text.lines import not_parallel, open_bytes
+from nmt.io.regular import open_regular
+from nmt.text.compression import unpacked
+from nmt.text.lines import not_parallel, reading
 
 _BLOCK = 1 << 20
 
@@ -51,7 +53,7 @@ def examine_text(data: Path, manifest: Manifest, splits: Iterable[str]) -> dict[
 def _read(path: Path) -> tuple[TextFile, int]:
     """The state of a file, and its number of lines."""
     digest, lines, last = hashlib.sha256(), 0, b"\n"
-    with open_bytes(path) as stream:
+    with reading(str(path)), open_regular(path) as packed, unpacked(packed) as stream:
         # Recorded before the text is read, so that a change during reading is noticed later.
         size, modified = _size_and_time(path)
         while block := stream.read(_BLOCK):

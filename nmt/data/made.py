@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from nmt.config import first_mistake
 from nmt.errors import DataError
 from nmt.io.hashing import sha256_of
+from nmt.io.regular import read_regular
 
 Record = TypeVar("Record")
 
@@ -62,7 +63,7 @@ def read_record(path: Path, content: TypeAdapter[Record], version: int, remedy: 
         DataError: the file is damaged, or of another version.
     """
     try:
-        text = path.read_bytes()
+        text = read_regular(path)
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -16,6 +16,7 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.errors import DataError
 from nmt.io.files import replacing
+from nmt.io.regular import read_regular
 from nmt.record import SETTINGS, Record, text_record
 from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
@@ -165,7 +166,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = DataFolder(folder).manifest
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return Manifest.model_validate_json(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         problem = f"is not a prepared data set (no {path.name})" if os.path.lexists(folder) else "does not exist"
         raise DataError(f"{folder}: {problem}. {_what_to_name(folder)}") from None
@@ -222,7 +223,7 @@ class Recorded(NamedTuple):
 def recorded(folder: Path) -> Recorded | None:
     """Read what a manifest of any version says; None if the folder holds no manifest of this program."""
     try:
-        manifest = parse_json(DataFolder(folder).manifest.read_bytes())
+        manifest = parse_json(read_regular(DataFolder(folder).manifest))
         if not {"recipe", "fingerprint"} <= manifest.keys():
             return None
         text = {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}

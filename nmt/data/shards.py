@@ -28,6 +28,7 @@ from nmt.data.manifest import Manifest
 from nmt.data.shard_checks import Damage, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.errors import DataError
 from nmt.io.ownership import Kind
+from nmt.io.regular import read_regular
 from nmt.text.lines import NormalizationRule
 
 INDEX_NAME = "index.json"
@@ -53,7 +54,7 @@ def _is_our_shards(folder: Path) -> bool:
     if any(folder.glob("*.tokens")) or any(folder.glob("*.offsets")):
         return True
     try:
-        content = (folder / INDEX_NAME).read_bytes()
+        content = read_regular(folder / INDEX_NAME)
         index = json.loads(content) if content else {"vocab_fingerprint": None}
     except (OSError, ValueError, RecursionError):
         return False

@@ -12,6 +12,7 @@ from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary
 from nmt.errors import VocabularyError
 from nmt.io.files import replacing
+from nmt.io.regular import read_regular
 
 
 @dataclass(frozen=True)
@@ -27,30 +28,32 @@ class VocabularyPair:
         return cls(vocab, vocab)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, *, may_be_pipe: bool = False) -> Self:
         """Read a SentencePiece model, and the other files of its vocabulary that lie beside it.
+
+        Args:
+            may_be_pipe: whether the user named the model, which may then be a pipe.
 
         Raises:
             VocabularyError: a file cannot be read, or is damaged.
         """
         model, *others = vocabulary_files(path)
         if not others:
-            return cls.shared(_read(model))
+            return cls.shared(_read(model, may_be_pipe=may_be_pipe))
         pieces, target_model, target_pieces = others
-        source = _read(model, pieces)
+        source = _read(model, pieces, may_be_pipe=may_be_pipe)
         return cls(source, _read(target_model, target_pieces) if target_model.is_file() else source)
 
     def contents(self, path: Path) -> dict[Path, bytes]:
         """The content of each file by its path.
 
         Args:
-            path: of the SentencePiece model of source text, which ends in ``.model``.
+            path: of the SentencePiece model of source text. If it does not end in ``.model``, only that one is given.
         """
-        model, pieces, target_model, target_pieces = vocabulary_files(path)
-        found = {model: self.source.model_bytes, pieces: self.source.pieces_json}
-        if not self.is_one:
-            found |= {target_model: self.target.model_bytes, target_pieces: self.target.pieces_json}
-        return {file: content for file, content in found.items() if content is not None}
+        sides = [self.source] if self.is_one else [self.source, self.target]
+        contents = [content for vocab in sides for content in (vocab.model_bytes, vocab.pieces_json)]
+        files = zip(vocabulary_files(path), contents, strict=False)
+        return {file: content for file, content in files if content is not None}
 
     def files(self, path: Path) -> dict[Path, bytes]:
         """The same as :meth:`contents`, and for each model a list of its pieces for readers."""
@@ -112,10 +115,10 @@ class VocabularyPair:
         self.source.threads = self.target.threads = threads
 
 
-def _read(model: Path, pieces: Path | None = None) -> Vocabulary:
+def _read(model: Path, pieces: Path | None = None, *, may_be_pipe: bool = False) -> Vocabulary:
     try:
-        content = model.read_bytes()
-        listed = pieces.read_bytes() if pieces is not None and pieces.is_file() else None
+        content = model.read_bytes() if may_be_pipe and model.is_fifo() else read_regular(model)
+        listed = read_regular(pieces) if pieces is not None and pieces.is_file() else None
     except OSError as error:
         raise VocabularyError(f"{error.filename}: cannot be read ({error.strerror}).") from None
     if listed is None:

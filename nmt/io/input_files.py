@@ -57,7 +57,8 @@ def state_of(path: Path) -> State:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    # A program can set the time of modification, but not that of the last change.
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _sha256(path: Path) -> str | None:

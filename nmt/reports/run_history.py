@@ -11,6 +11,7 @@ from nmt.checkpoint.run_folder import RunFolder, similar
 from nmt.config import flatten, load_yaml
 from nmt.data.manifest import Manifest
 from nmt.errors import CheckpointError, ConfigError
+from nmt.io.regular import read_regular
 from nmt.training.metrics_file import MetricsFile
 
 Record = Mapping[str, Any]
@@ -102,7 +103,7 @@ def _read_run(folder: Path, label: str) -> RunHistory:
 
 def _read_manifest(path: Path) -> Manifest | None:
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return Manifest.model_validate_json(read_regular(path))
     except (OSError, ValueError):
         return None
 

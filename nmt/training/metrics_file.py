@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from nmt.io.files import replacing
+from nmt.io.regular import open_regular
 from nmt.io.writing import append
 from nmt.text.lines import read_lines
 from nmt.training.loss import perplexity
@@ -66,7 +67,7 @@ class MetricsFile:
         if not self._path.exists():
             return [], []
         records, damaged, line_number = [], [], 0
-        for line_number, line in enumerate(read_lines(self._path, invalid="replace"), start=1):
+        for line_number, line in enumerate(read_lines(self._path, invalid="replace", opener=open_regular), start=1):
             try:
                 record = json.loads(line, parse_int=_integer)
             except (ValueError, RecursionError):

@@ -12,6 +12,7 @@ from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.io.files import record_name, replacing
 from nmt.io.hashing import sha256_of
+from nmt.io.regular import read_regular
 from nmt.record import ITSELF, Record, parse_record, text_record
 from nmt.text.lines import can_be_read_again
 from nmt.translation.options import recorded_words
@@ -120,7 +121,7 @@ class Stored(NamedTuple):
 def read_stored(path: Path) -> Stored | None:
     """The file of a record; None if it does not exist, or is damaged or something else."""
     try:
-        values = parse_json(path.read_bytes())
+        values = parse_json(read_regular(path))
         return Stored(parse_record(values[RECORD], str(path)), values)
     except (OSError, ValueError, TypeError, LookupError, DataError):
         return None

@@ -67,6 +67,15 @@ def test_an_archive_without_the_languages_lists_its_members(opus):
         opus({f"x{n}": "" for n in range(50)})
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_of_one_name_are_refused(opus, tmp_path):
+    path = pack(tmp_path / "twice.zip", OTHERS | PAIR)
+    with zipfile.ZipFile(path, "a") as zipped:
+        zipped.writestr("a.de-en.en", "another\nside\n")
+    with pytest.raises(DownloadError, match=r"twice\.zip: holds two files named a\.de-en\.en\..* Unpack it"):
+        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
+
+
 def test_a_member_is_not_both_sides(opus):
     with pytest.raises(DataError, match="no pair of its members is for en-GB and en-US"):
         opus({"a.en": "a dog\n"}, ("en-GB", "en-US"))

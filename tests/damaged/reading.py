@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import shutil
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,6 +37,14 @@ class Outcome(NamedTuple):
     """Of the processor."""
 
 
+class NoFile(NamedTuple):
+    """What stands in the place of a file: a link to a device, or a pipe that nobody writes to."""
+
+    file: str
+    """Below the thing's folder."""
+    device: str | None
+
+
 class Reader:
     """Hands damaged content to a process of its own, which is started again when it dies."""
 
@@ -50,12 +60,19 @@ class Reader:
 
     def content(self, name: str) -> bytes:
         """The content of a format's file when it is whole."""
-        self._connection.send((name, None))
-        content: bytes = self._connection.recv()
-        return content
+        return self._whole(name)[0]
 
-    def read(self, name: str, content: bytes) -> Outcome:
-        """Read a thing of a format with this content in the place of the file's."""
+    def files(self, name: str) -> list[str]:
+        """All files of a format's thing."""
+        return self._whole(name)[1]
+
+    def _whole(self, name: str) -> tuple[bytes, list[str]]:
+        self._connection.send((name, None))
+        content, files = self._connection.recv()
+        return content, files
+
+    def read(self, name: str, content: bytes | NoFile) -> Outcome:
+        """Read a thing of a format with this content in the place of the file's, or with something else there."""
         try:
             self._connection.send((name, content))
             if self._connection.poll(_PATIENCE):
@@ -85,7 +102,9 @@ def _serve(connection: Connection) -> None:
             name, content = connection.recv()
             if name not in things:
                 things[name] = _Thing(FORMATS[name], Path(root) / str(len(things)))
-            connection.send(things[name].whole if content is None else things[name].outcome(content))
+            connection.send(
+                (things[name].whole, things[name].files) if content is None else things[name].outcome(content)
+            )
 
 
 class _Thing:
@@ -97,17 +116,26 @@ class _Thing:
         self._whole_folder.mkdir()
         form.make(self._whole_folder)
         self.whole = (self._whole_folder / form.file).read_bytes()
+        found = (path for path in self._whole_folder.rglob("*") if path.is_file())
+        self.files = sorted(str(path.relative_to(self._whole_folder)) for path in found)
         shutil.copytree(self._whole_folder, folder)
         form.read(folder)  # which also imports what is imported late
 
-    def outcome(self, content: bytes) -> Outcome:
+    def outcome(self, content: bytes | NoFile) -> Outcome:
         """What becomes of damaged content."""
-        if self._form.is_changed:
+        if self._form.is_changed or isinstance(content, NoFile):
             shutil.rmtree(self._folder)
             shutil.copytree(self._whole_folder, self._folder)
-        (self._folder / self._form.file).write_bytes(content)
+        form = self._form
+        if isinstance(content, NoFile):
+            path = self._folder / content.file
+            path.unlink()
+            os.mkfifo(path) if content.device is None else path.symlink_to(content.device)
+            form = replace(form, names=(*form.names, path.stem, *Path(content.file).parts))
+        else:
+            (self._folder / form.file).write_bytes(content)
         with _limited_memory():
-            return _outcome(self._form, self._folder)
+            return _outcome(form, self._folder)
 
 
 def _outcome(form: Format, folder: Path) -> Outcome:

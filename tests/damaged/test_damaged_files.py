@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.damaged.damage import TREES, Damage, Edit, Replacement, damage, damaged
 from tests.damaged.formats import FORMATS
-from tests.damaged.reading import Reader
+from tests.damaged.reading import NoFile, Reader
 
 LONGEST = 3.0
 """Seconds of the processor that reading a small damaged file may take. Mostly it takes a hundredth of one; at most one
@@ -39,6 +39,23 @@ def check(reader: Reader, name: str, cases: int, *, same_every_time: bool) -> No
         assert outcome.seconds < LONGEST
 
     every_case()
+
+
+@pytest.mark.parametrize("device", [None, "/dev/zero"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("checksums of a bundle", "metrics", "manifest", "index of shards", "index of shards to repair"),
+        pytest.param("training state", marks=pytest.mark.slow),
+    ],
+)
+def test_a_pipe_or_a_device_in_place_of_any_file_is_not_read(reader, name, device):
+    faults = {}
+    for file in reader.files(name):
+        outcome = reader.read(name, NoFile(file, device))
+        if outcome.fault is not None:
+            faults[file] = outcome.fault
+    assert not faults
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_text_that_grows_while_it_is_read_counts_as_touched(data, monkeypatch):
                     stream.write("one more\n")
             return block
 
-    monkeypatch.setattr(encoded_text, "open_bytes", Growing)
+    monkeypatch.setattr(encoded_text, "unpacked", lambda stream: Growing(Path(stream.name)))
     examined = examine_text(data, read_manifest(data), ["train"])
     assert touched_files(data, examined) == ["train.en", "train.de"]
     with pytest.raises(DataError, match="was changed while it was encoded"):

@@ -433,12 +433,13 @@ def test_an_average_records_the_checkpoints_that_it_was_made_from(chain, nmt, mo
         assert (refused.returncode, says in refused.stderr) == (2, True)
 
 
-def test_a_vocabulary_from_a_pipe_is_read_once(own_sets, nmt):
+@pytest.mark.parametrize("name", ["piped.model", "piped"])
+def test_a_vocabulary_from_a_pipe_is_read_once(own_sets, nmt, name):
     nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
     model = own_sets / "data/large/vocab.model"
-    os.mkfifo(own_sets / "piped.model")
-    with subprocess.Popen(["sh", "-c", "exec cat data/large/vocab.model > piped.model"], cwd=own_sets) as writer:
-        nmt("build-vocab", "--data", "data/little", "--vocab", "piped.model", cwd=own_sets)
+    os.mkfifo(own_sets / name)
+    with subprocess.Popen(["sh", "-c", f"exec cat data/large/vocab.model > {name}"], cwd=own_sets) as writer:
+        nmt("build-vocab", "--data", "data/little", "--vocab", name, cwd=own_sets)
         assert writer.wait() == 0
     assert sha256_of(own_sets / "data/little/vocab.model") == sha256_of(model)
     missing = nmt("build-vocab", "--data", "data/little", "--vocab", "missing.model", cwd=own_sets, check=False)

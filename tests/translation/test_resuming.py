@@ -331,7 +331,13 @@ def replace_by_another(path):
     path.with_name("new").rename(path)
 
 
-@pytest.mark.parametrize("change", [shrink, replace_by_another, Path.unlink])
+def edit_and_put_the_time_back(path):
+    before = path.stat()
+    path.write_text("a\nb\nX\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [shrink, replace_by_another, edit_and_put_the_time_back, Path.unlink])
 def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_path, change):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("a\nb\nc\n")

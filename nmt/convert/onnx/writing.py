@@ -42,6 +42,7 @@ CONFIG_NAME = "config.json"
 SOURCE_PIECES_NAME, TARGET_PIECES_NAME = "source_vocabulary.json", "target_vocabulary.json"
 HOLDS = (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME, CONFIG_NAME, "*_vocabulary.json", "*.spm")
 _PREFIX = "model."
+_LARGEST = 2**31  # of a message of protobuf
 _QUANTIZED, _TRANSPOSED = "_quantized", "_Transposed"
 """What ONNX Runtime adds to the name of a tensor that it stores as integers, and of one that it transposes."""
 
@@ -166,7 +167,7 @@ def _stored(path: Path) -> Iterator[StoredTensor]:
     from google.protobuf.message import DecodeError
 
     try:
-        graph = onnx.load_model_from_string(read_bytes(path, EXPORT_AGAIN)).graph
+        graph = onnx.load_model_from_string(read_bytes(path, EXPORT_AGAIN, most=_LARGEST)).graph
         arrays = {tensor.name.removeprefix(_PREFIX): onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
         for name, array in arrays.items():
             if name.endswith(_QUANTIZED):

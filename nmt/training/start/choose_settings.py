@@ -54,7 +54,7 @@ def choose_settings(
         ConfigError: the preset does not exist, or the file cannot be read.
         CheckpointError: the bundle does not exist.
     """
-    own = None if config_file is None else Layer(str(config_file), load_yaml(config_file))
+    own = None if config_file is None else Layer(str(config_file), load_yaml(config_file, may_be_pipe=True))
     if own is not None and config_file is not None and _is_complete(own.values):
         unused = f"; preset {preset} is not used" if preset is not None else ""
         description = f"settings: {own.name} (it holds every section{unused})"

@@ -16,6 +16,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.mixing import parse_weighted
 from nmt.errors import CheckpointError, DataError
 from nmt.io.files import replacing
+from nmt.io.regular import read_regular
 
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
@@ -69,7 +70,7 @@ def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[
 def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
     path = RunFolder(run).data
     try:
-        entries = parse_json(path.read_bytes())
+        entries = parse_json(read_regular(path))
         if isinstance(entries, list) and entries and all(map(_is_entry, entries)):
             return list(entries)
     except FileNotFoundError:
