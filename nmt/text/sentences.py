@@ -38,6 +38,8 @@ _LABEL_LAST = re.compile(
 _LONGEST_LABEL = 40
 # The library does not cut an item of a list that begins like this.
 _LIST_ITEM = re.compile(r"(?:\s*(?:[•◦▪]|\(?\w{1,9}\)))+")
+# Ends that the library does not propose, though the Moses splitter does: in brackets, and after an ellipsis.
+_BRACKET_OR_ELLIPSIS = re.compile(r"(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*\s+")
 # What a sentence cannot begin with.
 _CONTINUES = re.compile(r"\s*[,;:，、；：)）\]］」』»]")
 # What continues a sentence after a quotation: Japanese particles (but not words that begin like them), Chinese words of
@@ -133,8 +135,15 @@ def _segment(language: str, text: str) -> Iterator[str]:
     for piece in sentencex.segment(language, text):
         label = _LIST_ITEM.match(piece)
         first, *others = sentencex.segment(language, piece[label.end() :]) or [""] if label else [piece]
-        yield (label[0] if label else "") + first
-        yield from others
+        for text in ((label[0] if label else "") + first, *others):
+            begin = 0
+            for found in _BRACKET_OR_ELLIPSIS.finditer(text):
+                following = _FIRST_CHARACTER.search(text, found.end())
+                is_upper = following is not None and following[0].isupper()
+                if is_upper and _ends(text, begin, found.start() + 1, text[found.end() :], language):
+                    yield text[begin : found.end()]
+                    begin = found.end()
+            yield text[begin:]
 
 
 def _ends(line: str, begin: int, end: int, following: str, language: str) -> bool:

@@ -55,7 +55,7 @@ _BRACKETS = frozenset(
     {"()", "[]", "{}", '""', "''", "«»", "»«", "“”", "„“", "‘’", "‚‘", "（）", "「」", "『』", "《》"}
 )
 # Marks that stand for each other. A copied mark replaces the model's own beside it.
-_MARKS = (".…。．｡!！?？؟।۔‽", ",，、،", ":：", ";；؛")
+_MARKS = (".…。．｡!！?？؟।۔‽‼⁇⁈⁉", ",，、،", ":：", ";；؛")
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,19 @@ def test_labels_in_the_middle_of_a_line(language, expected):
     assert sentences("".join(expected), language) == expected
 
 
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("en", ["He sings. ", "(The cook sleeps.) ", "[A bird flies!] ", "{She came?}” ", "We left."]),
+        ("en", ["It rained… ", "Then it snowed… ", "(Who knows…) ", "He left."]),
+        ("en", ["He waits… and (Mr.) Smith (in Oct.) sings."]),
+        ("de", ["Er kam (mit Koffern, Taschen usw.) Montag an."]),
+    ],
+)
+def test_a_sentence_ends_in_brackets_and_after_an_ellipsis(language, expected):
+    assert sentences("".join(expected), language) == expected
+
+
 FOLLOWING = ("と言った。", "って。", "という声。", "、と。", "などの声。", "だった。")
 
 

@@ -126,6 +126,7 @@ def words_aligned(line, translation, pairs):
         # A copied mark replaces the model's own.
         ("he goes…", "Er geht.", [], "Er geht…"),
         ("he goes！", "Er geht.", [], "Er geht！"),
+        ("he goes‼", "Er geht.", [], "Er geht‼"),
         ("he goes.…", "Er geht.", [], "Er geht.…"),
         ("he goes…”", "Er geht.", [], "Er geht…”"),
         ("wait… he goes", "warte. Er geht", [(0, 0), (1, 1), (2, 2)], "warte… Er geht"),
