@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -32,6 +32,7 @@ class TranslateRequest(BaseModel):
 
     q: str = Field(description="The text.", examples=["Good morning!"])
     langpair: str = Field(description="Source and target language.", examples=["en|de"], pattern=r"^[^|]+\|[^|]+$")
+    format: Literal["txt", "text"] = Field("txt", description="Of the text: it has no markup.", examples=["txt"])
 
 
 def routes(server: Server) -> list[Route]:

@@ -351,6 +351,7 @@ def test_apertium_translates(server):
         ({"langpair": None}, "Invalid request: missing langpair parameter"),
         ({"langpair": "en"}, "Invalid request: langpair: String should match pattern"),
         ({"langpair": "en|zz"}, "zz is not supported"),
+        ({"format": "html"}, "Invalid request: format: Input should be 'txt' or 'text'"),
         ({"q": "x" * 50_001}, "Invalid request: request (50,001) exceeds text limit"),
     ],
 )
