@@ -78,7 +78,7 @@ def test_an_average_without_its_valid_set_is_not_used(trained, nmt, tmp_path):
     ):
         assert words in result.stderr
     translated = nmt("translate", "--max-extra-length", "2", cwd=tmp_path, text="A man.\n")
-    assert f"model: {run}/checkpoints/step-00000060 (update 60, BLEU " in translated.stderr
+    assert f"model: {run}/checkpoints/step-00000060 (en-de, update 60, BLEU " in translated.stderr
     assert f"{run}/average is not used: it was not validated" in translated.stderr
     data = trained / "data" / "toy-en-de"
     for folders, says in {
@@ -211,7 +211,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, num
         (["train", "--data", "nowhere"], ["nowhere", "nmt prepare-data"]),
         (["train", "--out", "runs/elsewhere", "--device", "cuda"], ["cuda", "available"]),
         (["build-vocab", "--data", "nowhere"], ["nowhere", "nmt prepare-data"]),
-        (["average-checkpoints", "nowhere"], ["nowhere", "checkpoints"]),
+        (["average-checkpoints", "nowhere"], ["nowhere", "there is no such run"]),
         (["score", "--reference", "data/toy-en-de/test.de", "data/toy-en-de/train.de"], ["30,000", "500"]),
         (["score", "data/toy-en-de/train.de"], ["--reference"]),
     ],

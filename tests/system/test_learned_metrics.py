@@ -92,7 +92,7 @@ def test_a_source_or_model_that_changed_is_named(scored, nmt, file, link):
     result = nmt("inspect", "score.json", cwd=scored, check=False)
     assert result.returncode == 1
     assert f"{link}  [CHANGED]" in result.stdout
-    assert f"{file} is {sha256_of(scored / file)}" in result.stderr
+    assert f"{file} is not " in result.stderr
 
 
 def test_the_role_of_a_model_is_recorded(scored, nmt):
