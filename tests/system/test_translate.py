@@ -94,7 +94,7 @@ def test_sentences_are_translated_one_by_one_on_request(bundle):
     assert found.stdout == b"%s  %s %s\n" % tuple(alone)
     assert b"\nlines translated sentence by sentence: 1." in found.stderr
     # This bundle does not say what its training lines were like.
-    assert translate(bundle, line).stdout == translate(bundle, line, "--split-sentences", "never").stdout
+    assert translate(bundle, line).stdout == found.stdout
 
 
 def test_paragraphs_keep_blank_lines_and_width(bundle):
