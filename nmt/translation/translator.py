@@ -228,10 +228,8 @@ class Translator:
             target_lang: the language code of the translation, where it is known better than :attr:`target_lang`: a
                 model of several target languages records one code for all.
         """
-        candidates, finding = (
-            joined_segments(segments, target_lang or self._languages.target),
-            joined_findings(segments),
-        )
+        candidates = joined_segments(segments, target_lang or self._languages.target)
+        finding = joined_findings(segments)
         if any(segment.taken is not None for segment in segments):
             finding = self._guard.check_copied(finding, self._vocab.source.split_tag(line)[1], candidates[0].text)
         return Translation(
