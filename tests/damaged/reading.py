@@ -119,14 +119,16 @@ class _Thing:
         found = (path for path in self._whole_folder.rglob("*") if path.is_file())
         self.files = sorted(str(path.relative_to(self._whole_folder)) for path in found)
         shutil.copytree(self._whole_folder, folder)
+        self._has_changed = form.is_changed
         form.read(folder)  # which also imports what is imported late
 
     def outcome(self, content: bytes | NoFile) -> Outcome:
         """What becomes of damaged content."""
-        if self._form.is_changed or isinstance(content, NoFile):
+        if self._has_changed:
             shutil.rmtree(self._folder)
             shutil.copytree(self._whole_folder, self._folder)
         form = self._form
+        self._has_changed = form.is_changed or isinstance(content, NoFile)
         if isinstance(content, NoFile):
             path = self._folder / content.file
             path.unlink()
