@@ -12,7 +12,8 @@ from typing import Unpack
 
 from pydantic import Field
 
-from nmt.config.sections import Normalization, StrictSection
+from nmt.config.section import StrictSection
+from nmt.config.sections import Normalization
 from nmt.errors import ConfigError, DataError
 from nmt.loading import NamedModels
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, option_fields

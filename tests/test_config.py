@@ -158,6 +158,8 @@ def test_statistics_of_lines_are_no_difference():
     described = parsed(f"data.lines={{max_length: 256, source: {side}, target: {side}, target_per_source: {ratio}}}")
     assert described.data.lines is not None
     assert differences(parsed(), described) == differences(described, parsed()) == []
+    longer = parsed(f"data.lines={{max_length: 9, source: {side}, target: {side}, target_per_source: {ratio}}}")
+    assert differences(described, longer) == [("data.lines.max_length", "256", "9")]
     assert parse_config(yaml.safe_load(dump_config(described)), name="dumped") == described
 
 

@@ -30,7 +30,7 @@ from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
-from nmt.text.lines import normalizer, read_lines
+from nmt.text.lines import read_lines
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.beginning import check_tied_embeddings
 
@@ -171,13 +171,7 @@ def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]
     manifest = read_manifest(data)
     names = [f"{split}.{manifest.source_lang}" for split in ("test", "valid")]
     path = data / next((name for name in names if name in manifest.files), names[0])
-    settings, vocab = bundle.config.data, bundle.vocab.source
-    normalize = normalizer(
-        nfc=settings.nfc,
-        punctuation=settings.punctuation,
-        language=settings.source_lang,
-        rule=settings.source_normalization,
-    )
+    vocab, normalize = bundle.vocab.source, bundle.config.data.source_normalizer()
     lines = itertools.islice((line for line in read_lines(path) if line.strip()), sentences)
     longest = bundle.config.model.max_positions - 1
     pieces = [[*ids[:longest], vocab.EOS] for ids in vocab.encode([normalize(line) for line in lines]) if ids]

@@ -218,7 +218,7 @@ def similar(path: Path) -> str:
     return did_you_mean(str(path), names)
 
 
-def refuse_while_used(data: Path, replaced: Literal["text", "vocabulary"] | None) -> None:
+def refuse_while_used(data: Path, replaced: Literal["text", "pieces"] | None) -> None:
     """Refuse to replace files of a data set that runs need: to resume, and to compare scores.
 
     Runs are looked for in ``runs/`` below the current folder and beside the folder of the data sets. Those of other
@@ -248,8 +248,8 @@ def refuse_while_used(data: Path, replaced: Literal["text", "vocabulary"] | None
         )
 
 
-def _was_trained_on(run: Path, data: Path, what: Literal["text", "vocabulary"]) -> bool:
-    """Whether a run's data set still has the text, or text and vocabulary, that the run records."""
+def _was_trained_on(run: Path, data: Path, what: Literal["text", "pieces"]) -> bool:
+    """Whether a run's data set still has the text, or text and pieces, that the run records."""
     manifest = known_manifest(data)
     if manifest is None or _data_of(run)[data.resolve()] != manifest.fingerprint:
         return False
@@ -262,12 +262,13 @@ def _was_trained_on(run: Path, data: Path, what: Literal["text", "vocabulary"]) 
 
 def _data_of(run: Path) -> dict[Path, object]:
     """The fingerprints of a run's data sets by their places, as far as they are recorded."""
-    match read_json(RunFolder(run).data):
-        case [*entries]:
-            known = [entry for entry in entries if isinstance(entry, dict)]
-            places = [(e, place) for e in known for place in (run / e.get("relative", ""), e.get("absolute", ""))]
-            return {Path(place).resolve(): entry.get("fingerprint") for entry, place in places}
-    return {}
+    entries = read_json(RunFolder(run).data)
+    found: dict[Path, object] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        for key in ("relative", "absolute"):
+            with contextlib.suppress(AttributeError, KeyError, OSError, TypeError, ValueError):  # of any other shape
+                found[(run / entry[key]).resolve()] = entry.get("fingerprint")
+    return found
 
 
 def _last_changed(run: Path) -> float:

@@ -83,7 +83,7 @@ def build_vocab(
         settings,
         existing=vocab,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
-        check_unused=lambda folder, other: refuse_while_used(folder, "vocabulary" if other and not force else None),
+        check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
         max_length=max_length,
         threads=workers,
     )

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import os
 import re
+import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -123,6 +124,7 @@ class Streams:
                 "output into a compressor."
             )
         for name, source in self._files.items():
+            option = "--" + name.replace("_", "-")
             if name == "prefix" and not source.exists() and str(source) != STDIN:
                 raise DataError(
                     f"{source}: there is no such file. --prefix takes a file: its line N is the beginning of the "
@@ -130,9 +132,8 @@ class Streams:
                 )
             _check_readable(source)
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
-                option = "--" + name.replace("_", "-")
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
-            _check_plain(source)
+            _check_plain(source, option)
         if self.part is not None:
             self._check_part()
         if str(self.output) == STDIN and sys.__stdout__ is None:
@@ -245,12 +246,13 @@ class Streams:
         return translation_record(self.whole or self.output, self.models, self._files, settings)
 
 
-def _check_plain(path: Path) -> None:
+def _check_plain(path: Path, option: str) -> None:
     suffix = (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.lower().removeprefix(".")
     if kind := next((kind for kind, suffixes in _NOT_PLAIN.items() if suffix in suffixes.split()), None):
         raise DataError(
-            f"{path}: is {kind} by its name, and all in it would be translated. Save its text as a file of plain text, "
-            f"one sentence per line. To translate the lines of this file as they are: nmt translate - < {path}"
+            f"{path}: is {kind} by its name, and all in it would be read as sentences. Save its text as a file of "
+            "plain text, one sentence per line. To read the lines of this file as they are: "
+            f"{option} - < {shlex.quote(str(path))}"
         )
 
 

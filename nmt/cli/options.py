@@ -34,7 +34,7 @@ from nmt.option_fields import (
 from nmt.text.lines import STDIN
 
 if TYPE_CHECKING:
-    from nmt.config.sections import StrictSection
+    from nmt.config.section import StrictSection
 
 # What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -138,12 +138,14 @@ def advice(
         command: the command that the option was typed for; None for the name of a command.
         elsewhere: the options of each command.
     """
-    typed = typed.lower().replace("_", "-")
+    typed, known = typed.lower().replace("_", "-"), list(known)
+    if typed in known:
+        return f"Did you mean {typed}?"
     for names, ours in (COMMANDS if command is None else OPTIONS.get(command, {})).items():
         if typed.lstrip("-") in names.split():
             return ours if ours[0].isupper() else f"Use {ours}"
     of_others = [f"nmt {name}" for name, options in (elsewhere or {}).items() if typed in options]
     if 0 < len(of_others) <= _FEW:
         return f"It is an option of {' and '.join(of_others)}"
-    near = difflib.get_close_matches(typed, list(known), n=1, cutoff=0.7)
+    near = difflib.get_close_matches(typed, known, n=1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else ""

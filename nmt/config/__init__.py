@@ -1,5 +1,6 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
+from nmt.config.data import CorpusShare, DataConfig, LanguageCode
 from nmt.config.dumping import (
     belongs_to_weights,
     changeable_on_resume,
@@ -23,19 +24,16 @@ from nmt.config.reading import (
     setting_in,
     setting_layer,
 )
+from nmt.config.section import Section
 from nmt.config.sections import (
     BatchingConfig,
     CheckpointsConfig,
     Config,
-    CorpusShare,
-    DataConfig,
     DecodingConfig,
-    LanguageCode,
     LoggingConfig,
     ModelConfig,
     OptimizerConfig,
     ScheduleConfig,
-    Section,
     TrainingConfig,
     ValidationConfig,
 )

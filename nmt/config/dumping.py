@@ -74,12 +74,18 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
     """Settings that differ, as (key, before, after), the values as YAML.
 
-    ``data.lines`` is left out: the text and the vocabulary, whose fingerprints are compared, determine it.
+    Of ``data.lines``, only the maximum length counts, where both have it: with the text and the vocabulary, whose
+    fingerprints are compared, it determines the others.
     """
     old, new = (
-        dict(flatten(config.model_dump(mode="json", exclude={"data": {"lines"}}))) for config in (before, after)
+        {
+            key: value
+            for key, value in flatten(config.model_dump(mode="json"))
+            if not key.startswith("data.lines") or key == "data.lines.max_length"
+        }
+        for config in (before, after)
     )
-    return [(key, as_yaml(old[key]), as_yaml(new[key])) for key in old if old[key] != new[key]]
+    return [(key, as_yaml(old[key]), as_yaml(new[key])) for key in old if old[key] != new.get(key, old[key])]
 
 
 def changeable_on_resume(key: str) -> bool:

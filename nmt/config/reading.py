@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from nmt.config.documents import DEEPEST_TREE, LARGEST_FILE, DocumentError, parse_yaml
 from nmt.config.mistakes import did_you_mean, mistakes
-from nmt.config.sections import Config, Section, subsection
+from nmt.config.section import Section, subsection
+from nmt.config.sections import Config
 from nmt.errors import ConfigError
 from nmt.io.regular import open_regular
 

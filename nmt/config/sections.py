@@ -5,76 +5,16 @@ Only the function that a command calls receives the whole configuration. It pass
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic import BeforeValidator, Field, model_validator
 
-from nmt.config.mistakes import option_mistakes
-from nmt.errors import ConfigError
+from nmt.config.data import DataConfig
+from nmt.config.section import Section
 from nmt.option_fields import DeviceChoice, Option
-from nmt.text.languages import well_formed
-from nmt.text.lines import NormalizationRule
 
 Normalization = Literal["paper", "length"]
 """What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
-
-
-LanguageCode = Annotated[str, AfterValidator(well_formed)]
-"""The code of a language; empty if the language is not known."""
-
-
-class Section(BaseModel):
-    """A part of the configuration: immutable; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def subsection(section: type[Section] | None, name: str) -> type[Section] | None:
-    """The section of a name within another one; None if there is none."""
-    kind = section.model_fields[name].annotation if section is not None and name in section.model_fields else None
-    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
-
-
-class StrictSection(Section):
-    """Settings that are given in Python or as options: text is not a number, and a number is not a Boolean.
-
-    Raises:
-        ConfigError: a setting is unknown (the nearest known one is named) or its value is not allowed.
-    """
-
-    model_config = ConfigDict(strict=True)
-
-    @classmethod
-    def checked(cls, values: dict[str, Any], called: Callable[[str], str] = str) -> Self:
-        """The settings with these values; errors call a field as ``called`` spells it, such as ``--beam``."""
-        return cls.model_validate(values, context=called)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _with_own_errors(cls, values: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        try:
-            return validate({name: _plain(value) for name, value in values.items()} if type(values) is dict else values)
-        except ValidationError as error:
-            raise ConfigError("\n".join(option_mistakes(error.errors(), cls, info.context or str))) from None
-
-
-def _plain(value: Any) -> Any:
-    """A number of another library, such as NumPy, as one of Python."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)
 
 
 class ModelConfig(Section):
@@ -282,99 +222,6 @@ class LoggingConfig(Section):
 
     every_updates: int = Field(50, ge=1)
     tensorboard: bool = Field(False, description="also write RUN/tensorboard/; needs the extra tensorboard")
-
-
-class CorpusShare(Section):
-    """A data set of a mixture."""
-
-    name: str
-    fingerprint: str
-    weight: float = Field(1.0, gt=0, description="times that each of its pairs comes per epoch")
-
-
-class PieceCounts(Section):
-    """Percentiles (50, 90, 99 and 99.9) and maximum of the number of pieces per line."""
-
-    p50: int = Field(ge=0)
-    p90: int = Field(ge=0)
-    p99: int = Field(ge=0)
-    p999: int = Field(ge=0)
-    max: int = Field(ge=0)
-
-
-class SideLines(Section):
-    """The lines of one side of a training text."""
-
-    sentences: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        description="numbers of lines with 1, 2, 3 ... sentences; the last includes longer lines"
-    )
-    pieces: PieceCounts
-    byte_pieces: float | None = Field(None, ge=0, le=1, description="share of pieces that are single bytes")
-    decomposed: float = Field(0, ge=0, le=1, description="share not in NFC, of the lines that NFC or NFD changes")
-
-    @property
-    def are_composed(self) -> bool:
-        """Whether most lines were in NFC, so that text is composed before it is encoded."""
-        return self.decomposed < 0.5
-
-
-class LengthRatio(Section):
-    """Target pieces per source piece: percentiles over pairs."""
-
-    p1: float = Field(ge=0)
-    p10: float = Field(ge=0)
-    p50: float = Field(ge=0)
-    p90: float = Field(ge=0)
-    p99: float = Field(ge=0)
-
-
-class LineStatistics(Section):
-    """Statistics of training lines, by which translate recognises lines that are unlike them."""
-
-    max_length: int = Field(ge=1, description="pieces; longer pairs were left out of training")
-    source: SideLines
-    target: SideLines
-    target_per_source: LengthRatio
-
-
-class DataConfig(Section):
-    """The training data of a model. ``nmt train`` fills it in from the data's manifest and vocabulary."""
-
-    name: str = ""
-    source_lang: LanguageCode = ""
-    target_lang: LanguageCode = ""
-    fingerprint: str = Field("", description="of the prepared text, as in its manifest")
-    vocab_fingerprint: str = ""
-    vocab_size: int = Field(0, ge=0)
-    target_vocab_size: int | None = Field(None, ge=1, description="if the target has a vocabulary of its own")
-    nfc: bool = Field(False, description="convert source text to Unicode NFC before it is encoded")
-    punctuation: bool = Field(False, description="apply the Moses punctuation steps to source text")
-    source_normalization: NormalizationRule = Field(
-        "identity", description="SentencePiece's rule that is applied to source text before it is encoded"
-    )
-    weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")
-    mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, if several were given")
-    lines: LineStatistics | None = Field(None, description="statistics of training lines; unknown if unset")
-
-    @property
-    def composes_source(self) -> bool:
-        """Whether source text is converted to NFC before it is encoded: by the recipe, or like the training lines."""
-        return self.nfc or self.lines is None or self.lines.source.are_composed
-
-    @property
-    def composes_target(self) -> bool:
-        """Whether a given translation, or its beginning, is converted to NFC before it is encoded."""
-        return self.lines is None or self.lines.target.are_composed
-
-    @property
-    def target_pieces(self) -> int:
-        """Number of pieces of the target's vocabulary."""
-        return self.target_vocab_size or self.vocab_size
-
-    @property
-    def parts(self) -> list[CorpusShare]:
-        """All data sets, the first one among them."""
-        return [CorpusShare(name=self.name, fingerprint=self.fingerprint, weight=self.weight), *self.mixed_with]
 
 
 class Config(Section):

@@ -80,17 +80,7 @@ def _sizes(bundle: Bundle) -> str:
 
 
 def _differences(bundle: Bundle, form: Format) -> Iterator[str]:
-    data = bundle.config.data
-    prepared = [
-        name
-        for name, applies in (
-            ("Unicode NFC", data.nfc),
-            ("Moses' punctuation normalisation", data.punctuation),
-            (data.source_normalization, data.source_normalization != "identity"),
-        )
-        if applies
-    ]
-    if prepared:
+    if prepared := bundle.config.data.source_steps:
         yield f"nmt prepares source text with {', '.join(map(_line, prepared))}; do the same before you segment it."
     yield "`guard`: the lines above do not find and repair outputs that repeat themselves or end early, as nmt does."
     for setting, what in form.remarks(bundle).items():

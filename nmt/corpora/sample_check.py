@@ -59,11 +59,12 @@ class PairSample:
                 return
         self.blocks.setdefault(block * _BLOCK, []).append(pair)
 
-    def doubts(self, source_lang: str, target_lang: str, *, composes: bool = False) -> list[str]:
+    def doubts(self, source_lang: str, target_lang: str, *, composes: bool = False, trains: bool = True) -> list[str]:
         """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing.
 
         Args:
-            composes: whether its text is brought to Unicode normal form C anyway.
+            composes: whether training text is brought to Unicode normal form C anyway.
+            trains: whether it is training text; otherwise its target side are references.
         """
         pairs = [pair for block in self.blocks.values() for pair in block if all(map(str.strip, pair))]
         if len(pairs) < _FEWEST:
@@ -76,7 +77,7 @@ class PairSample:
         found = [
             _about_languages(list(self.blocks.values()), (source_lang, target_lang)),
             self._about_alignment(),
-            "" if composes else _about_decomposition(pairs),
+            "" if composes and trains else _about_decomposition(pairs, trains=trains),
         ]
         return [doubt for doubt in found if doubt]
 
@@ -101,18 +102,25 @@ class PairSample:
         return ""
 
 
-def _about_decomposition(pairs: Sequence[Pair]) -> str:
-    """Which sides have text that is not in Unicode normal form C: models take it for other characters."""
+def _about_decomposition(pairs: Sequence[Pair], *, trains: bool) -> str:
+    """Which sides have text that is not in Unicode normal form C: models take it for other characters.
+
+    The source of held-out text is composed as the model's text was, when it is translated.
+    """
     shares = [sum(not is_normalized("NFC", pair[side]) for pair in pairs) / len(pairs) for side in (0, 1)]
-    found = [
-        f"{share:.0%} of the {side} lines" for share, side in zip(shares, _SIDE_NAMES, strict=True) if share > _FEW
-    ]
-    if not found:
+    found = [f"{share:.0%} of the {_SIDE_NAMES[side]} lines" for side, share in enumerate(shares) if share > _FEW]
+    if not found or (not trains and shares[1] <= _FEW):
         return ""
+    consequence = (
+        "so a model takes their characters for others. Compose training text with normalisation.nfc: true in the "
+        "recipe (--show-recipe prints it)."
+        if trains
+        else "so translations of a model that composes its text differ from these references. Compose the file, for "
+        "example with `uconv -x any-nfc`."
+    )
     return (
-        f"{' and '.join(found)} are not in Unicode normal form C (as letters followed by their accents), so a "
-        "model takes their characters for others. Compose training text with normalisation.nfc: true in the recipe "
-        "(--show-recipe prints it)."
+        f"{' and '.join(found if trains else found[-1:])} are not in Unicode normal form C (as letters followed by "
+        f"their accents), {consequence}"
     )
 
 

@@ -259,7 +259,7 @@ class _Reader:
                 yield number, chunk
             self._progress(description, tally.pairs, tally.pairs)
             languages, composes = (self._recipe.source_lang, self._recipe.target_lang), self._recipe.normalisation.nfc
-            for doubt in sample.doubts(*languages, composes=composes and split == "train"):
+            for doubt in sample.doubts(*languages, composes=composes, trains=split == "train"):
                 _warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 

@@ -17,7 +17,7 @@ SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""
 _MOST_SHOWN = 20
 _FEW_LINES = 1_000
-"""So many lines are read before most of them can be found unusable."""
+"""The text is refused once more than half of this number of lines, and of those read, are unusable."""
 _USUAL_NAMES = frozenset(
     {
         SOURCE,

@@ -37,11 +37,10 @@ _SPACE_TYPE = re.compile("(x-)?(lb|pb|cb|br|tab|nbsp|(line|page|column)[ -]?brea
 _SPACE_CODE = re.compile(
     r"\s+|.*(</?(br|p|div|li|tr|td|hr)\b|\\(n|r|t|line|par|tab|page)\b|&(nbsp|#160|#xa0|#9|#10|#13);).*", re.I | re.S
 )
-# Control characters that XML does not have, as references or (but for that of ISO 2022) as bytes, and their stand-in.
-_NO_CHARACTERS = re.compile(
-    rb"&#(?:0*(?:[0-8]|1[124-9]|2\d|3[01])|[xX]0*(?:1?[0-8BbCcEeFf]|1[9AaDd]));|[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]"
-)
-_STAND_IN, _REFERENCE = "\ufffd", b"&#xFFFD;"
+# References to characters, and control characters (but for that of ISO 2022) as bytes. XML does not have all of them.
+_CHARACTERS = re.compile(rb"&#(?:[xX]([0-9A-Fa-f]{1,8})|(\d{1,9}));|[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
+# The last character of private use.
+_STAND_IN, _REFERENCE = "\U0010fffd", b"&#x10FFFD;"
 _LONGEST_REFERENCE = 16
 _MOST_LANGUAGES, _LONGEST_SHOWN = 100, 40
 
@@ -115,7 +114,14 @@ class _Bounded:
             cut = begun if block and begun >= 0 and b";" not in whole[begun:] else len(whole)
             self._held = whole[cut:]
             if cut or not block:  # no bytes would mean the end
-                return _NO_CHARACTERS.sub(_REFERENCE, whole[:cut])
+                return _CHARACTERS.sub(_of_xml, whole[:cut])
+
+
+def _of_xml(found: re.Match[bytes]) -> bytes:
+    """A reference to a character, or the stand-in for what XML does not have: surrogates, for example."""
+    value = int(found[1], 16) if found[1] else int(found[2] or 0)
+    has = value in (9, 10, 13) or 32 <= value < 0xD800 or 0xE000 <= value < 0xFFFE or 0xFFFF < value < 0x110000
+    return found[0] if has else _REFERENCE
 
 
 def _units(text: ParallelText, events: Any, stream: _Bounded, seen: dict[str, None]) -> Iterator[ReadPair | None]:
@@ -193,6 +199,9 @@ def _pair(text: ParallelText, segments: dict[str, str]) -> ReadPair | None:
     """The pair of a unit, from its segments by the code of their language; None if it lacks a language."""
     source = next(iter(fitting(segments, text.source_lang)), None)
     target = next((code for code in fitting(segments, text.target_lang) if code != source), None)
-    if source is None or target is None or _STAND_IN in segments[source] + segments[target]:
+    if source is None or target is None:
+        return None
+    both = segments[source] + segments[target]
+    if _STAND_IN in both or _REFERENCE.decode() in both:  # the latter from CDATA
         return None
     return ReadPair(segments[source], segments[target])

@@ -88,7 +88,7 @@ def build_vocabulary(
         existing: a SentencePiece model to use; of the settings, only the source rule is then used.
         existing_origin: gives the record of its training, by its fingerprint; None if that is not known.
         check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
-            replaces the data set's.
+            or maximum length replaces the data set's.
         max_length: pairs with a side of more pieces are left out and counted.
         threads: all usable cores if not given.
 
@@ -177,7 +177,11 @@ def _encode_all(
 ) -> list[BuiltVocabulary]:
     """Encode the data sets that are not up to date; replace vocabulary and shards in all of these, or in none."""
     pending = [text for text in texts if not _is_up_to_date(text, record, encoding)]
-    replaced = {text.data: bool(Made({}, record.files).edited(text.data)) for text in pending}
+    replaced = {
+        text.data: bool(Made({}, record.files).edited(text.data))
+        or (text.index is not None and text.index.max_length != encoding.max_length)
+        for text in pending
+    }
     for text in pending:
         check_unused(text.data, replaced[text.data])
     kept: dict[Path, Path | None] = {}

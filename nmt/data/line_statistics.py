@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.shards import ParallelShards, ShardIndex, Side, SplitStatistics, read_index
 
 # More ratios change the percentiles by less than 0.01, and cost memory.

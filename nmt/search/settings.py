@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import Field, InstanceOf
 
-from nmt.config.sections import DecodingConfig, StrictSection
+from nmt.config.section import StrictSection
+from nmt.config.sections import DecodingConfig
 from nmt.errors import NmtError
 from nmt.option_fields import FORMAT, SAMPLING, Option
 

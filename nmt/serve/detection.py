@@ -39,7 +39,8 @@ class Detector:
         """The likeliest of some languages, and its probability; the target if that is clearly likelier than all."""
         ranked = dict(self.ranked(text))
         source = max(sources, key=ranked.__getitem__)
-        if ranked[target] > _CLEARLY * ranked[source] and alike(target).isdisjoint(*map(alike, sources)):
+        is_clear = ranked[target] > _CLEARLY * ranked[source]
+        if is_clear and not any(alike(target) & alike(code) for code in sources):
             source = target
         return source, ranked[source]
 

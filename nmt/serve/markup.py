@@ -185,8 +185,10 @@ class _Reader:
         self._names[name] += 1
 
     def _end(self, name: str) -> None:
-        while self._names[name]:
-            self._close()
+        # The innermost element of that name ends, and all within it.
+        if others := self._names[name]:
+            while self._names[name] == others:
+                self._close()
         self._pass(name)
 
     def _close(self) -> None:

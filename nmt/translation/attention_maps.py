@@ -15,8 +15,6 @@ from nmt.errors import ConfigError, DataError
 from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
-from nmt.text.lines import normalizer
-from nmt.text.normalization import nfc
 from nmt.translation.ensemble import Ensemble
 
 MAX_WEIGHTS = 20_000_000
@@ -76,12 +74,7 @@ def attention_maps(
     if targets is not None and len(targets) != len(sources):
         raise DataError(f"got {len(sources):,} sentences, but {len(targets):,} targets: give one target per sentence.")
     vocab, data = ensemble.vocab, ensemble.config.data
-    normalize = normalizer(
-        nfc=data.composes_source,
-        punctuation=data.punctuation,
-        language=data.source_lang,
-        rule=data.source_normalization,
-    )
+    normalize, normalize_target = data.source_normalizer(), data.target_normalizer()
     config = ensemble.models[0].config
     longest = config.max_positions - 1
     maps, count = [], 0
@@ -95,7 +88,7 @@ def attention_maps(
             target = vocab.target.decode([target_ids])[0]
         else:
             target = targets[number]
-            [target_ids] = vocab.target.encode([nfc(target) if data.composes_target else target])
+            [target_ids] = vocab.target.encode([normalize_target(target)])
             _check_length(len(target_ids), longest, f"target {number + 1}")
         source_length, target_length = len(source_ids), len(target_ids) + 1
         of_decoder = config.decoder_layers * target_length * (target_length + source_length)

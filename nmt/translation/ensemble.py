@@ -122,9 +122,9 @@ def product_sizes(folder: Path) -> tuple[int, int]:
     return model.d_model, model.d_ff
 
 
-def _text_normalization(bundle: Bundle) -> tuple[object, ...]:
+def _text_normalization(bundle: Bundle) -> tuple[list[str], bool]:
     data = bundle.config.data
-    return data.composes_source, data.punctuation, data.source_normalization
+    return data.source_steps, data.composes_target
 
 
 def _check_compatible(first: Bundle, other: Bundle) -> None:

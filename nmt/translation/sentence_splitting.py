@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nmt.config.sections import LineStatistics
+from nmt.config.data import LineStatistics
 from nmt.text.sentences import sentences
 from nmt.translation.long_lines import Measure, split
 from nmt.translation.options import SplitSentences

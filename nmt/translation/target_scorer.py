@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from nmt.text.lines import normalizer
 from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import TranslatedText
@@ -46,14 +45,7 @@ class TargetScorer:
         self._options = options
         self.window = window
         data = engine.config.data
-        self._normalize = normalizer(
-            nfc=data.composes_source,
-            punctuation=data.punctuation,
-            language=data.source_lang,
-            rule=data.source_normalization,
-        )
-
-        self._normalize_target = normalizer(nfc=data.composes_target, punctuation=False, language="")
+        self._normalize, self._normalize_target = data.source_normalizer(), data.target_normalizer()
 
     @property
     def settings(self) -> dict[str, object]:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pydantic import Field
 
-from nmt.config.sections import StrictSection
+from nmt.config.section import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
-from nmt.text.lines import normalizer, parallel
-from nmt.text.normalization import nfc
+from nmt.text.lines import parallel
 from nmt.translation.batches import tokens_for
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
@@ -110,13 +109,7 @@ class Translator:
             rerank=self._rerank,
             sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
         )
-        self._composes_target = data.composes_target
-        self._normalize = normalizer(
-            nfc=data.composes_source,
-            punctuation=data.punctuation,
-            language=data.source_lang,
-            rule=data.source_normalization,
-        )
+        self._normalize, self._normalize_target = data.source_normalizer(), data.target_normalizer()
 
     @property
     def source_lang(self) -> str:
@@ -196,9 +189,7 @@ class Translator:
         line_number: Callable[[int], int] = lambda index: index + 1,
     ) -> list[list[Segment]]:
         """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
-        prefixes = prefixes or [""] * len(lines)
-        if self._composes_target:
-            prefixes = list(map(nfc, prefixes))
+        prefixes = list(map(self._normalize_target, prefixes or [""] * len(lines)))
         segments_by_line = self._segments(lines, prefixes)
         self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done, line_number)

@@ -99,7 +99,7 @@ def test_a_file_with_more_than_plain_text_is_refused(tmp_path, name):
     for beside in ({}, {"prefix": tmp_path / name}):
         source = tmp_path / "plain.srt.de" if beside else tmp_path / name
         source.touch()
-        with pytest.raises(DataError, match=r" by its name.* as they are: nmt translate - < ") as error:
+        with pytest.raises(DataError, match=r" by its name.* as they are: --(input|prefix) - < ") as error:
             Streams(source, beside, tmp_path / "out").claimed().__enter__()
         assert str(error.value).startswith(f"{tmp_path / name}: is ")
 

@@ -626,6 +626,12 @@ def test_a_data_set_that_a_run_was_trained_on_is_replaced_by_force_alone(own, ru
     assert prepare(with_filters(changed, {"max_length": 9}), out).changed, "the run stands on it no more"
 
 
+@pytest.mark.parametrize("entry", [None, 1, {}, {"relative": None}, {"absolute": "\0"}, {"relative": "\ud800"}])
+def test_a_damaged_record_of_a_run_stops_nobody(own, run, entry):
+    RunFolder(run).data.write_text(json.dumps([entry]))
+    assert prepare(with_filters(own, {"max_length": 9}), Path("data/own")).changed
+
+
 def test_text_that_a_run_was_trained_on_is_restored(own, run):
     before = contents(Path("data/own"))
     Path("data/own/train.en").unlink()

@@ -55,6 +55,8 @@ def test_text_that_is_composed_anyway_raises_no_doubt(pairs):
     for number, (source, target) in enumerate(pairs[:100]):
         sample.add(number, (source, f"{target} a\u0308"))
     assert sample.doubts("en", "de") != [] == sample.doubts("en", "de", composes=True)
+    for composes in (False, True):
+        assert "references" in " ".join(sample.doubts("en", "de", composes=composes, trains=False))
 
 
 def test_exchanged_sides(pairs):

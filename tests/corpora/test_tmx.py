@@ -181,7 +181,13 @@ def test_what_is_no_tmx_is_named(memory, content, message):
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 15])
-@pytest.mark.parametrize("character", ["&#x1F;", "&#31;", "&#0012;", "&#x0;", "&#xb;", "\x01", "\x1f", "\ufffd"])
+@pytest.mark.parametrize(
+    "character",
+    [
+        *("&#x1F;", "&#31;", "&#0012;", "&#x0;", "&#xb;", "\x01", "\x1f"),
+        *("&#xD83D;&#xDE00;", "&#65535;", "&#1114112;", "<![CDATA[&#2;]]>"),
+    ],
+)
 def test_a_character_that_no_xml_has_costs_its_unit_alone(memory, monkeypatch, character, size):
     read = tmx._Bounded.read
     monkeypatch.setattr(tmx._Bounded, "read", lambda self, _: read(self, size))

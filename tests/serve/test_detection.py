@@ -27,3 +27,9 @@ def test_a_language_that_the_server_does_not_have_is_named():
 
 def test_a_text_without_letters_may_be_in_any_language():
     assert Detector(["en", "de"]).ranked("1, 2") == [("en", 0.0), ("de", 0.0)]
+
+
+def test_text_in_the_target_language_is_told_from_that_of_several_sources():
+    detector = Detector(["de", "en", "fr"])
+    assert detector.source("Guten Morgen, wie geht es Ihnen heute?", ["en", "fr"], "de")[0] == "de"
+    assert detector.source("Bonjour, comment allez-vous aujourd'hui ?", ["en", "fr"], "de")[0] == "fr"

@@ -154,6 +154,7 @@ SENTENCES = ["The man sleeps.", "The dog barks."]
         "<p translate=no>no<p>{}<div class=notranslate><br>no<img>no</div>{}",
         "<p>{}</p><p><code>ls -l</code></p><kbd>Ctrl</kbd><p>{}</p><samp>no</samp><p><var>x</var></p>",
         "<style translate=yes>p :hover</style>{}<svg><![CDATA[<p>]]></svg>",
+        "<ul translate=no><li>no<ul><li>no</ul>no</ul><div class=notranslate><div>no</div>no</div>{}",
         "<html translate=no><title>no</title><body><p>no <b>words</b> here",
         "<p>no</p>".join(["<template>", "</template>{}"]),
         "<translate>{}</translate>",

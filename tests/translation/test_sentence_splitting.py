@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.translation.sentence_splitting import LineSplitter, Part
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
-from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError

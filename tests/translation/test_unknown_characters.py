@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
-from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair

@@ -180,8 +180,7 @@ def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
         "text": "Argos Translate splits text into sentences by rules that this package brings, and replaces every "
         "underscore of an output by a space.",
     }
-    data = bundle.config.data
-    if data.nfc or data.punctuation or data.source_normalization != "identity":
+    if bundle.config.data.source_steps:
         found["source_normalization"] = (
             "Argos Translate does not normalise source text as nmt does: where that changes a line, it reads another."
         )

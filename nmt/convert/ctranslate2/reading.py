@@ -209,7 +209,7 @@ def _own_remarks(folder: Path) -> list[str]:
         data = read_config(folder / _OWN_CONFIG).data if (folder / _OWN_CONFIG).is_file() else DataConfig()
     except NmtError:
         return []
-    if not (data.nfc or data.punctuation or data.source_normalization != "identity"):
+    if data.source_steps == DataConfig().source_steps:
         return []
     return [f"{_OWN_CONFIG} beside it says how nmt normalises source text, which the bundle does not: use the bundle."]
 

@@ -17,7 +17,7 @@ from nmt.errors import VocabularyError
 
 EOS, UNK = "</s>", "<unk>"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_LINE = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|.*?)[ \t]*:[ \t]*([0-9]+)[ \t]*(?:[ \t]#.*)?""")
+_LINE = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|.*?)(?<![ \t])[ \t]*:[ \t]*([0-9]+)[ \t]*(?:[ \t]#.*)?""")
 """A piece and its id, and a comment. The piece is in quotes, or may hold any of these characters."""
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _NAMED = {

@@ -36,14 +36,17 @@ def check_changes(run: Path, config: Config, data: Sequence[Path], listener: Lis
         listener.noticed(f"Changed since the run started: {key}: {old} -> {new}.")
 
 
-def encode_commands(data: Sequence[Path], model: Path) -> str:
+def encode_commands(data: Sequence[Path], model: Path, *options: str) -> str:
     """The commands that encode data sets with the vocabulary of a run or bundle."""
-    return " and ".join(f"`nmt build-vocab --data {folder} --vocab {model}`" for folder in data)
+    return " and ".join(
+        f"`{' '.join(('nmt build-vocab', *options, f'--data {folder} --vocab {model}'))}`" for folder in data
+    )
 
 
 def _belongs_to_encoding(key: str) -> bool:
     return key in (
-        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_normalization"
+        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_normalization",
+        "data.lines.max_length",
     )  # fmt: skip
 
 
@@ -60,7 +63,8 @@ def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[
         kept = _listed(filter(belongs_to_weights, keys))
         advice.append(f"To resume this run, leave {kept} as before: its weights fit no other model.")
     if any(map(_belongs_to_encoding, keys)):
-        advice.append(f"To resume this run, encode the data as it does: {encode_commands(data, run)}.")
+        length = [f"--max-length {old}" for key, old, _ in refused if key == "data.lines.max_length"]
+        advice.append(f"To resume this run, encode the data as it does: {encode_commands(data, run, *length)}.")
     if not any(key.startswith("data.") for key in keys):
         advice.append(f"To resume this run with its own settings, use `nmt train --resume {run}`.")
     if others := [key for key in keys if _can_be_accepted(key)]:

@@ -25,6 +25,7 @@ from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.schedule import peak_update
 from nmt.training.start.cost import matrix_rate, training_flops
 
 _SMALLEST = 256
@@ -145,16 +146,16 @@ def preflight(
 
 
 def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_left: float | None) -> str | None:
-    """A warning, if the run ends within its warm-up: at its last update, or when the seconds are over if given."""
+    """A warning, if the run is too short for its warm-up: by its last update, or by the seconds left if given."""
     last, warmup, about = config.training.max_updates, config.schedule.warmup, ""
     if seconds_left is not None:
         last, about = progress.update + round(seconds_left * rate / config.batching.update_tokens), "about "
-    if last is None or last >= warmup:
+    if last is None or (highest := peak_update(config.schedule, last)) >= warmup:
         return None
     return (
-        f"the run ends at {about}update {last:,}, within its warm-up of {warmup:,} updates, so the learning rate does "
-        "not reach its peak. Train longer, or lower schedule.warmup and schedule.factor: the peak is factor · (d_model "
-        "· warmup)^-0.5"
+        f"the run ends at {about}update {last:,}, and the learning rate grows until update {highest:,}, within its "
+        f"warm-up of {warmup:,} updates: it does not reach its peak. Train longer, or lower schedule.warmup and "
+        "schedule.factor: the peak is factor · (d_model · warmup)^-0.5"
     )
 
 

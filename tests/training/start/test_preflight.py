@@ -323,15 +323,23 @@ def test_the_worst_batch_is_full_of_the_longest_pairs():
 @pytest.mark.parametrize(
     ("changes", "warned"),
     [
-        (["schedule.warmup=100"], "at update 60, within its warm-up of 100 updates"),
-        (["schedule.warmup=100", "schedule.decay=linear"], "at update 60, within its warm-up of 100 updates"),
+        (
+            ["schedule.warmup=100"],
+            "at update 60, and the learning rate grows until update 60, within",
+        ),
+        (
+            ["schedule.warmup=100", "schedule.decay=cosine"],
+            "at update 60, and the learning rate grows until update 30,",
+        ),
+        (["schedule.warmup=31", "schedule.decay=linear"], "at update 60, and the learning rate grows until update 30,"),
+        (["schedule.warmup=30", "schedule.decay=linear"], None),
         (["schedule.warmup=60"], None),
         (["schedule.warmup=100", "training.max_updates=null"], None),
         # By the rate of 300 tokens a second, five updates of 60 tokens: 300 in the minute, 180 more after 24 s of it.
-        (["schedule.warmup=500", "training.max_updates=null", "training.max_minutes=1"], "at about update 300, within"),
+        (["schedule.warmup=500", "training.max_updates=null", "training.max_minutes=1"], "at about update 300, and"),
         (["schedule.warmup=300", "training.max_updates=null", "training.max_minutes=1"], None),
-        (["schedule.warmup=200", "training.max_minutes=1"], "at update 60, within"),
-        (["schedule.warmup=500", "training.max_updates=400", "training.max_minutes=1"], "at about update 300, within"),
+        (["schedule.warmup=200", "training.max_minutes=1"], "at update 60, and"),
+        (["schedule.warmup=500", "training.max_updates=400", "training.max_minutes=1"], "at about update 300, and"),
     ],
 )
 @pytest.mark.parametrize("progress", [Progress(), Progress(update=120, seconds=24)], ids=["new", "resumed"])
@@ -352,4 +360,4 @@ def test_the_warning_of_the_warm_up_reaches_whoever_starts_or_rehearses_a_run(
     rehearsed = rehearse([reversed_words], tmp_path / "run", settled(*short))
     for found in (listener.preflight, rehearsed):
         [warning] = [line for line in preflight_lines(found) if line.startswith("warning: the run ends")]
-        assert "at update 3, within its warm-up of 7 updates" in warning
+        assert "at update 3, and the learning rate grows until update 3, within its warm-up of 7 updates" in warning
