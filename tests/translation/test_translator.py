@@ -420,9 +420,9 @@ class Searches:
         self.answers = list(answers)
         self.asked: list[SearchSettings] = []
 
-    def __call__(self, models, source_BS, settings, **others):
+    def __call__(self, models, source_BS, settings, with_others=False, **others):
         self.asked.append(settings)
-        texts = self.answers.pop(0)
+        texts = self.answers.pop(0)[: None if with_others else settings.nbest]
         return [[hypothesis(text, -1.0 - rank) for rank, text in enumerate(texts)] for _ in source_BS]
 
 
