@@ -628,7 +628,7 @@ def test_a_data_set_that_a_run_was_trained_on_is_replaced_by_force_alone(own, ru
 
 @pytest.mark.parametrize("entry", [None, 1, {}, {"relative": None}, {"absolute": "\0"}, {"relative": "\ud800"}])
 def test_a_damaged_record_of_a_run_stops_nobody(own, run, entry):
-    RunFolder(run).data.write_text(json.dumps([entry]))
+    run.data.write_text(json.dumps([entry]))
     assert prepare(with_filters(own, {"max_length": 9}), Path("data/own")).changed
 
 
