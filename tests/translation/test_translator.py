@@ -495,6 +495,9 @@ def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
     found = translated(monkeypatch, "ba do ki {lu}", ["ti se no"])
     assert "{lu}" not in found.text
     assert found.guard == Finding(("placeholder",), repaired=False)
+    # A repair of something else does not help.
+    found = translated(monkeypatch, "ba do ki {lu}", [LOOP, "ti se no"])
+    assert found.guard == Finding(("looping", "placeholder"), repaired=False)
     found = translated(monkeypatch, "ba do 45 ki lu", ["ti se no"])
     assert "45" in found.text
     assert found.guard is None
