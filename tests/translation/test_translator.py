@@ -339,7 +339,11 @@ OTHER_WORDLESS = [
 
 def test_a_line_without_words_is_copied():
     lines = [*WORDLESS, *OTHER_WORDLESS]
-    for options in ({}, {"nbest": 2, "alignment": True}, {"split_sentences": "always"}, {"copy_unknown": True}):
+    normalizing = CONFIG.data.model_copy(update={"source_normalization": "nfkc"})  # which makes a word of №
+    for options in (
+        {}, {"nbest": 2, "alignment": True}, {"split_sentences": "always"}, {"copy_unknown": True},
+        {"config": CONFIG.model_copy(update={"data": normalizing})},
+    ):  # fmt: skip
         found = list(translator(**options).translate(lines))
         assert [[candidate.text for candidate in translation.candidates] for translation in found] == [
             [line] for line in lines
