@@ -98,9 +98,10 @@ def test_a_malformed_set_is_an_error(setting):
         parsed(setting)
 
 
-def test_a_rate_that_ends_before_the_run_is_an_error():
-    with pytest.raises(ConfigError, match="set it to 8,000 too"):
-        parsed("schedule.decay=linear", "schedule.decay_updates=8000", "training.max_updates=9000")
+@pytest.mark.parametrize(("limit", "named"), [("9000", "9,000"), ("null", "unset")])
+def test_a_rate_that_ends_before_the_run_is_an_error(limit, named):
+    with pytest.raises(ConfigError, match=f"max_updates is {named}: set it to 8,000 too"):
+        parsed("schedule.decay=linear", "schedule.decay_updates=8000", f"training.max_updates={limit}")
 
 
 def test_a_decay_ends_with_the_run_which_needs_an_end():

@@ -83,12 +83,15 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
     assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
-@pytest.mark.parametrize(("log_probability", "may_improve"), [(-1.4, True), (-1.6, False), (-math.inf, False)])
-def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, may_improve):
+@pytest.mark.parametrize(
+    ("log_probability", "nbest", "may_improve"),
+    [(-1.4, 1, True), (-1.6, 1, False), (-math.inf, 1, False), (-1.6, 2, True), (-2.6, 2, False)],
+)
+def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, nbest, may_improve):
     """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
-    settings = SearchSettings(beam=2, length_penalty=1.0, normalization="length")
+    settings = SearchSettings(beam=3, nbest=nbest, length_penalty=1.0, normalization="length")
     hypotheses = Hypotheses.begin(settings, [5], None, max_positions=5)
-    hypotheses.scores[0].append(-0.3)
+    hypotheses.scores[0] += [-0.5, -0.3]
     step = torch.tensor([[[log_probability]], [[0.0]], [[6.0]]]).double().numpy()
     assert hypotheses.look([step]) == ([0] if may_improve else [])
 

@@ -151,6 +151,7 @@ SENTENCES = ["The man sleeps.", "The dog barks."]
         "<div translate='NO'>no<p>no<p translate=yes>{}</p>no</div>{}",
         "<ul><li translate=no>no<li>{}</ul><dl><dt translate=no>no<dd>{}</dl>",
         "<table><tr><td translate=no>no<td>{}<tr><td>{}</table>",
+        "<table><tr translate=no><td>no<tr><td>{}</table><ul><li translate=no><p>no<li>{}</ul>",
         "<p translate=no>no<p>{}<div class=notranslate><br>no<img>no</div>{}",
         "<p>{}</p><p><code>ls -l</code></p><kbd>Ctrl</kbd><p>{}</p><samp>no</samp><p><var>x</var></p>",
         "<style translate=yes>p :hover</style>{}<svg><![CDATA[<p>]]></svg>",

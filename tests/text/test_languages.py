@@ -36,7 +36,8 @@ from nmt.text.languages import (
         ("mya_Mymr", "my", "Mymr"), ("bur", "my", "Mymr"), ("tha", "th", "Thai"), ("khm", "km", "Khmr"),
         ("lao", "lo", "Laoo"), ("arb_Arab", "ar", "Arab"), ("jav", "jv", "Latn Java"),
         ("tzm", "tzm", "Latn Tfng"), ("tlh", "tlh", ""), ("de-CH-1901", "de", "Latn"),
-        ("sr@latin", "sr", "Latn"), ("uz_UZ@cyrillic", "uz", "Cyrl"), ("ca@valencia", "ca", "Latn"),
+        ("sr@latin", "sr", "Latn"), ("uz_UZ@cyrillic", "uz", "Cyrl"), ("SR@Latin", "sr", "Latn"),
+        ("ca@valencia", "ca", "Latn"),
         ("", "", ""),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -394,16 +395,16 @@ def test_patience_ends_a_run_that_no_longer_improves(run_training, tmp_path):
 
 
 def test_patience_compares_with_the_best_validation_not_with_the_last(run_training, tmp_path, monkeypatch):
-    scores = [1.0, 3.0, 2.0, 2.5, 2.75, 2.8]
+    scores = [math.nan, 1.0, 3.0, 2.0, 2.5, 2.75, 2.8]  # one that is no number is not the best
 
     def validate(self, model, until):
         return Validation(loss=-scores.pop(0), bleu=None, seconds=0.0, samples=[])
 
     monkeypatch.setattr(Validator, "validate", validate)
     outcome = run_training(
-        tmp_path / "run", "training.max_updates=6", "validation.every_updates=1", "training.patience=2"
+        tmp_path / "run", "training.max_updates=7", "validation.every_updates=1", "training.patience=2"
     )
-    assert (outcome.ending, outcome.progress.update) == (Ending.PATIENCE, 4)
+    assert (outcome.ending, outcome.progress.update) == (Ending.PATIENCE, 5)
 
 
 def test_minutes_end_a_run_resumes_included(run_training, tmp_path):

@@ -116,13 +116,13 @@ def test_a_record_has_the_means_of_its_updates():
         (9.0, 8, math.inf, (0, 0)),
     ):
         result = UpdateResult(2 * loss, loss, tokens, 2 * tokens, norm, rates, wants_to_stop=False, run_seconds=1.0)
-        meter.add(result, seconds=4.0, waited=1.0, memory=100 - tokens)
+        meter.add(result, seconds=4.0, waited=1.0, memory=60 + tokens)
     again = TypeAdapter(Meter).validate_python(json.loads(json.dumps(asdict(meter))))
     assert again.record(3, epoch=1, learning_rate=0.5, seconds=99.0) == {
         "kind": "update", "update": 3, "epoch": 1, "seconds": 99.0, "learning_rate": 0.5,
         "loss": 3.25, "smoothed_loss": 6.5, "perplexity": pytest.approx(math.exp(3.25)), "gradient_norm": 4.0,
         "target_tokens": 48, "target_tokens_per_second": 4.0, "source_tokens_per_second": 8.0,
-        "data_wait_share": 0.25, "peak_memory_bytes": 92, "skipped_updates": 1,
+        "data_wait_share": 0.25, "peak_memory_bytes": 90, "skipped_updates": 1,
         "rank_target_tokens_per_second": [6.0, 6.0],
     }  # fmt: skip
     again.add(result, 1.0, 0.0, 1)  # of other ranks, where a run resumes with more or fewer

@@ -339,7 +339,11 @@ OTHER_WORDLESS = [
 
 def test_a_line_without_words_is_copied():
     lines = [*WORDLESS, *OTHER_WORDLESS]
-    for options in ({}, {"nbest": 2, "alignment": True}, {"split_sentences": "always"}, {"copy_unknown": True}):
+    normalizing = CONFIG.data.model_copy(update={"source_normalization": "nfkc"})  # which makes a word of №
+    for options in (
+        {}, {"nbest": 2, "alignment": True}, {"split_sentences": "always"}, {"copy_unknown": True},
+        {"config": CONFIG.model_copy(update={"data": normalizing})},
+    ):  # fmt: skip
         found = list(translator(**options).translate(lines))
         assert [[candidate.text for candidate in translation.candidates] for translation in found] == [
             [line] for line in lines
@@ -495,6 +499,9 @@ def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
     found = translated(monkeypatch, "ba do ki {lu}", ["ti se no"])
     assert "{lu}" not in found.text
     assert found.guard == Finding(("placeholder",), repaired=False)
+    # A repair of something else does not help.
+    found = translated(monkeypatch, "ba do ki {lu}", [LOOP, "ti se no"])
+    assert found.guard == Finding(("looping", "placeholder"), repaired=False)
     found = translated(monkeypatch, "ba do 45 ki lu", ["ti se no"])
     assert "45" in found.text
     assert found.guard is None
