@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.serve.detection import Detector
+from nmt.serve.detection import Detector, surely_other
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,21 @@ def test_a_language_that_the_server_does_not_have_is_named():
 
 def test_a_text_without_letters_may_be_in_any_language():
     assert Detector(["en", "de"]).ranked("1, 2") == [("en", 0.0), ("de", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("今天天气很好，我们去公园散步吧。", "en", "zh"),
+        ("你好", "en", ""),
+        ("مرحبا", "de-AT", ""),
+        ("Привет", "en", ""),
+        ("Привет", "tlh", None),
+        ("狗", "ja", None),
+        ("Hallo", "zh", ""),
+        ("Hallo", "en", None),
+        ("1, 2 – µ", "en", None),
+    ],
+)
+def test_a_text_in_another_script_is_surely_in_another_language(text, language, found):
+    assert surely_other(text, language) == found
