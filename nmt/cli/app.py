@@ -6,6 +6,7 @@ import functools
 import importlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NoReturn
@@ -76,7 +77,7 @@ class _Commands(Mapping[str, Any]):
 
 
 class _Group(CommandGroup):
-    """Turns what a command raises into a message and an exit code: 2 for a user's mistake, 130 for Ctrl-C."""
+    """Turns what a command raises into a message and an exit code: 2 for a user's mistake, 128 + a signal's number."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -117,9 +118,10 @@ class _Group(CommandGroup):
             sys.exit(0)
         except OSError as error:
             _refuse_by_system(error)
-        except KeyboardInterrupt:
-            pass  # While it is handled, the exception keeps alive all that it passed through.
-        return end_interrupted()
+        except KeyboardInterrupt as error:
+            number = next(iter(error.args), signal.SIGINT)
+        # Only now: while it is handled, the exception keeps alive all that it passed through.
+        return end_interrupted(number)
 
 
 def _refuse_by_system(error: OSError) -> NoReturn:

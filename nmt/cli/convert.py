@@ -10,7 +10,6 @@ import typer
 
 from nmt.cli.console import notice, warn
 from nmt.cli.options import model_to_use, option
-from nmt.cli.process import cleaning_up_when_ended
 from nmt.option_fields import STREAMS
 from nmt.text.lines import read_lines
 
@@ -51,8 +50,7 @@ def import_model(
     out = out or default_bundle(path)
     given = Given(source_spm, target_spm, source_lang, target_lang)
     notice(f"reading {path} and comparing it with the bundle")
-    with cleaning_up_when_ended():
-        certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))
+    certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))
     _report(certificate, out)
     notice(f"to translate, run: nmt translate -m {out} < input.txt")
 
@@ -93,8 +91,7 @@ def export_model(
     to = to.lower()
     out = out or default_folder(model, to, quantization)
     bundle = model_to_use(model)
-    with cleaning_up_when_ended():
-        certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
+    certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
     _report(certificate, out)
 
 

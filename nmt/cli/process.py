@@ -19,7 +19,7 @@ from nmt.cli.console import STANDARD_OUTPUT, print_error, warn
 from nmt.errors import NmtWarning
 
 _SECONDS_TO_CLEAN_UP = 2.0
-"""After Ctrl-C. A further one after this time ends the process at once."""
+"""After Ctrl-C or SIGTERM. A further one after this time ends the process at once."""
 _NOBODY_READS = (errno.EIO, errno.EPIPE)
 """The terminal was closed; the reader of a pipe ended."""
 
@@ -35,22 +35,26 @@ def open_closed_streams() -> None:
 
 
 def interrupt_once() -> None:
-    """Raise KeyboardInterrupt at the first Ctrl-C, and ignore further ones for a short time: the command cleans up.
+    """Raise KeyboardInterrupt at the first Ctrl-C or SIGTERM, and ignore further ones for a short time: the command
+    cleans up. The exception's argument is the number of the signal.
 
-    A caller's setting for Ctrl-C is kept: the shell ignores it for a command in the background.
+    A caller's setting is kept: the shell ignores Ctrl-C for a command in the background.
     """
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    handled = [number for number, default in defaults.items() if signal.getsignal(number) is default]
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         deadline = time.monotonic() + _SECONDS_TO_CLEAN_UP
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > deadline else None)
-        raise KeyboardInterrupt
+        for each in handled:
+            signal.signal(each, lambda again, _: os._exit(128 + again) if time.monotonic() > deadline else None)
+        raise KeyboardInterrupt(number)
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    for number in handled:
+        signal.signal(number, interrupt)
 
 
-def end_interrupted() -> NoReturn:
-    """End the process with the exit code of Ctrl-C, after generators and semaphores are closed.
+def end_interrupted(number: int = signal.SIGINT) -> NoReturn:
+    """End the process with the exit code of a signal, after generators and semaphores are closed.
 
     The interpreter's own shutdown is skipped. It waits for threads, and if it is interrupted again, it frees what other
     threads still compute with, which aborts the process.
@@ -61,7 +65,7 @@ def end_interrupted() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    os._exit(130)
+    os._exit(128 + number)
 
 
 def flush_stdout() -> None:
@@ -150,16 +154,6 @@ def hanging_up_when_unread() -> Iterator[None]:
         sys.stderr = before
         if ends_at_once:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-@contextmanager
-def cleaning_up_when_ended() -> Iterator[None]:
-    """While the body runs, SIGTERM ends the command with 143 and not the process at once: files are cleaned up."""
-    before = signal.signal(signal.SIGTERM, _end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

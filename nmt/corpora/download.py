@@ -182,7 +182,7 @@ def _fetch_from(place: str | Path, file: RemoteFile, path: Path, progress: Progr
     Raises:
         UnavailableError: the place does not have the right file.
     """
-    is_whole = True
+    is_whole, is_verifiable = True, _verifiable(file, path)
     part = _part(path)
     if isinstance(place, Path):
         if not place.is_file():
@@ -192,18 +192,23 @@ def _fetch_from(place: str | Path, file: RemoteFile, path: Path, progress: Progr
         fault = _fault(file, part, path)
         progress(file.name, part.stat().st_size, part.stat().st_size)
     else:
-        if not _verifiable(file, path):
+        if not is_verifiable:
             # There would be no way to check that the part and the rest belong together.
             part.unlink(missing_ok=True)
         resumed = part.exists()
-        is_whole = download(place, part, file, progress)
+        try:
+            is_whole = download(place, part, file, progress)
+        except BaseException:
+            if not is_verifiable:  # No later attempt resumes it.
+                part.unlink(missing_ok=True)
+            raise
         fault = _fault(file, part, path)
         if fault is not None and resumed:
             # The part may have come from another copy.
             part.unlink()
             is_whole = download(place, part, file, progress)
             fault = _fault(file, part, path)
-        if fault is None and not is_whole and not _verifiable(file, path):
+        if fault is None and not is_whole and not is_verifiable:
             try:
                 is_whole = check_whole(part, name=file.name)
             except DownloadError as error:

@@ -170,11 +170,8 @@ def _by_script(blocks: Sequence[Sequence[str]], own: str, other: str) -> str:
 
 
 def _by_identification(blocks: Sequence[Sequence[str]], own: str, other: str) -> str:
-    """How a side looks if the language identifier takes most of its blocks for one other language; otherwise empty.
-
-    A block is identified as a whole, since single sentences are often too short.
-    """
-    found = most_seem_to_be(["\n".join(block) for block in blocks if block], own)
+    """How a side looks if the language identifier takes most of it for one other language; otherwise empty."""
+    found = most_seem_to_be(blocks, own)
     return "exchanged" if found in alike(other) else f"like {found}" if found else ""
 
 

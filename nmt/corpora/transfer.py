@@ -6,6 +6,7 @@ import hashlib
 import netrc
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,10 @@ _HEADERS = {
 
 # Seconds to wait after the first, second, … attempt without new bytes.
 _BACKOFF = (0.5, 1.0, 2.0, 4.0)
+_PATIENCE, _LEAST = 300.0, 2**16
+"""A transfer that brings fewer bytes in so many seconds is given up, and so are connections that are lost so early."""
+_RESERVE = 2**30
+"""Bytes of the disk that no download takes; at most a tenth of those that are free."""
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
 
@@ -81,7 +86,7 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
         Whether the server sent the file's length, and all of it arrived.
 
     Raises:
-        UnavailableError: the server does not have the file, or cannot be reached.
+        UnavailableError: the server does not have the file, cannot be reached, or sends more than there is room for.
         WriteError: the system refused to write the part.
     """
     checked = file.sha256 is not None or file.md5 is not None
@@ -114,7 +119,7 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
                 if attempt >= most or not isinstance(error, httpx.ConnectError):
                     raise UnavailableError(f"cannot be reached ({error})") from None
             except httpx.HTTPError as error:
-                if size_of(part) > furthest:
+                if size_of(part) - furthest >= _LEAST:
                     furthest = size_of(part)
                     attempt = 0
                 if attempt >= len(_BACKOFF):
@@ -177,17 +182,29 @@ def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: P
         Whether the response gave the length of the whole file.
     """
     done, total = _extent(response, part)
+    expected = total if file.size is None else file.size
+    free = shutil.disk_usage(part.parent).free
+    room = done + free - min(_RESERVE, free // 10)
+    if expected is not None and expected > room:
+        raise UnavailableError(f"it has {expected:,} bytes, but {part.parent} has room for {room:,}")
+    limit = room if expected is None else expected
+    begun, before = time.monotonic(), done
     with open_to_write(part, "ab" if done else "wb", follow=False) as stream:
         # Blocks are written as they arrive: a lost connection would lose a larger block that is not full.
         for block in response.iter_raw():
             stream.write(block)
             done += len(block)
-            if file.size is not None and done > file.size:
+            if done > limit:
                 break  # A body may be endless.
-            progress(file.name, done, file.size if total is None else total)
-    if file.size is not None and done > file.size:
+            progress(file.name, done, expected if total is None else total)
+            if (now := time.monotonic()) - begun > _PATIENCE:
+                if done - before < _LEAST:
+                    raise UnavailableError(f"the server sent only {done - before:,} bytes in {now - begun:.0f} seconds")
+                begun, before = now, done
+    if done > limit:
         part.unlink()
-        raise UnavailableError(f"the server sent more than the expected {file.size:,} bytes")
+        known = f"the expected {limit:,} bytes" if expected is not None else f"{limit:,} bytes, for which there is room"
+        raise UnavailableError(f"the server sent more than {known}")
     if total is not None and done != total:
         raise httpx.RemoteProtocolError(f"{done:,} of {total:,} bytes arrived")
     return total is not None

@@ -23,11 +23,12 @@ _CLOSE = (
     "da nb nn no", "bs hr sh sl sr", "cs sk", "gl pt", "an es ext", "ca oc", "de lb", "af nl", "en pcm", "it lij vec",
     "fr gcf gcr wa", "be ru uk", "bg mk", "id jv ms", "az crh tk tr",
 )  # fmt: skip
+NO_LANGUAGE = "zxx"
+"""The identifier's code for what is no text."""
 SAMPLE = 2_000
 """So many characters of a text are enough to know its language."""
-_BLOCK, _SHORTEST = 150, 30
+_BLOCK, _SHORTEST = 100, 30
 """Bytes that are identified together, and of the shortest text that is."""
-_MOST_BLOCKS = 0.8
 _CERTAIN, _EXCLUDED = 0.9, 0.01
 """Probabilities of the language that a block is in, and of its own if it is in another."""
 
@@ -74,37 +75,46 @@ def other_language(threshold: float, language: str) -> LinePredicate:
 
 
 def seems_to_be(lines: Iterable[str], language: str | None = None) -> str:
-    """The code of the language that a text seems to be in; empty if it may be in its own, or is short or mixed.
+    """The code of the language that most of a text seems to be in; empty if that may be its own, or is unclear.
 
     Args:
         lines: of which :data:`SAMPLE` characters are enough.
         language: its own, None if it is not known; of one that the identifier does not know, nothing is said.
     """
-    blocks, size = [""], 0
+    blocks: list[list[str]] = [[]]
+    size = 0
     for line in lines:
-        if (size := size + len(line)) > SAMPLE and len(blocks) > 1:
+        if (size := size + len(line)) > SAMPLE and blocks[0]:
             break
-        blocks[-1] += f"{line}\n"
-        if len(blocks[-1].encode()) >= _BLOCK:
-            blocks.append("")
-    long = [block for block in blocks if len(block.encode()) >= _SHORTEST]
-    return most_seem_to_be(long, language) if long else ""
+        if _size(blocks[-1]) >= _BLOCK:
+            blocks.append([])
+        blocks[-1].append(line)
+    if len(blocks) > 1 and _size(blocks[-1]) < _BLOCK:
+        blocks[-2:] = [blocks[-2] + blocks[-1]]
+    return most_seem_to_be(blocks, language) if _size(blocks[0]) >= _SHORTEST else ""
 
 
-def most_seem_to_be(blocks: Sequence[str], language: str | None) -> str:
-    """The code of the other language that most blocks of a text certainly are in; empty if there is none."""
+def _size(block: Sequence[str]) -> int:
+    return len("\n".join(block).encode())
+
+
+def most_seem_to_be(blocks: Sequence[Sequence[str]], language: str | None) -> str:
+    """The code of the other language that most lines of a text are in, by their blocks; empty if there is none.
+
+    A block is identified as a whole, since single lines are often too short.
+    """
     own = frozenset() if language is None else alike(language)
     if importlib.util.find_spec("py3langid") is None or (own and own.isdisjoint(language_identifier().labels)):
         return ""
     labels: Counter[str] = Counter()
     for block in blocks:
-        ranked = dict(language_identifier().rank(block))
+        ranked = dict(language_identifier().rank("\n".join(block)))
         label = max(ranked, key=ranked.__getitem__)
-        is_other = ranked[label] >= _CERTAIN and sum(ranked.get(code, 0) for code in own) <= _EXCLUDED
-        labels[label if is_other else ""] += 1
-    [(label, count)] = labels.most_common(1)
+        of_label, of_own = (sum(ranked.get(code, 0) for code in codes) for codes in (alike(label), own))
+        labels[label if of_label >= _CERTAIN and of_own <= _EXCLUDED else NO_LANGUAGE] += len(block)
+    label, count = max(labels.items(), key=lambda item: item[1], default=("", 0))
     close = {code for group in (*_CLOSE, *_ALIKE) if own & set(group.split()) for code in group.split()}
-    return label if label not in close and count > _MOST_BLOCKS * labels.total() else ""
+    return label if label not in {NO_LANGUAGE, *close} and 2 * count > labels.total() else ""
 
 
 def in_words(code: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from nmt.corpora.wrong_language import alike, language_identifier
+from nmt.corpora.wrong_language import NO_LANGUAGE, alike, in_other_script, language_identifier
 from nmt.text.languages import fitting, primary_language
 
 # The identifier's time grows with the text, and so many characters are enough.
@@ -14,7 +14,6 @@ _SURE = 0.9
 """A probability that whole sentences have. Of 10,000 captions and phrases, none had it for a wrong language."""
 _CLEARLY = 5
 """How many times likelier than any source language the target must be. 4 of 5,000 phrases of captions are in error."""
-_NO_LANGUAGE = "zxx"
 
 
 class Detector:
@@ -61,15 +60,17 @@ class Detector:
 
 
 def surely_other(text: str, language: str) -> str | None:
-    """The language that a text is surely in, if it is another than the given one.
+    """The language that a text is surely in, if it is another than the given one; no text if only its script says so.
 
-    None for short texts, names and figures, and if the identifier does not know the given language.
+    None for short texts, names and figures in the language's script, and if the identifier does not know the language.
     """
-    own, identifier = alike(language), language_identifier()
+    text, own, identifier = text[:_ENOUGH], alike(language), language_identifier()
+    is_foreign = in_other_script(language)
+    unnamed = "" if is_foreign and is_foreign(text) else None
     if own.isdisjoint(identifier.labels) or not _has_letters(text):
-        return None
-    found, probability = identifier.classify(text[:_ENOUGH])
-    return str(found) if probability >= _SURE and found not in own | {_NO_LANGUAGE} else None
+        return unnamed
+    found, probability = identifier.classify(text)
+    return str(found) if probability >= _SURE and found not in own | {NO_LANGUAGE} else unnamed
 
 
 def _has_letters(text: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from nmt.corpora.wrong_language import in_words
 from nmt.errors import NmtError
 from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
@@ -20,7 +21,6 @@ from nmt.serve.markup import without_tags
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
 from nmt.serve.pool import BusyError, Job, Pool
-from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
 from nmt.translation.segment import Segment, joined_findings
@@ -45,7 +45,7 @@ class Identified:
     probability: float
     """That the text is in its source language."""
     other: str | None
-    """Another language that the text is surely in."""
+    """Another language that the text is surely in; no text if it is surely in one that is not known."""
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ def warning(found: Sequence[Identified]) -> dict[str, str]:
     for number, one in enumerate(found, start=1):
         if one.other is not None:
             text = f"Text {number}" if len(found) > 1 else "The text"
-            names = [f"{name_of(code)} ({code})" for code in (one.other, one.direction.source)]
-            return {"warning": f"{text} looks like {names[0]}, not {names[1]}."}
+            looks = f"looks like {in_words(one.other)}, not" if one.other else "is in another script than"
+            return {"warning": f"{text} {looks} {in_words(one.direction.source)}."}
     return {}
 
 

@@ -15,7 +15,7 @@ from nmt.translation.guard import Finding
 from nmt.translation.jobs import TranslationJob
 from nmt.translation.parts import Part
 from nmt.translation.results import TranslatedText, Translation
-from nmt.translation.resuming import OutputFile
+from nmt.translation.resuming import Begun, OutputFile
 
 
 class Copying:
@@ -68,8 +68,9 @@ def interrupt(
 @pytest.mark.parametrize(
     ("source_lang", "target_lang", "says"),
     [
-        ("en", "de", "the input looks like German (de), but the model translates from English (en) to it."),
-        ("fr", "en", "the input looks like German (de), but the model translates from French (fr)."),
+        ("en", "de", "the sampled text looks like German (de), but the model translates from English (en) to it."),
+        ("fr", "en", "the sampled text looks like German (de), but the model translates from French (fr)."),
+        ("zh", "en", "the sampled lines are in another script, but the model translates from Chinese (zh)."),
         ("de", "en", ""),
         ("mul", "de", ""),
         ("", "de", ""),
@@ -87,8 +88,38 @@ def test_input_in_another_language_is_named_once_and_early(
     monkeypatch.setattr("nmt.cli.line_output.warn", lambda message: before.append((message, out.stat().st_size)))
     out = OutputFile(tmp_path / "out").partial
     copy(tmp_path / "in", tmp_path / "out")
-    assert [message for message, _ in before] == [says] * bool(says)
+    assert [message for message, _ in before] == [f"most of {says}"] * bool(says)
     assert all(0 < size < 2_500 for _, size in before)
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "mean", "is_foreign", "is_identified"),
+    [
+        ("The dog runs.", "Der Hund rennt.", -0.6, False, False),
+        ("The dog runs.", "Der Hund rennt.", -1.6, False, True),
+        ("Der Hund rennt.", "Der Hund rennt.", -0.6, False, True),
+        ("It is wrong.", "Das ist falsch.", -0.6, False, True),
+        (">>deu<< 狗跑得很快", "Die Quelle.", -1.6, True, False),
+        ("", "", 0.0, False, False),
+    ],
+)
+def test_only_strange_text_in_the_own_script_is_identified(
+    monkeypatch, line, translation, mean, is_foreign, is_identified
+):
+    identified = []
+    monkeypatch.setattr("nmt.translation.jobs.seems_to_be", lambda lines, language: identified.extend(lines) or "")
+    monkeypatch.setattr(Copying, "language_tags", (">>deu<<",))
+    monkeypatch.setattr(Copying, "source_lang", "en")
+    job = TranslationJob(Copying(), "text")
+    guard = Finding(("number",), repaired=True) if "wrong" in line else None
+    pieces = ("Piece",) * 9
+    made = Translation(line, (TranslatedText(translation, pieces, 11 * mean, -1.0),), parts=2, guard=guard)
+    normal = Translation("A cat sits.", (TranslatedText("Eine Katze sitzt.", pieces, -6.0, -1.0),))
+    monkeypatch.setattr(Copying, "translate_windows", lambda *_, done: [[made, made, made, normal, normal]])
+    list(job.windows([], Begun(), first=0))
+    assert bool(job.doubt(at_end=True)) == is_foreign
+    assert bool(identified) == is_identified
+    assert job.doubt(at_end=True) == ""
 
 
 @pytest.mark.parametrize(

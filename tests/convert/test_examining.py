@@ -1,7 +1,6 @@
 """The process that compares two models: what it prints, how it fails, and what is said of packages that are missing."""
 
 import os
-import subprocess
 import sys
 import time
 from importlib import metadata
@@ -99,22 +98,6 @@ def is_running(process):
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:1]
-
-
-def test_sigterm_leaves_no_unfinished_folder(tmp_path):
-    program = (
-        "import sys, time\nfrom pathlib import Path\nfrom nmt.checkpoint.kinds import BUNDLE\n"
-        "from nmt.cli.process import cleaning_up_when_ended\nfrom nmt.io.files import replacing_folder\n"
-        "with cleaning_up_when_ended(), replacing_folder(Path(sys.argv[1]), BUNDLE):\n"
-        "    print(flush=True)\n    time.sleep(60)\n"
-    )
-    writing = subprocess.Popen([sys.executable, "-c", program, tmp_path / "out"], stdout=subprocess.PIPE)
-    writing.stdout.readline()
-    assert [*tmp_path.iterdir()]
-    writing.terminate()
-    writing.communicate()
-    assert writing.returncode == 143
-    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize(

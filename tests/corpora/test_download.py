@@ -9,6 +9,7 @@ import random
 import socket
 import tarfile
 import zipfile
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -322,6 +323,33 @@ def test_the_whole_file_in_place_of_a_range_is_taken(server, tmp_path):
     server.other_ranges["corpus.tgz"] = [0]
     assert fetch(RemoteFile(f"{server.url}/corpus.tgz"), tmp_path).read_bytes() == CONTENT
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("lengths", "says"), [(False, "sent more than 90,000 bytes, for which"), (True, "has 300,000 bytes, but .* 90,000")]
+)
+def test_a_download_does_not_fill_the_disk(server, tmp_path, monkeypatch, lengths, says):
+    server.lengths = lengths
+    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda folder: SimpleNamespace(free=100_000))
+    with pytest.raises(DownloadError, match=says):
+        fetch(RemoteFile(f"{server.url}/corpus.tgz"), tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("fails", ["slow", "cut"])
+def test_only_a_part_that_can_be_verified_is_kept(server, tmp_path, monkeypatch, known, fails):
+    if fails == "slow":
+        monkeypatch.setattr(transfer, "_PATIENCE", -1.0)
+        monkeypatch.setattr(transfer, "_LEAST", 10**6)
+    else:
+        server.cut_after["corpus.tgz"] = [100_000] + [100] * 20
+        server.headers["ETag"] = '"first"'
+    file = remote(server) if known else RemoteFile(f"{server.url}/corpus.tgz")
+    with pytest.raises(DownloadError, match="bytes in 0 seconds" if fails == "slow" else "connection was lost"):
+        fetch(file, tmp_path)
+    assert (tmp_path / "corpus.tgz.part").exists() == known
+    assert len(server.requests) == (1 if fails == "slow" else 5)
 
 
 def test_a_body_longer_than_the_file_is_cut_off(server, tmp_path):

@@ -226,6 +226,32 @@ def test_the_language_of_a_text(text, own, found):
     assert seems_to_be([text] * 50, own) == found or not found
 
 
+GERMAN = [
+    "Der Zug hält heute nicht in der kleinen Stadt.", "Meine Schwester backt am Sonntag gern einen Kuchen.",
+    "Im Garten stehen drei alte Apfelbäume.", "Wir haben den Schlüssel unter der Matte gefunden.",
+    "Am Abend spielt die Kapelle auf dem Marktplatz.", "Das Fenster im Flur lässt sich nicht öffnen.",
+    "Zwei Katzen schlafen auf der Fensterbank.",
+]  # fmt: skip
+ENGLISH = ["The train does not stop here today.", "We found the key under the mat.", "Two cats sleep on the sill."]
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (GERMAN[:5], "de"),
+        (GERMAN[:3], "de"),
+        (GERMAN + ENGLISH, "de"),
+        (ENGLISH + GERMAN, "de"),
+        (ENGLISH + GERMAN[:2], ""),
+        (ENGLISH, ""),
+        (["狗在绿色的田野上快速奔跑。", "孩子们在花园里唱歌,老人在看书。", "你好,世界"], "zh"),
+    ],
+)
+def test_most_of_a_text_decides(lines, found):
+    pytest.importorskip("py3langid")
+    assert seems_to_be(lines, "en") == found
+
+
 def test_a_mixed_text_is_in_no_other_language():
     pytest.importorskip("py3langid")
     lines = ["Der Hund läuft schnell über die Wiese, und ein Kind singt."] * 10 + [

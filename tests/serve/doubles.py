@@ -113,9 +113,9 @@ class KnownWords(Detector):
         return sorted(((tag, 1.0 if tag in text.split() else 0.5) for tag in self._languages), key=lambda one: -one[1])
 
     def other(self, text: str, language: str) -> str | None:
-        """The language that the text is surely in: ``surely fr``."""
+        """The language that the text is surely in: ``surely fr``; ``surely ?`` has its script alone."""
         found = text.partition("surely ")[2][:2]
-        return None if found in ("", language) else found
+        return None if found in ("", language) else found.strip("?")
 
 
 @dataclass

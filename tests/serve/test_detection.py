@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.serve.detection import Detector
+from nmt.serve.detection import Detector, surely_other
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,21 @@ def test_text_in_the_target_language_is_told_from_that_of_several_sources():
     detector = Detector(["de", "en", "fr"])
     assert detector.source("Guten Morgen, wie geht es Ihnen heute?", ["en", "fr"], "de")[0] == "de"
     assert detector.source("Bonjour, comment allez-vous aujourd'hui ?", ["en", "fr"], "de")[0] == "fr"
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("今天天气很好，我们去公园散步吧。", "en", "zh"),
+        ("你好", "en", ""),
+        ("مرحبا", "de-AT", ""),
+        ("Привет", "en", ""),
+        ("Привет", "tlh", None),
+        ("狗", "ja", None),
+        ("Hallo", "zh", ""),
+        ("Hallo", "en", None),
+        ("1, 2 – µ", "en", None),
+    ],
+)
+def test_a_text_in_another_script_is_surely_in_another_language(text, language, found):
+    assert surely_other(text, language) == found

@@ -113,6 +113,8 @@ def test_a_text_that_is_surely_in_another_language_is_told(server):
     assert server.translate("surely fr", source="auto").json()["warning"] == warned
     several = ["one", "surely fr"]
     assert server.translate(several).json()["warning"] == "Text 2 looks like French (fr), not English (en)."
+    in_script = "The text is in another script than English (en)."
+    assert server.translate("surely ?").json()["warning"] == in_script
     assert server.translate(["one", "surely en"]).json() == {"translatedText": ["ONE", "SURELY EN"]}
     assert deepl(server, "surely fr").json()["warning"] == warned
     assert server.client.get("/translate?langpair=en|de&q=surely+fr").json()["warning"] == warned
