@@ -113,8 +113,8 @@ def most_seem_to_be(blocks: Sequence[Sequence[str]], language: str | None) -> st
         of_label, of_own = (sum(ranked.get(code, 0) for code in codes) for codes in (alike(label), own))
         labels[label if of_label >= _CERTAIN and of_own <= _EXCLUDED else NO_LANGUAGE] += len(block)
     label, count = max(labels.items(), key=lambda item: item[1], default=("", 0))
-    close = {code for group in (*_CLOSE, *_ALIKE) if own & set(group.split()) for code in group.split()}
-    return label if label not in {NO_LANGUAGE, *close} and 2 * count > labels.total() else ""
+    is_other = language is None or label not in close_to(language)
+    return label if is_other and label != NO_LANGUAGE and 2 * count > labels.total() else ""
 
 
 def in_words(code: str) -> str:
@@ -126,6 +126,12 @@ def alike(language: str) -> frozenset[str]:
     """The codes that the identifier may give to text of a language."""
     code = primary_language(language)
     return frozenset(next((group.split() for group in _ALIKE if code in group.split()), [code]))
+
+
+def close_to(language: str) -> frozenset[str]:
+    """The codes of languages that text of a language is easily taken for, its own among them."""
+    own = alike(language)
+    return own.union(*(codes for group in _CLOSE if own & (codes := frozenset(group.split()))))
 
 
 @functools.cache

@@ -54,8 +54,8 @@ class Apertium:
         self._server.limits.check([asked.q])
         source, _, target = asked.langpair.partition("|")
         [found] = await self._service.identify([asked.q], source, target)
-        [[text, *_]] = await self._service.translate([found.direction], [asked.q], owner=parameters.owner)
-        return _answer({"translatedText": text}, **warning([found]))
+        translated = await self._service.translate([found.direction], [asked.q], owner=parameters.owner)
+        return _answer({"translatedText": translated[0].candidates[0]}, **warning([found], translated))
 
     async def pairs(self, request: Request, parameters: Parameters) -> Response:
         """``/listPairs``."""

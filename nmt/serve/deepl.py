@@ -124,13 +124,13 @@ class DeepL:
         translated = await self._service.translate(directions, asked.text, divided, split=split, owner=parameters.owner)
         self._characters += sum(map(len, asked.text))
         translations: list[dict[str, Any]] = [
-            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": candidates[0]}
-            for direction, candidates in zip(directions, translated, strict=True)
+            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": each.candidates[0]}
+            for direction, each in zip(directions, translated, strict=True)
         ]
         if asked.show_billed_characters:
             for translation, text in zip(translations, asked.text, strict=True):
                 translation["billed_characters"] = len(text)
-        return JSONResponse({"translations": translations} | warning(found))
+        return JSONResponse({"translations": translations} | warning(found, translated))
 
     async def languages(self, request: Request, parameters: Parameters) -> Response:
         """``/v2/languages``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from nmt.corpora.wrong_language import NO_LANGUAGE, alike, in_other_script, language_identifier
+from nmt.corpora.wrong_language import NO_LANGUAGE, alike, close_to, in_other_script, language_identifier
 from nmt.text.languages import fitting, primary_language
 
 # The identifier's time grows with the text, and so many characters are enough.
@@ -70,7 +70,7 @@ def surely_other(text: str, language: str) -> str | None:
     if own.isdisjoint(identifier.labels) or not _has_letters(text):
         return unnamed
     found, probability = identifier.classify(text)
-    return str(found) if probability >= _SURE and found not in own | {NO_LANGUAGE} else unnamed
+    return str(found) if probability >= _SURE and found not in close_to(language) | {NO_LANGUAGE} else unnamed
 
 
 def _has_letters(text: str) -> bool:

@@ -79,16 +79,16 @@ class LibreTranslate:
             candidates=asked.alternatives + 1,
             owner=parameters.owner,
         )
-        answer: dict[str, Any] = {"translatedText": [candidates[0] for candidates in translated]}
+        answer: dict[str, Any] = {"translatedText": [each.candidates[0] for each in translated]}
         if source is None:
             answer["detectedLanguage"] = [
                 {"confidence": _percent(one.probability), "language": one.direction.source} for one in found
             ]
         if asked.alternatives:
-            answer["alternatives"] = [candidates[1:] for candidates in translated]
+            answer["alternatives"] = [each.candidates[1:] for each in translated]
         if isinstance(asked.q, str):
             answer = {name: values[0] for name, values in answer.items()}
-        return JSONResponse(answer | warning(found))
+        return JSONResponse(answer | warning(found, translated))
 
     async def detect(self, request: Request, parameters: Parameters) -> Response:
         """``POST /detect``."""

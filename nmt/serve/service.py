@@ -7,7 +7,7 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from nmt.corpora.wrong_language import in_words
 from nmt.errors import NmtError
@@ -21,9 +21,10 @@ from nmt.serve.markup import without_tags
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
 from nmt.serve.pool import BusyError, Job, Pool
+from nmt.translation.guard import Problem
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
-from nmt.translation.segment import Segment, joined_findings
+from nmt.translation.segment import Segment
 from nmt.translation.translator import Translator
 
 _RETRY_SECONDS = 10
@@ -46,6 +47,28 @@ class Identified:
     """That the text is in its source language."""
     other: str | None
     """Another language that the text is surely in; no text if it is surely in one that is not known."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The translation of a text."""
+
+    candidates: Sequence[str]
+    """At least one, best first."""
+    problems: Sequence[Problem]
+    """What the guard found in its lines and did not repair."""
+
+    @classmethod
+    def of(cls, text: Layout, translations: Sequence[Translation]) -> Self:
+        """The first candidates of all lines in one text, the second, and so on, without repetitions."""
+        count = max((len(translation.candidates) for translation in translations), default=1)
+        texts = [
+            text.filled([each.candidates[min(rank, len(each.candidates) - 1)].text for each in translations])
+            for rank in range(count)
+        ]
+        found = [each.guard for each in translations if each.guard is not None and not each.guard.repaired]
+        problems = dict.fromkeys(itertools.chain.from_iterable(finding.problems for finding in found))
+        return cls(list(dict.fromkeys(texts)), list(problems))
 
 
 @dataclass(frozen=True)
@@ -94,8 +117,8 @@ class Service:
         candidates: int = 1,
         split: SplitSentences | None = None,
         owner: str | None = None,
-    ) -> list[list[str]]:
-        """Translate texts. Returns the candidates of each, best first; at least one.
+    ) -> list[Translated]:
+        """Translate texts.
 
         Args:
             directions: of each text.
@@ -107,7 +130,7 @@ class Service:
             RequestError: too much waits already, or the model cannot translate the texts.
         """
         layouts = [layout_of(text, each, divided) async for text, each in in_turns(zip(texts, directions, strict=True))]
-        found: dict[int, list[str]] = {}
+        found: dict[int, Translated] = {}
         for direction in dict.fromkeys(directions):
             own = [number for number, each in enumerate(directions) if each is direction]
             lines = list(itertools.chain.from_iterable(layouts[number].lines for number in own))
@@ -115,7 +138,7 @@ class Service:
             translations = iter([part.translation() async for part in grown if part.is_whole])
             async for number in in_turns(own):
                 layout = layouts[number]
-                found[number] = candidates_of(layout, list(itertools.islice(translations, len(layout.lines))))
+                found[number] = Translated.of(layout, list(itertools.islice(translations, len(layout.lines))))
         return [found[number] for number in range(len(texts))]
 
     async def grow(
@@ -144,7 +167,7 @@ class Service:
             async for number, count in self._searched(job, segments_by_line):
                 part = PartOfLine(number, lines[number], segments_by_line[number], count, direction, translator)
                 if part.is_whole and new.pop(tagged[number], None) is not None:
-                    self.metrics.translated(joined_findings(part.segments))
+                    self.metrics.translated(part.translation().guard)
                     self.cache.put(place, tagged[number], part.segments)
                 yield part
         except BusyError as error:
@@ -242,24 +265,19 @@ def layout_of(text: str, direction: Direction, divided: Callable[[str, str], Lay
     return Layout((), (text,)) if direction.is_identity else divided(text, direction.source)
 
 
-def warning(found: Sequence[Identified]) -> dict[str, str]:
-    """What an answer says of the first text that is in another language than its source; empty if all is well."""
+def warning(found: Sequence[Identified], translated: Sequence[Translated] = ()) -> dict[str, str]:
+    """What an answer says of the first text that is in another language, or else translated badly; empty if none is."""
+    of_several = len(found) > 1
     for number, one in enumerate(found, start=1):
         if one.other is not None:
-            text = f"Text {number}" if len(found) > 1 else "The text"
+            text = f"Text {number}" if of_several else "The text"
             looks = f"looks like {in_words(one.other)}, not" if one.other else "is in another script than"
             return {"warning": f"{text} {looks} {in_words(one.direction.source)}."}
+    for number, each in enumerate(translated, start=1):
+        if each.problems:
+            text = f"Translation {number}" if of_several else "The translation"
+            return {"warning": f"{text} looks wrong ({', '.join(each.problems)})."}
     return {}
-
-
-def candidates_of(text: Layout, translations: Sequence[Translation]) -> list[str]:
-    """The candidates of a text: the first of all lines, the second of all lines, and so on, without repetitions."""
-    count = max((len(translation.candidates) for translation in translations), default=1)
-    texts = [
-        text.filled([each.candidates[min(rank, len(each.candidates) - 1)].text for each in translations])
-        for rank in range(count)
-    ]
-    return list(dict.fromkeys(texts))
 
 
 def _refusal(error: Exception) -> RequestError:

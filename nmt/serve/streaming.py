@@ -13,7 +13,7 @@ from starlette.routing import Route
 from nmt.serve.exchange import Parameters, Server
 from nmt.serve.growing import Growing
 from nmt.serve.libretranslate import DIALECT, Translating
-from nmt.serve.service import Identified, Service, candidates_of, layout_of, warning
+from nmt.serve.service import Identified, Service, Translated, layout_of, warning
 from nmt.translation.results import Translation
 
 
@@ -63,5 +63,8 @@ async def _parts(
         yield {"text": text}
     if not whole:
         yield {**first, "text": before}
+    translated = Translated.of(layout, whole)
     if asked.alternatives and whole:
-        yield {"alternatives": candidates_of(layout, whole)[1:]}
+        yield {"alternatives": translated.candidates[1:]}
+    if found.other is None and (said := warning([found], [translated])):
+        yield dict(said)

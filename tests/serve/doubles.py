@@ -23,6 +23,7 @@ from nmt.serve.models import Models
 from nmt.serve.pool import Pool
 from nmt.serve.running import bound, server_config
 from nmt.serve.service import Service
+from nmt.translation.guard import Finding
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
@@ -69,9 +70,10 @@ class Capitals:
             segment.is_searched = True
 
     def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
-        """The translation of a line."""
+        """The translation of a line, in which the guard finds something wrong if the line says so."""
         self.targets.add(target_lang)
-        return Translation(line, segments[0].candidates)
+        finding = Finding(("number",), repaired="repaired" in line) if "wrong" in line else None
+        return Translation(line, segments[0].candidates, guard=finding)
 
 
 class Model:

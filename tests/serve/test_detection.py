@@ -46,6 +46,8 @@ def test_text_in_the_target_language_is_told_from_that_of_several_sources():
         ("狗", "ja", None),
         ("Hallo", "zh", ""),
         ("Hallo", "en", None),
+        ("Hy het gister na die winkel gegaan om brood en melk te koop.", "nl", None),
+        ("Hy het gister na die winkel gegaan om brood en melk te koop.", "en", "af"),
         ("1, 2 – µ", "en", None),
     ],
 )

@@ -122,6 +122,18 @@ def test_a_text_that_is_surely_in_another_language_is_told(server):
     assert json.loads(first) == {"source": "en", "warning": warned}
 
 
+def test_what_the_guard_could_not_repair_is_told(server):
+    warned = "The translation looks wrong (number)."
+    assert server.translate("good\nwrong").json() == {"translatedText": "GOOD\nWRONG", "warning": warned}
+    assert "warning" not in server.translate("wrong but repaired").json()
+    assert server.translate(["one", "wrong"]).json()["warning"] == "Translation 2 looks wrong (number)."
+    assert server.translate(["wrong", "surely fr"]).json()["warning"].startswith("Text 2 looks like French")
+    assert deepl(server, "wrong").json()["warning"] == warned
+    assert server.client.get("/translate?langpair=en|de&q=wrong").json()["warning"] == warned
+    last = server.client.post("/stream", json={"q": "wrong", "source": "en", "target": "de"}).text.splitlines()[-1]
+    assert json.loads(last) == {"warning": warned}
+
+
 def test_each_key_has_its_own_memory():
     with serving(keys=["one", "two"]) as running:
         for key in ("one", "one", "two", "one"):
