@@ -18,7 +18,7 @@ from nmt.data.vocab_record import VocabularySettings
 from nmt.io.files import locked_folders
 from nmt.text.lines import NormalizationRule
 
-_ARGUMENTS = ("existing", "max_length", "threads")
+_ARGUMENTS = ("existing", "check_unused", "max_length", "threads")
 
 
 def build_vocabulary(data: Path, **options: Any) -> BuiltVocabulary:

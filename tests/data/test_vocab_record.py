@@ -12,6 +12,7 @@ from nmt.data.lineage import encoded_record
 from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
 from nmt.data.sampling import write_sampled_shards
+from nmt.data.shard_writing import Encoding
 from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -206,6 +207,19 @@ def test_what_is_restored_is_read_under_the_locks(data, monkeypatch):
     monkeypatch.setattr("nmt.data.build.restoring", restoring)
     build_vocabulary(data, size=30, threads=1)
     assert held == [[True, True]]
+
+
+def test_a_run_that_begins_while_text_is_encoded_keeps_its_data(data, monkeypatch):
+    before, begun, write = contents(data), [], Encoding.write
+
+    def check(folder, replaced):
+        if begun:
+            raise DataError("a run trains on it")
+
+    monkeypatch.setattr(Encoding, "write", lambda *arguments: begun.append(True) or write(*arguments))
+    with pytest.raises(DataError, match="a run trains on it"):
+        build_vocabulary(data, size=30, threads=1, check_unused=check)
+    assert begun and contents(data) == before
 
 
 def test_a_data_set_in_a_folder_that_cannot_be_written_to_is_encoded(data, monkeypatch):

@@ -153,10 +153,12 @@ def test_the_longest_text_fits_however_it_is_written(small, kind):
     assert send(small, body, kind).status_code == 200
 
 
-def test_a_slow_body_is_given_up(server, monkeypatch):
+def test_a_slow_body_is_given_up_and_takes_no_room_from_another(small, monkeypatch):
     monkeypatch.setattr(exchange, "_SECONDS_TO_SEND", 0.1)
-    with raw(server, request_bytes(b"{", length=100)) as connection:
-        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+    monkeypatch.setattr(exchange, "_MAX_ARRIVING", 1)
+    for _ in range(2):
+        with raw(small, request_bytes(b"{" * 50_000, length=60_000)) as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 408")
 
 
 def test_a_slow_translation_is_given_up():

@@ -9,6 +9,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.evaluation.metrics import make_metric, score
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
+from nmt.training.ranks.exchange import Ranks
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
@@ -66,3 +67,20 @@ def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reve
     samples = Validator(reversed_words, config, vocab, hardware).validate(model).samples
     assert {sample["source"]: sample["translation"] for sample in samples}.items() <= wrong.items()
     assert any(wrong[sample["source"]] != repaired[sample["source"]] for sample in samples)
+
+
+def test_the_ranks_of_all_machines_share_the_batches(settled, reversed_words):
+    config, vocab = settled(), VocabularyPair.load(reversed_words / "vocab.model")
+    hardware = choose_hardware("cpu", "fp32", 1)
+    model = Transformer(config.model, vocab.target.size).eval()
+    sums = []
+
+    class Apart(Ranks):
+        def all_reduce(self, tensor):
+            sums.append(tensor)
+
+    for ranks in (Apart(), *(Apart(rank, 4, rank % 2, 2) for rank in range(4))):
+        with torch.inference_mode():
+            Validator(reversed_words, config, vocab, hardware, ranks, batch_tokens=64)._loss(model, lambda: False)
+    alone, *shares = sums
+    assert sum(shares).tolist() == pytest.approx(alone.tolist())

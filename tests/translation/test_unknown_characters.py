@@ -235,6 +235,12 @@ def test_unk_is_copied_whatever_the_model_has_seen(known_bytes):
     assert not UnknownCharacters(VocabularyPair.shared(vocab), None, False).are_in(ids)
 
 
+@pytest.mark.parametrize("invisible", ["\u00ad", "\u200d", "\ufe0f"])  # two of them belong to the letter before
+def test_a_word_is_read_without_invisible_characters(invisible):
+    [taken] = UnknownCharacters(PAIR, None, None).take_out([f"ein hu{invisible}nd"])
+    assert (taken.text, taken.first, taken.inner, taken.last) == ("ein hund", "", (), "")
+
+
 def test_pieces_are_counted_in_characters_of_the_text():
     unknown = UnknownCharacters(PAIR, None, None)
     line = "ein hund ☃ und ein mann"
