@@ -125,6 +125,8 @@ def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") 
 
 def _file(path: Path, nor: str) -> Path:
     kind = kind_of(path)
+    if form := other_form(path.name) if kind == "file" else "":
+        raise DataError(f"{path}: {form}{nor}")
     if kind in ("file", "other"):
         return path
     found = "is a folder, not a text file" if kind == "folder" else "does not exist"
@@ -153,6 +155,8 @@ def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
 def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
     existing = files_of_prefix(prefix, language)
     both = "name both files (for --train: with --train-source and --train-target)"
+    if not existing and (form := other_form(Path(prefix).name)):
+        raise DataError(f"{prefix}: {form}{nor}")
     if not existing:
         *others, last = ARCHIVES
         missing = f"there is no {prefix}.{language} (nor {', '.join(others)} or {last})"
@@ -176,8 +180,6 @@ def other_form(name: str) -> str:
 def _advice(prefix: str) -> str:
     """What to give instead of a prefix without files."""
     path = Path(prefix)
-    if form := other_form(path.name):
-        return f"{prefix}: {form}"
     if prefix.endswith("."):  # The shell completes two file names up to this point.
         return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path

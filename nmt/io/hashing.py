@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from nmt.io.regular import open_regular
@@ -19,7 +20,9 @@ def sha256_of(path: Path) -> str:
     """
     digest = hashlib.sha256()
     with open_regular(path) as stream:
-        block = memoryview(bytearray(min(_BLOCK, max(1, path.stat().st_size))))
-        while count := stream.readinto(block):
+        left = os.fstat(stream.fileno()).st_size  # not to the end: a file of /proc may have none
+        block = memoryview(bytearray(min(_BLOCK, left)))
+        while count := stream.readinto(block[:left]):
             digest.update(block[:count])
+            left -= count
     return digest.hexdigest()

@@ -97,8 +97,14 @@ def test_two_files_of_one_language_keep_their_order_where_their_names_fit(here):
 def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
     if "://" not in name:
         (here / name).write_text("{}\n")
-    with pytest.raises((ConfigError, DataError), match=r"d\..*this form is not read.* NAME\.tsv, one pair per line"):
+    with pytest.raises(
+        (ConfigError, DataError), match=r"d\..*this form is not read.* NAME\.tsv, one pair per line"
+    ) as error:
         prepare(recipe(train=[name]), here / "own")
+    assert str(error.value).lower().count("d.") == 1 or "://" in name
+    if "://" not in name:
+        with pytest.raises(DataError, match=rf"^{name}: this form is not read"):
+            prepare(recipe(train=[(name, name)]), here / "own")
 
 
 @pytest.mark.parametrize(("name", "renamed"), [("anki.txt", "anki.tsv"), ("en-de.txt.gz", "en-de.tsv.gz")])

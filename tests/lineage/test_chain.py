@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import own_recipe
 from nmt.errors import NmtError
+from nmt.io.files import record_name
+from nmt.io.hashing import sha256_of
 from nmt.lineage.chain import chain
 from nmt.record import Record
+from nmt.translation.lineage import translation_record, with_content, write_stored
 
 BUNDLE = Path(__file__).parents[1] / "bundles" / "0.1.0"
 PARITY = {
@@ -75,3 +80,19 @@ def test_a_record_does_not_show_the_checksum_of_the_file_that_it_names(tmp_path,
     (tmp_path / "score.json").write_text(json.dumps(score))
     [change] = chain(tmp_path / "score.json").changes or chain((tmp_path / "score.json").relative_to(tmp_path)).changes
     assert change == "the sha256 of private is not aa, which is recorded"
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_the_model_that_translated_training_text_is_shown(tmp_path, monkeypatch, is_same):
+    monkeypatch.chdir(tmp_path)
+    Path("mono.de").write_text("".join(f"Das Haus Nummer {n} ist alt.\n" for n in range(9)))
+    Path("mono.en").write_text("".join(f"House number {n} is old.\n" for n in range(9)))
+    record = translation_record(Path("mono.en"), [BUNDLE], {"input": Path("mono.de")}, {})
+    sha256 = sha256_of(Path("mono.en" if is_same else "mono.de"))
+    write_stored(record_name(Path("mono.en")), with_content(record, sha256), {})
+    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[("mono.en", "mono.de")])
+    prepare(recipe, Path("data/own"), workers=1)
+    kinds = [link.kind for link in chain(Path("data/own")).all()]
+    assert kinds.count("translation") == is_same, kinds
+    assert ("model" in kinds) == is_same
+    assert kinds.count("file") == 2 - is_same
