@@ -51,7 +51,7 @@ def test_splitting(unit):
     assert_linear(lambda line: splitting.split(line, 64, characters), unit, 2_000, begin="a", end="b")
 
 
-@pytest.mark.parametrize("unit", [" ", "\u3000", "\u0301", "-", "a-", "☃ ", "☃a ", "☃", ".", " a"])
+@pytest.mark.parametrize("unit", [" ", "\u3000", "\u0301", "-", "a-", "☃ ", "☃a ", "☃", ".", " a", "²", "!. ", "5☃"])
 def test_unknown_characters(unit):
     assert_linear(lambda line: take_out(line, lambda cluster: "☃" in cluster), unit, 2_000, begin="a")
 

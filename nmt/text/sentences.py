@@ -26,9 +26,10 @@ _OPENING = "\"'“”„«»‘’([{¿¡"
 _FIRST_CHARACTER = re.compile(r"\w")
 _LETTER_OR_FRACTION = re.compile(r"[^\W\d_]")
 # The label of an item: a number, a letter or a Roman numeral below 40, with a mark behind it or in brackets.
+_ROMAN = "(?=[ivxIVX])[xX]{0,3}(?:i[xv]|I[XV]|v?i{0,3}|V?I{0,3})"
 _LABEL = (
     r"(?:[•‣◦▪*–—-]\s+)?(?:(?:N[or]\.|N[°º]|[§№#])\s*)?[(（\[［]?"
-    r"(?:\d+(?:[.．]\d+)*|[^\W\d_]|(?=[ivxIVX])[xX]{0,3}(?:i[xv]|I[XV]|v?i{0,3}|V?I{0,3}))[.．:：)）\]］、]{1,2}"
+    rf"(?:\d+(?:[.．]\d+)*|[^\W\d_]|{_ROMAN})[.．:：)）\]］、]{{1,2}}"
 )
 LABEL_FIRST = re.compile(rf"\s*{_LABEL}\s*")
 _LABEL_LAST = re.compile(
@@ -38,8 +39,22 @@ _LABEL_LAST = re.compile(
 _LONGEST_LABEL = 40
 # The library does not cut an item of a list that begins like this.
 _LIST_ITEM = re.compile(r"(?:\s*(?:[•◦▪]|\(?\w{1,9}\)))+")
-# Ends that the library does not propose, though the Moses splitter does: in brackets, and after an ellipsis.
-_BRACKET_OR_ELLIPSIS = re.compile(r"(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*\s+")
+# What is the same in all languages before a sentence: marks, but no currencies, quotation marks or brackets; and a
+# number without letters, a letter or a Roman numeral, with a mark behind it.
+_MARKS = re.compile(r"[^\w\s$€£¥₹%‰&°@\"'“”„«»‘’‹›()\[\]{}¿¡「」『』（）《》]+")
+_LETTER_LABEL = re.compile(rf"[(\[]?(?:[A-Za-z]|{_ROMAN})[.:)\]]{{1,2}}")
+_LABEL_ENDS = tuple(".:)]!?．：）］")
+# Other letters with a full stop before text are initials or abbreviations.
+_LABEL_LETTERS = frozenset("abcdefghivxABCDEFGHIVX")
+_WORD = re.compile(r"\s*\S+\s*")
+_END = re.compile(r"[.!?…؟۔][\"'”’»)\]]*\s+(?=\S)|[。！？।][”’」』）】]*\s*(?=\S)")
+# What refers to a footnote: raised figures after a mark or a word (but not that of m²), or a number in brackets.
+_FIGURE = "[⁰¹²³⁴-⁹]"
+FOOTNOTE = re.compile(rf"(?:(?<=[^\W\d_⁰¹²³⁴-⁹]{{3}})|(?<=[^\w\s])){_FIGURE}+(?!\w)|\[\d{{1,3}}\]")
+_AFTER_END = re.compile(rf"(?:(?<=\S)(?:{_FIGURE}+|\[\d{{1,3}}\])+)?\s*")
+# Ends that the library does not propose: in brackets and after an ellipsis, as the Moses splitter does, and before the
+# plain figure of a footnote.
+_OTHER_END = re.compile(r"(?:(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*|(?<=[^\W\d_A-Z]{3})[.!?]\d{1,2})\s+")
 # What a sentence cannot begin with.
 _CONTINUES = re.compile(r"\s*[,;:，、；：)）\]］」』»]")
 # What continues a sentence after a quotation: Japanese particles (but not words that begin like them), Chinese words of
@@ -78,8 +93,8 @@ def sentences(line: str, language: str) -> list[str]:
         if is_complete and has_sentence:
             label = LABEL_FIRST.match(following)
             first = _FIRST_CHARACTER.search(following, label.end() if label else 0)
-            may_begin = may_begin_in_lower_case or first is None or not first[0].islower()
-            if may_begin and _ends(line, begins[-1], text_end, following, language):
+            is_lower = first is not None and first[0].islower() and not following[first.end() :][:1].isupper()  # eBay
+            if (may_begin_in_lower_case or not is_lower) and _ends(line, begins[-1], text_end, following, language):
                 begins.append(place)
         is_complete = is_complete or has_sentence
         if text := following.rstrip():
@@ -92,13 +107,52 @@ def has_words(text: str) -> bool:
     return any(found[0].isalpha() for found in _LETTER_OR_FRACTION.finditer(text))
 
 
+def copied_ends(sentence: str, language: str) -> tuple[int, int]:
+    """Where the text that needs translation begins and ends in a sentence.
+
+    Labels and marks before it are the same in all languages, and so is what has no letters behind it. A number that is
+    a word of the sentence belongs to it, as in "2 men sit." or a German ordinal.
+    """
+    language = primary_language(language)
+    begin = 0
+    for word in _WORD.finditer(sentence):
+        following = sentence[word.end() :][:_LONGEST_PREFIX]
+        if not _is_same_label(word[0].strip(), following, language):
+            break
+        begin = word.end()
+    last = next((place for place in range(len(sentence), begin, -1) if sentence[place - 1].isalpha()), begin)
+    for end in _END.finditer(sentence, last):
+        text_end = end.start() + len(end[0].rstrip())
+        if _ends(sentence, begin, text_end, sentence[end.end() : end.end() + _LONGEST_PREFIX], language):
+            return begin, end.end()
+    return begin, len(sentence)
+
+
+def _is_same_label(word: str, following: str, language: str) -> bool:
+    if _MARKS.fullmatch(word):
+        return True
+    label = word.strip("*_")
+    is_number = label.endswith(_LABEL_ENDS) and not has_words(label) and any(map(str.isnumeric, label))
+    if not is_number and not _LETTER_LABEL.fullmatch(label):
+        return False
+    name = label.removesuffix(".")
+    if name == label or not following:
+        return True
+    if len(name) == 1 and name.isalpha():
+        return name in _LABEL_LETTERS and following[0].isalpha() and following[1:2] != "."
+    is_ordinal = nonbreaking_prefixes(language).get(name) is False
+    return not is_ordinal and not (following[0].islower() and following != following.lower())
+
+
 def _has_sentence(text: str) -> bool:
     return has_words(text) and not LABEL_FIRST.fullmatch(text)
 
 
-def _fragments(line: str, ends: Sequence[int], language: str) -> Iterator[tuple[int, int]]:
+def _fragments(line: str, proposed: Sequence[int], language: str) -> Iterator[tuple[int, int]]:
     """Begin and end of the texts between the proposed ends. A label, or a number alone, is in one with what follows."""
     begin = 0
+    behind = (_AFTER_END.match(line, end) for end in proposed)
+    ends = itertools.accumulate((found.end() for found in behind if found), max)
     for place, end in itertools.pairwise([0, *ends]):
         label = _LABEL_LAST.search(line, max(place, end - _LONGEST_LABEL), end)
         if label and label.start(1) > begin and _ends(line, begin, label.start(), label[1], language):
@@ -137,7 +191,7 @@ def _segment(language: str, text: str) -> Iterator[str]:
         first, *others = sentencex.segment(language, piece[label.end() :]) or [""] if label else [piece]
         for text in ((label[0] if label else "") + first, *others):
             begin = 0
-            for found in _BRACKET_OR_ELLIPSIS.finditer(text):
+            for found in _OTHER_END.finditer(text):
                 following = _FIRST_CHARACTER.search(text, found.end())
                 is_upper = following is not None and following[0].isupper()
                 if is_upper and _ends(text, begin, found.start() + 1, text[found.end() :], language):

@@ -14,6 +14,10 @@ _DIGIT = re.compile(r"\d")
 # The digits behind a decimal separator. Dates and versions, which have several separators, are excluded; so is what
 # may be a date at the end of a sentence, such as 5.5. or 05.05.
 _DATE = r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\."
+_DATE_HERE = re.compile(_DATE)
+# What is never a word: a number with a sign, a decimal, a version, a time. Of a date, the month may be one.
+_NEVER_A_WORD = re.compile(r"(?<!\S)[-−–+]\d+|(?<![\d.,٫:/])\d+(?:[.,٫](?!0+(?!\d|[.,]\d))\d+|:(?!00)\d\d)+(?![\d/])")
+_VULGAR_FRACTION = re.compile("[¼-¾⅐-⅞]")
 _FRACTION = re.compile(f"(?<![\\d.,\u066b])(?!{_DATE})\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
 
 # ASCII only: in Chinese and Japanese, an address may be followed by a letter of the sentence. An address is read from
@@ -37,7 +41,9 @@ _PLACEHOLDER = re.compile(
     r"(?:hh?|ll?|[Lqjzt])?[@AEFGXacdefgiopsux](?!\w)"
     r"|(?<![\d\w])%[A-Za-z_]++%(?!\w)|(?<![\w$])\$[a-z_]\w++"  # %name%, $name
     r"|\[\[\w++\]\]|(?<!\w)__[A-Z\d_]+?__(?!\w)|(?<![\w:]):[a-z]\w++:(?![\w:])"  # [[name]], __NAME__, :name:
-    r"|</\w++(?=\s*>)|<\w++(?=\s*/>|\s[^<>=]*=[^<>]*>)|<(?=[A-Za-z]*\d)\w++(?=>)"  # tags, by name: </b>, <0/>, <a x="">
+    r"|(?P<tag></\w++(?=\s*>)|<\w++(?=\s*/>|\s[^<>=]*=[^<>]*>)|<(?=[A-Za-z]*\d)\w++(?=>)"  # </b>, <0/>, <a x="">, <h1>
+    r"|<(?:[abipqsu]|[bht]r|[dou]l|em|li|t[dht]|su[bp]|big|code|center|del|div|font|ins|mark|pre|small|span|strong|table)"
+    r"(?=>))[^<>]*>"
     r"|&(?!(?:amp|apos|quot|[lr][sd]quo|#34|#38|#39);)(?:#x?[\dA-Fa-f]++|[a-z]\w*+);"
 )
 
@@ -90,7 +96,12 @@ def web_addresses(line: str) -> set[str]:
 
 def placeholders(line: str) -> Counter[str]:
     """The placeholders of a line, tags by their names. Those within web addresses belong to these."""
-    return Counter(_PLACEHOLDER.findall(_ADDRESS.sub(" ", line)))
+    return Counter(found["tag"] or found[0] for found in _PLACEHOLDER.finditer(_ADDRESS.sub(" ", line)))
+
+
+def spans(line: str) -> list[tuple[int, int]]:
+    """Where web addresses and placeholders begin and end, tags as a whole."""
+    return [found.span() for pattern in (_ADDRESS, _PLACEHOLDER) for found in pattern.finditer(line)]
 
 
 def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> bool:
@@ -98,7 +109,7 @@ def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> b
 
     Numbers may be in another order or form: with other separators, in Han or Roman numerals, hours of 12 or 24, years
     of two digits, zeros as a word such as million. What may be a word on the other side says nothing: a lost number up
-    to 12, or with one digit before its zeros; a new one with at most two.
+    to 12, or with one digit before its zeros, without a sign or other parts; a new one with at most two.
 
     Args:
         may_be_words: whether a new number may be a word of the source.
@@ -116,7 +127,21 @@ def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> b
     if lost and new:
         sides = [(side, [number for number in side if not _may_be_a_word(number)]) for side in (lost, new)]
         return not any(itertools.starmap(_are_same_digits, itertools.product(*sides)))
-    return not all(map(_may_be_a_word, lost)) or any(len(digits.rstrip("0")) > 2 * may_be_words for digits in new)
+    return (
+        not all(map(_may_be_a_word, lost))
+        or (not _VULGAR_FRACTION.search(target) and _has_lost_whole(source, lost))
+        or any(len(digits.rstrip("0")) > 2 * may_be_words for digits in new)
+    )
+
+
+def _has_lost_whole(source: str, lost: list[str]) -> bool:
+    """Whether a part of something that is never a word is lost."""
+    for found in _NEVER_A_WORD.finditer(source) if lost else ():
+        are_lost = [part in lost for part in numbers(found[0])]
+        is_whole = len(are_lost) > 1 or not found[0][0].isdigit()  # 20,000 has one part
+        if is_whole and (all(are_lost) if _DATE_HERE.match(source, found.start()) else any(are_lost)):
+            return True
+    return False
 
 
 def _with_plain_numbers(line: str) -> str:

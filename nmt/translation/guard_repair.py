@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError, SearchSettings
-from nmt.text.verbatim import numbers_changed
+from nmt.text.verbatim import numbers, numbers_changed
 from nmt.translation.engine import Searcher, decoded
 from nmt.translation.guard import Finding, Languages, Problem, changed, problems
 from nmt.translation.results import TranslatedText
@@ -126,7 +127,7 @@ class GuardRepair:
         compares = segment.finding is not None and "number" in segment.finding.problems
         for candidate in candidates:
             is_new = compares and numbers_changed(segment.text, candidate.text, may_be_words=False)
-            if not is_new and not self._problems(segment, candidate):
+            if not is_new and not self._problems(segment, candidate) and _keeps_numbers(segment, candidate):
                 _put_first(segment, candidate)
                 segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
                 return True
@@ -135,9 +136,10 @@ class GuardRepair:
     def _improve(self, segment: Segment, candidates: Sequence[TranslatedText]) -> None:
         """Move the first candidate that has only some of the problems, and no other, to the first place."""
         known = set(self._problems(segment, segment.candidates[0]))
-        better = (candidate for candidate in candidates if set(self._problems(segment, candidate)) < known)
-        if (best := next(better, None)) is not None:
-            _put_first(segment, best)
+        for candidate in candidates:
+            if set(self._problems(segment, candidate)) < known and _keeps_numbers(segment, candidate):
+                _put_first(segment, candidate)
+                return
 
     def _problems(self, segment: Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
         return problems(
@@ -148,6 +150,12 @@ class GuardRepair:
             self._languages,
             short_ratio=self._short_ratio,
         )
+
+
+def _keeps_numbers(segment: Segment, candidate: TranslatedText) -> bool:
+    """Whether a candidate has all numbers of the source that the first candidate has."""
+    kept = Counter(numbers(segment.text)) & Counter(numbers(segment.candidates[0].text))
+    return kept <= Counter(numbers(candidate.text))
 
 
 def _put_first(segment: Segment, candidate: TranslatedText) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.config.data import LineStatistics
-from nmt.text.sentences import sentences
+from nmt.text.sentences import copied_ends, sentences
 from nmt.translation.long_lines import Measure, split
 from nmt.translation.options import SplitSentences
 
@@ -77,7 +77,7 @@ class LineSplitter:
             return [Part(line)]
         tag, text = self._split_tag(line)
         found = self.sentences(text)
-        if len(found) > 1 and self._splits(len(found), length, whole):
+        if len(found) > 1 and self._splits(found, length, whole):
             return _tagged(self._of_sentences(found, self._limit_after(tag)), tag)
         if length <= self._limit:
             return [Part(line)]
@@ -96,16 +96,25 @@ class LineSplitter:
         """The maximum length of a part without its tag, which is one piece."""
         return max(1, self._limit - bool(tag))
 
-    def _splits(self, count: int, length: int, whole: bool) -> bool:
+    def _splits(self, found: Sequence[str], length: int, whole: bool) -> bool:
         if self._mode == "always":
             return True
         if self._mode == "never" or whole:
             return False
+        count = len(found)
         return (
             self._pieces is None
             or count > self._seen_often
             or (count > self._usual and length > self._pieces.p99)
             or length > min(self._limit, _MUCH_LONGER * self._pieces.p999)
+            or self._is_copied_between(found)
+        )
+
+    def _is_copied_between(self, found: Sequence[str]) -> bool:
+        """Whether something between the sentences needs no translation, such as the number of an item."""
+        ends = [copied_ends(sentence, self._language) for sentence in found]
+        return any(begin for begin, _ in ends[1:]) or any(
+            end < len(sentence) for sentence, (_, end) in zip(found[:-1], ends, strict=False)
         )
 
     def _of_sentences(self, found: Sequence[str], limit: int) -> list[Part]:

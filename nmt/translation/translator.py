@@ -96,7 +96,7 @@ class Translator:
         )
         self.language_tags = self._vocab.source.language_tags
         """The tags by which a source line names its target language; empty for most models."""
-        self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
+        self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown, data.source_lang)
         self._searcher = searcher or engine.searcher(self._first_search, workers)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
@@ -264,8 +264,7 @@ class Translator:
             segment
             for segments, prefix in zip(segments_by_line, prefixes, strict=True)
             for segment in segments
-            if not (prefix and len(segments) == 1)
-            and (self._unknown.are_in(segment.pieces) or self._unknown.is_copied(segment.text))
+            if not (prefix and len(segments) == 1) and self._unknown.concern(segment.text, segment.pieces)
         ]
         found = zip(concerned, self._unknown.take_out([segment.text for segment in concerned]), strict=True)
         taken_out = [(segment, taken) for segment, taken in found if taken is not None]

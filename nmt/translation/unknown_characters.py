@@ -13,14 +13,15 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.config.data import LineStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
-from nmt.text.sentences import LABEL_FIRST, has_words
+from nmt.text import verbatim
+from nmt.text.sentences import FOOTNOTE, LABEL_FIRST, copied_ends, has_words
 from nmt.translation.long_lines import belong_together
 from nmt.translation.results import TranslatedText, one_line
 
@@ -43,13 +44,19 @@ _UNSPACED_SCRIPTS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _SPACES = re.compile("  +")
+# A number with the sign, currency or unit that is attached to it, such as -5 °C.
+_SIGN = r"[^\w\s.,:;!?…'\"“”„«»‘’‹›()\[\]{}¿¡*/。、，]"
+_NUMBER = re.compile(
+    rf"(?<!\w)(?:{_SIGN}|[€£¥₹] )?\d+(?:[^\w ]\d+)*(?:(?:[ \u00a0\u202f]?[°€£¥₹]|{_SIGN})[A-Za-z]{{0,2}}(?!\w))?"
+)
 # Invisible characters beside a letter or digit: control characters, soft hyphens, joiners and direction marks. Behind
-# it also variation selectors, but for keycaps.
+# it also variation selectors, but for keycaps; and no-break spaces before a mark.
 _INVISIBLE = (
     r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
 )
 _INVISIBLE_IN_WORD = re.compile(
     rf"(?<=[^\W_])(?!\ufe0f?\u20e3)[{_INVISIBLE}\ufe00-\ufe0f\U000e0100-\U000e01ef]+|[{_INVISIBLE}]+(?=[^\W_])"
+    r"|[\u00a0\u202f](?=[,.;:!?…])"
 )
 _BRACKETS = frozenset(
     {"()", "[]", "{}", '""', "''", "«»", "»«", "“”", "„“", "‘’", "‚‘", "（）", "「」", "『』", "《》"}
@@ -95,22 +102,31 @@ class Taken:
         return f"{self.tag} {self.text}" if self.tag and self.text else self.text
 
 
-def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
-    """Take the unknown characters out of a line.
+def take_out(line: str, is_unknown: IsUnknown, language: str = "") -> Taken | None:
+    """Take out of a line its unknown characters, references to footnotes, and what is copied at its ends.
 
-    A run is unknown characters and the white space around them. A word with an unknown letter is unknown as a whole,
-    and so are the brackets or quotation marks around unknown words. Invisible characters in words are left out. If no
-    letter would be left, the whole line is taken.
+    A run is unknown characters and the white space around them. A word with an unknown letter is unknown as a whole; so
+    are a number with an unknown sign, an address or placeholder with an unknown character, and the brackets or
+    quotation marks around unknown words. Invisible characters in words are left out. If no letter would be left, the
+    whole line is taken.
+
+    Args:
+        language: the language code of the line.
 
     Returns:
-        None if the line has words and no unknown characters.
+        None if the line has words and nothing is taken.
     """
     whole = line
     line = _INVISIBLE_IN_WORD.sub(lambda found: "".join(itertools.filterfalse(is_unknown, found[0])), line)
-    kinds = _with_brackets(line, _WORD.sub(_whole_word, _kinds(line, is_unknown)))
+    kinds = _taken(_kinds(line, is_unknown), _spans(FOOTNOTE, line))
+    wholes = [*_spans(_NUMBER, line), *verbatim.spans(line)]
+    kinds = _taken(kinds, [(begin, end) for begin, end in wholes if _has_unknown(kinds[begin:end])])
+    kinds = _with_brackets(line, _WORD.sub(_whole_word, kinds))
     label = LABEL_FIRST.match(line)
+    begin, end = copied_ends(line, language)
     if label and _UNKNOWN in kinds[: label.end()]:  # the model would read the rest of the label
-        kinds = _UNKNOWN * label.end() + kinds[label.end() :]
+        begin = max(begin, label.end())
+    kinds = _taken(kinds, [(0, begin), (end, len(line))])
     if not has_words("".join(itertools.compress(line, map(_UNKNOWN.__ne__, kinds)))):
         return Taken("", whole, (), "")
     spans = [match.span() for match in _RUN.finditer(kinds)]
@@ -132,6 +148,21 @@ def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
             text += _between(run, line[begin - 1], line[end], of_words=_is_spaced(kinds[begin - 1], kinds[end]))
     text += _SPACES.sub(" ", line[end:])
     return Taken(text.strip(" "), first, tuple(inner), last)
+
+
+def _spans(pattern: re.Pattern[str], line: str) -> list[tuple[int, int]]:
+    return [found.span() for found in pattern.finditer(line)]
+
+
+def _taken(kinds: str, spans: Iterable[tuple[int, int]]) -> str:
+    marked = list(kinds)
+    for begin, end in spans:
+        marked[begin:end] = _UNKNOWN * (end - begin)
+    return "".join(marked)
+
+
+def _has_unknown(kinds: str) -> bool:
+    return _UNKNOWN in kinds or _UNKNOWN_LETTER in kinds
 
 
 def _whole_word(kinds: re.Match[str]) -> str:
@@ -343,7 +374,8 @@ def _gap(before: str, space: str, after: str) -> str:
     left, right = before[-1], after[0]
     if unicodedata.category(left) == "Ps" or (_UNSPACED_SCRIPTS.match(left) and _UNSPACED_SCRIPTS.match(right)):
         return ""
-    return space or (" " if _is_spaced(_kind(left, False), _kind(right, False)) else "")
+    is_footnote = FOOTNOTE.match(before[-3:] + after, len(before[-3:])) is not None
+    return space or (" " if _is_spaced(_kind(left, False), _kind(right, False)) and not is_footnote else "")
 
 
 def _is_word(character: str) -> bool:
@@ -359,7 +391,9 @@ def _marks_like(mark: str) -> str:
 class UnknownCharacters:
     """Takes out and puts back the characters that a model does not know."""
 
-    def __init__(self, vocab: VocabularyPair, lines: LineStatistics | None, copy: bool | None) -> None:
+    def __init__(
+        self, vocab: VocabularyPair, lines: LineStatistics | None, copy: bool | None, language: str = ""
+    ) -> None:
         """Choose which characters count as unknown.
 
         Args:
@@ -367,6 +401,7 @@ class UnknownCharacters:
             copy: copy all characters without a piece, and texts without words (True), or none (False). None copies byte
                 pieces only if the model has rarely seen them. A model that reads segmented text copies none: few
                 characters are pieces of it.
+            language: the language code of the lines.
 
         Raises:
             ConfigError: ``copy`` is True, and the model reads segmented text.
@@ -377,6 +412,7 @@ class UnknownCharacters:
                 "out."
             )
         self._vocab = vocab
+        self._language = language
         seen = lines.source.byte_pieces if lines is not None else None
         knows_bytes = copy is None and seen is not None and seen > _MIN_BYTE_SHARE
         self._ids: frozenset[int] = frozenset()
@@ -392,6 +428,14 @@ class UnknownCharacters:
         """Whether a text is copied because it has no words, apart from a language tag."""
         return self._copies and bool(text.strip()) and not has_words(self._vocab.source.split_tag(text)[1])
 
+    def concern(self, text: str, ids: Sequence[int]) -> bool:
+        """Whether something may be taken out of a text with these pieces."""
+        if self.are_in(ids) or not self._copies:
+            return self._copies
+        rest = self._vocab.source.split_tag(text)[1].strip()
+        is_whole = copied_ends(rest, self._language) == (0, len(rest))
+        return self.is_copied(text) or not is_whole or FOOTNOTE.search(rest) is not None
+
     def take_out(self, texts: Sequence[str]) -> list[Taken | None]:
         """Take the unknown characters out of texts. None for a text with words and without any."""
         divided = [self._vocab.source.split_tag(text) for text in texts]
@@ -400,7 +444,7 @@ class UnknownCharacters:
         clusters = list(dict.fromkeys(itertools.chain.from_iterable((*_clusters(line), *line) for line in lines)))
         encoded = self._vocab.source.encode(clusters)
         unknown = {cluster for cluster, ids in zip(clusters, encoded, strict=True) if self.are_in(ids)}
-        taken = [take_out(line, unknown.__contains__) for line in lines]
+        taken = [take_out(line, unknown.__contains__, self._language) for line in lines]
         return [
             replace(one, tag=tag) if one is not None else None for one, (tag, _) in zip(taken, divided, strict=True)
         ]

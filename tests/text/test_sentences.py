@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.sentences import sentences
+from nmt.text.sentences import copied_ends, sentences
 
 LINES = {
     "en": [
@@ -18,6 +18,8 @@ LINES = {
         ["A shirt that says FROG! hangs here."],
         ["A horse runs.  ", "Two dogs sleep.\t", "A child laughs!"],
         ["i like dogs. ", "they bark. ", "cats don't."],
+        ["A cat sits.² ", "A bird flies.[3] ", "A man sits.2 ", "He left. ", "eBay closed."],
+        ["See Fig.2 Here it is. ", "We met at 10:30. ", "It was 2024. ", "He paid $5. ", "She left."],
         ["No end at all"],
         ["..."],
     ],
@@ -108,6 +110,30 @@ def test_a_sentence_goes_on_after_a_quotation(language, line):
 @pytest.mark.parametrize("line", ["「はい。」|とても寒い。", "「はい。」|でも寒い。", "「はい。」|彼は寝た。"])
 def test_a_new_sentence_may_follow_a_quotation(line):
     assert sentences(line.replace("|", ""), "ja") == line.split("|")
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "text", "behind"),
+    [
+        ("en", "2024. ", "They left. ", "10. !"),
+        ("en", "", "See No. 5. ", "(3)"),
+        ("en", "", "He asked: “Who?” ", "12"),
+        ("en", "", "Who? : )", ""),
+        ("en", "1. 2. ", "a man sits.", ""),
+        ("en", "", "1. a man sits. Anna runs.", ""),
+        ("en", "", "No. 5. Open the door.", ""),
+        ("de", "", "1. Oktober ist morgen. II. ", ""),
+        ("de", "1) ", "Oktober ist morgen.", ""),
+        ("de", "", "II. Weltkrieg", ""),
+        ("fr", "", "M. Dupont est là.", ""),
+        ("fr", "", "« Bonjour ! »", ""),
+        ("zh", "（1） ", "他来了。", "（3）"),
+        ("en", "1. A.", "", ""),
+    ],
+)
+def test_what_is_the_same_in_all_languages_at_the_ends_of_a_sentence(language, before, text, behind):
+    begin, end = copied_ends(sentence := before + text + behind, language)
+    assert (sentence[:begin], sentence[begin:end], sentence[end:]) == (before, text, behind)
 
 
 def test_a_line_without_text_is_its_own_only_sentence():

@@ -70,7 +70,8 @@ def test_web_addresses_of_a_line(line, expected):
         ("[[page]] __NAME__ :smile: $home", ["[[page]]", "__NAME__", ":smile:", "$home"]),
         ("[1] __init _x_ 10:30:00 a:b:c $5 US$a :-) 1:a:2", []),
         ('<a href="x.html">a</a> <br/> <0>b</0> <x1 />', ["<a", "</a", "<br", "<0", "</0", "<x1"]),
-        ("I <3 you, a <b and c> d, <file>, 1 < 2 > 0", []),
+        ("a<br>b <b>c</b> <i><h1>", ["<br", "<b", "</b", "<i", "<h1"]),
+        ("I <3 you, a <b and c> d, <file>, <unk>, 1 < 2 > 0, a < b > c", []),
         ("&nbsp;&lt;&#8217;", ["&nbsp;", "&lt;", "&#8217;"]),
         ("R&D; &amp; &quot;x&quot; it&#39;s", []),
         ("see https://example.org/?a=%s#{id}", ["{id}"]),
@@ -101,6 +102,8 @@ SAME = [
     ("007 and -5 m²", "7 und minus 5 m2"),
     ("1.05 and 1.5", "1,5 und 1,05"),
     ("20 or 100 people", "zwanzig oder hundert Leute"),
+    ("5.3.2021 and 5.3. or 8:00", "5 March 2021 and 5 March or eight"),
+    ("2.00 Euros, 20,000 men", "2 Euros, zwanzigtausend"),
     ("%1$s of {0} on https://example.org/123", "{0} und %1$s"),
 ]
 OTHER = [
@@ -118,6 +121,8 @@ OTHER = [
     ("Louis XVI and 17", "Louis XVI und 19"),
     ("2 and 25 and 25", "2 und 25"),
     ("13 dogs", "Hunde"),
+    *((f"It is {number} today.", "Es ist heute.") for number in ("3.5", "v2.0.1", "-5 °C", "2,5", "10:30", "٣٫٥")),
+    ("It costs 3.5. Buy it.", "Kauf es."),
 ]
 
 

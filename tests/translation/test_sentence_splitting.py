@@ -77,6 +77,13 @@ def test_always_and_never():
     assert len(texts(line_of(*[6] * 9), CAPTIONS, mode="never", limit=20)) > 1
 
 
+def test_what_is_copied_between_sentences_divides_a_line():
+    for line in ("1. One end. 2. Two end.", "One end. (2) Two end.", "One end. – – Two end.", "One end. 5. Two end."):
+        assert len(parts(line, NEWS)) == 2
+        assert len(parts(line, NEWS, mode="never")) == len(parts(line, NEWS, whole=True)) == 1
+    assert len(parts("1. One end. Two end. (3)", NEWS)) == 1
+
+
 def test_what_begins_with_a_prefix_stays_whole():
     assert len(parts(line_of(3, 3, 3), whole=True)) == 1
     assert len(parts(line_of(3, 3, 3), whole=True, mode="always")) == 3

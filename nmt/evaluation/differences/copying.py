@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text
 from nmt.evaluation.differences.tables import Comparison
+from nmt.text.verbatim import numbers
 
 MAX_EXAMPLES = 5
 """The maximum number of lines that are named as examples for each system."""
 
-_NUMBER = re.compile(r"\d(?:[.,]?\d)*")
 _SENTENCE_ENDS = frozenset(".!?…")
 
 Counts = list[tuple[int, int]]
@@ -66,14 +64,6 @@ def _kept(expected: Iterable[Counter[str]], written: Iterable[Counter[str]]) -> 
 
 def _numbers(line: str) -> Counter[str]:
     return Counter(numbers(line))
-
-
-def numbers(line: str) -> list[str]:
-    """The numbers of a line as plain digits, without separators: 1,000 and 1.000 are equal, and so are 3.5 and 3,5."""
-    return [
-        "".join(str(unicodedata.decimal(character)) for character in number if character.isdecimal())
-        for number in _NUMBER.findall(line)
-    ]
 
 
 def names(tokens: Sequence[str]) -> list[str]:
