@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from nmt.translation.segment import Segment
 
 _MAX_SIZE = 1_000_000
-"""In pieces: about 20 MB."""
+"""In pieces: about 30 MB."""
 _SEGMENT = 60
 """What a segment takes beside its pieces, in pieces."""
 _LONGEST = 1_000

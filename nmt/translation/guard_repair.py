@@ -59,8 +59,13 @@ class GuardRepair:
             if found := self._problems(segment, segment.candidates[0]):
                 segment.finding = Finding(found, repaired=False)
                 doubtful.append(segment)
-        if not self._repairs or not doubtful:
-            return
+        if self._repairs and doubtful:
+            self._replace(doubtful)
+        for segment in segments:
+            segment.others = ()  # nothing needs them now, and a server remembers segments
+
+    def _replace(self, doubtful: list[Segment]) -> None:
+        """Replace wrong translations with better ones, as far as there are any."""
         still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
         still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
         still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, self._finished(segment))]

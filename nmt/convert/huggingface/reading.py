@@ -11,7 +11,7 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.config.documents import parse_json
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import named_in, optional_mapping, read_mapping, shown
+from nmt.convert.files import named_in, optional_mapping, read_bytes, read_mapping, shown
 from nmt.convert.foreign import (
     OUTPUT_BIAS,
     TARGET_EMBEDDING,
@@ -260,7 +260,7 @@ def _weight_files(folder: Path) -> list[Path]:
 
 def _shards(index: Path) -> list[str]:
     try:
-        names = sorted(set(parse_json(index.read_bytes())["weight_map"].values()))
+        names = sorted(set(parse_json(read_bytes(index))["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{index}: is not an index of safetensors ({error}). Copy the model again.") from None
     for name in names:
