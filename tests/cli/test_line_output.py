@@ -11,11 +11,14 @@ from nmt.cli.line_output import _how_to_resume, write_lines
 from nmt.cli.line_streams import Streams
 from nmt.errors import DataError
 from nmt.record import Record
+from nmt.text.lines import InvalidUtf8Error
 from nmt.translation.guard import Finding
 from nmt.translation.jobs import TranslationJob
+from nmt.translation.lineage import read_stored
 from nmt.translation.parts import Part
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.resuming import Begun, OutputFile
+from nmt.translation.windows import windows
 
 
 class Copying:
@@ -191,6 +194,23 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, mo
     assert output.path.read_text() == source.read_text()
     assert (tally.first_line, tally.not_repaired, tally.doubtful) == (3, [4], 1)
     assert shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
+
+
+def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
+    class InTwos(Copying):
+        def translate_windows(self, pairs, *, done=0):
+            for window in windows(pairs, 2):
+                yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),)) for line, _ in window]
+
+    (tmp_path / "in").write_bytes(b"a\nb\nc\n\xff\n")
+    output = OutputFile(tmp_path / "out")
+    with (
+        pytest.raises(InvalidUtf8Error, match="line 4"),
+        Streams(tmp_path / "in", {}, output.path).claimed() as streams,
+    ):
+        write_lines(streams, TranslationJob(InTwos(), "text"))
+    assert output.partial.read_text() == "a\nb\nc\n"
+    assert read_stored(output.partial_record).values["written"]["lines"] == 2
 
 
 def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):

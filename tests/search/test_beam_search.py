@@ -304,6 +304,15 @@ def test_samples_depend_on_seed_and_number_and_not_on_the_batch():
     assert samples([0, 1, 2, 3, 4, 5], seed=2) != together
 
 
+def test_samples_that_go_on_are_still_those_of_their_sentence():
+    """Rows of finished sentences are taken by others before numbers for further steps are drawn."""
+    model, batch = build(11, 12, spread=1.0), torch.tensor([[4 + row % 8, EOS] for row in range(12)])
+    settings = SearchSettings(beam=1, max_extra_length=12, sampling=Sampling(seed=1))
+    together = beam_search([model], batch, settings)
+    alone = [beam_search([model], batch[row][None], settings, numbers=[row])[0] for row in range(12)]
+    assert [found.pieces for [found] in together] == [found.pieces for [found] in alone]
+
+
 def test_samples_come_as_often_as_the_model_expects():
     model = build(12, 8, spread=1.0)
     source = torch.tensor([[4, 6, EOS]])

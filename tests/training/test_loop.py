@@ -23,7 +23,9 @@ from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
+from nmt.training import loop
 from nmt.training.learner import Learner
+from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending
 from nmt.training.validation import Validation, Validator
 from tests.commands import start_python
@@ -405,6 +407,26 @@ def test_patience_compares_with_the_best_validation_not_with_the_last(run_traini
         tmp_path / "run", "training.max_updates=7", "validation.every_updates=1", "training.patience=2"
     )
     assert (outcome.ending, outcome.progress.update) == (Ending.PATIENCE, 5)
+
+
+def test_the_time_that_an_update_waited_is_its_own(run_training, tmp_path, monkeypatch):
+    counted = []
+    add, prefetched = Meter.add, loop.prefetched
+
+    def slowly(updates, until):
+        for update in prefetched(updates, until=until):
+            time.sleep(0.01)
+            yield update
+
+    def noting(meter, result, seconds, waited, memory):
+        counted.append((waited, seconds))
+        add(meter, result, seconds, waited, memory)
+
+    monkeypatch.setattr(loop, "prefetched", slowly)
+    monkeypatch.setattr(Meter, "add", noting)
+    run_training(tmp_path / "run", "training.max_updates=8")
+    assert len(counted) == 8
+    assert all(0.01 <= waited <= seconds for waited, seconds in counted)
 
 
 def test_minutes_end_a_run_resumes_included(run_training, tmp_path):

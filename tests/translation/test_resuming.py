@@ -11,6 +11,7 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.io.input_files import InputFiles
+from nmt.io.locking import exclusive
 from nmt.translation.lineage import translation_record
 from nmt.translation.resuming import Begun, OutputFile
 from tests.records import made
@@ -162,6 +163,16 @@ def test_fresh_starts_at_once_take_different_names(tmp_path):
     with file.claimed_free() as first, file.claimed_free() as second:
         assert [first.path, second.path] == [file.path, tmp_path / "out-2"]
     assert contents(tmp_path) == {}
+
+
+def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(tmp_path, monkeypatch):
+    def late(lock, *, wait):
+        (tmp_path / "out").write_text("theirs")  # it was free a moment before
+        return exclusive(lock, wait=wait)
+
+    monkeypatch.setattr("nmt.translation.resuming.exclusive", late)
+    with OutputFile(tmp_path / "out").claimed_free() as claimed:
+        assert claimed.path == tmp_path / "out-2"
 
 
 def test_nothing_is_left_of_a_try_that_wrote_nothing(tmp_path):
