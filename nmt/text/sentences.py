@@ -116,7 +116,7 @@ def copied_ends(sentence: str, language: str) -> tuple[int, int]:
     language = primary_language(language)
     begin = 0
     for word in _WORD.finditer(sentence):
-        following = sentence[word.end() :][:_LONGEST_PREFIX]
+        following = sentence[word.end() : word.end() + _LONGEST_PREFIX]
         if not _is_same_label(word[0].strip(), following, language):
             break
         begin = word.end()

@@ -42,7 +42,7 @@ _PLACEHOLDER = re.compile(
     r"|(?<![\d\w])%[A-Za-z_]++%(?!\w)|(?<![\w$])\$[a-z_]\w++"  # %name%, $name
     r"|\[\[\w++\]\]|(?<!\w)__[A-Z\d_]+?__(?!\w)|(?<![\w:]):[a-z]\w++:(?![\w:])"  # [[name]], __NAME__, :name:
     r"|(?P<tag></\w++(?=\s*>)|<\w++(?=\s*/>|\s[^<>=]*=[^<>]*>)|<(?=[A-Za-z]*\d)\w++(?=>)"  # </b>, <0/>, <a x="">, <h1>
-    r"|<(?:[abipqsu]|[bht]r|[dou]l|em|li|t[dht]|su[bp]|big|code|center|del|div|font|ins|mark|pre|small|span|strong|table)"
+    r"|<(?:[abipqu]|[bht]r|[dou]l|em|li|t[dht]|su[bp]|big|code|center|del|div|font|ins|mark|pre|small|span|strong|table)"
     r"(?=>))[^<>]*>"
     r"|&(?!(?:amp|apos|quot|[lr][sd]quo|#34|#38|#39);)(?:#x?[\dA-Fa-f]++|[a-z]\w*+);"
 )

@@ -112,10 +112,8 @@ class LineSplitter:
 
     def _is_copied_between(self, found: Sequence[str]) -> bool:
         """Whether something between the sentences needs no translation, such as the number of an item."""
-        ends = [copied_ends(sentence, self._language) for sentence in found]
-        return any(begin for begin, _ in ends[1:]) or any(
-            end < len(sentence) for sentence, (_, end) in zip(found[:-1], ends, strict=False)
-        )
+        rests = [(begin, len(text) - end) for text in found for begin, end in [copied_ends(text, self._language)]]
+        return any(before for before, _ in rests[1:]) or any(behind for _, behind in rests[:-1])
 
     def _of_sentences(self, found: Sequence[str], limit: int) -> list[Part]:
         texts = [sentence.strip() for sentence in found]

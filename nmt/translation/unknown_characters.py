@@ -118,9 +118,9 @@ def take_out(line: str, is_unknown: IsUnknown, language: str = "") -> Taken | No
     """
     whole = line
     line = _INVISIBLE_IN_WORD.sub(lambda found: "".join(itertools.filterfalse(is_unknown, found[0])), line)
-    kinds = _taken(_kinds(line, is_unknown), _spans(FOOTNOTE, line))
-    wholes = [*_spans(_NUMBER, line), *verbatim.spans(line)]
-    kinds = _taken(kinds, [(begin, end) for begin, end in wholes if _has_unknown(kinds[begin:end])])
+    kinds = _taken(_kinds(line, is_unknown), [found.span() for found in FOOTNOTE.finditer(line)])
+    wholes = [*(found.span() for found in _NUMBER.finditer(line)), *verbatim.spans(line)]
+    kinds = _taken(kinds, [span for span in wholes if {_UNKNOWN, _UNKNOWN_LETTER} & {*kinds[slice(*span)]}])
     kinds = _with_brackets(line, _WORD.sub(_whole_word, kinds))
     label = LABEL_FIRST.match(line)
     begin, end = copied_ends(line, language)
@@ -150,19 +150,11 @@ def take_out(line: str, is_unknown: IsUnknown, language: str = "") -> Taken | No
     return Taken(text.strip(" "), first, tuple(inner), last)
 
 
-def _spans(pattern: re.Pattern[str], line: str) -> list[tuple[int, int]]:
-    return [found.span() for found in pattern.finditer(line)]
-
-
 def _taken(kinds: str, spans: Iterable[tuple[int, int]]) -> str:
     marked = list(kinds)
     for begin, end in spans:
         marked[begin:end] = _UNKNOWN * (end - begin)
     return "".join(marked)
-
-
-def _has_unknown(kinds: str) -> bool:
-    return _UNKNOWN in kinds or _UNKNOWN_LETTER in kinds
 
 
 def _whole_word(kinds: re.Match[str]) -> str:

@@ -71,7 +71,7 @@ def test_web_addresses_of_a_line(line, expected):
         ("[1] __init _x_ 10:30:00 a:b:c $5 US$a :-) 1:a:2", []),
         ('<a href="x.html">a</a> <br/> <0>b</0> <x1 />', ["<a", "</a", "<br", "<0", "</0", "<x1"]),
         ("a<br>b <b>c</b> <i><h1>", ["<br", "<b", "</b", "<i", "<h1"]),
-        ("I <3 you, a <b and c> d, <file>, <unk>, 1 < 2 > 0, a < b > c", []),
+        ("I <3 you, a <b and c> d, <file>, <unk>, <s>, 1 < 2 > 0, a < b > c", []),
         ("&nbsp;&lt;&#8217;", ["&nbsp;", "&lt;", "&#8217;"]),
         ("R&D; &amp; &quot;x&quot; it&#39;s", []),
         ("see https://example.org/?a=%s#{id}", ["{id}"]),
