@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from nmt.serve.errors import RequestError
-from nmt.text.sentences import sentences
+from nmt.text.sentences import LABEL_FIRST, sentences
 
 # Tags between which a text is complete. Text on both sides of any other tag belongs together.
 _BLOCK_NAMES = """
@@ -48,6 +48,8 @@ _CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
 _NO_CHARACTER = re.compile(r"&#[0-9]{1000,}+;?")
+_WORD = re.compile(r"[\w<]")
+_MARKS_FIRST = re.compile(r"[^\w\s&<]++(?=\s+\S)")
 _LOOKED_AT = 500
 """Characters on either side of a tag that say whether a sentence ends there."""
 
@@ -89,10 +91,12 @@ class _Run:
     """Of the text, among the parts; negative if there is none."""
     pieces: list[str] = field(default_factory=list)
     """The text, without the comments in it; empty if it is not translated."""
+    seen: str = ""
+    """The end of the text, and of what is not translated."""
     tag: str = ""
     """The last tag behind the text."""
-    has_space: bool = False
-    """Whether white space is between text and tag."""
+    between: str = ""
+    """The white space and the marks behind the text."""
 
 
 @dataclass
@@ -115,40 +119,60 @@ class _Reader:
         is_kept = self._open[-1].is_kept
         characters = part if is_kept else _unescaped(part)
         if not characters.strip():
-            self._run.has_space |= characters != ""
+            self._pass_by(characters, part)
+        elif is_kept:
+            self._add(characters, is_kept=True)
             self._parts.append(("", part))
-            return
-        self._add("" if is_kept else characters)
-        if is_kept:
-            self._parts.append(("", part))
+        elif self._run.tag and (marks := _MARKS_FIRST.match(part)):
+            self.read_text(marks[0])
+            self.read_text(part[marks.end() :])
+        elif self._are_marks(characters):
+            self._pass_by(characters, part)
+        else:
+            self._add(characters)
 
-    def _add(self, characters: str) -> None:
-        """Add to the run what is translated; or, if it is empty, what stays and is part of a sentence."""
+    def _pass_by(self, characters: str, part: str) -> None:
+        """Leave white space or marks where they are."""
+        self._run.between = (self._run.between + characters)[-_LOOKED_AT:]
+        self._parts.append(("", part))
+
+    def _are_marks(self, characters: str) -> bool:
+        """Whether a text is no part of a sentence: marks beside a tag, or the label of an item."""
+        if self._run.place < 0:
+            return not _WORD.search(characters) or LABEL_FIRST.fullmatch(characters) is not None
+        return self._run.tag != "" and not _WORD.search(characters)
+
+    def _add(self, characters: str, *, is_kept: bool = False) -> None:
+        """Add to the run what is translated, or what stays and may be part of a sentence."""
         run = self._run
-        if run.tag and (characters or run.pieces):
-            if not (characters and run.pieces and self._is_end(run, characters)):
+        if run.tag and (run.pieces or not is_kept):
+            if not (characters and run.seen and self._is_end(run, characters)):
                 raise RequestError(
                     400,
                     f"<{run.tag}> stands inside a sentence, and tags inside sentences are not supported yet; supported "
                     "are tags around sentences, paragraphs, lists, headings, tables and line breaks. Send the text "
                     "without it, or as plain text.",
                 )
+            between = run.between
             self._end_run()
             run = self._run
+            run.between = between
         if run.place < 0:
             run.place = len(self._parts)
             self._parts += [("", ""), ("", "")]
-        if characters:
+        if characters and not is_kept:
             run.pieces.append(characters)
-        run.tag, run.has_space = "", characters[-1:].isspace()
+        run.seen = (run.seen + run.between + characters)[-_LOOKED_AT:]
+        run.tag, run.between = "", characters[len(characters.rstrip()) :]
 
     def _is_end(self, run: _Run, after: str) -> bool:
         """Whether a sentence ends between a text and another."""
-        space = " " if run.has_space or after[0].isspace() else ""
-        before = " ".join(run.pieces[-1][-_LOOKED_AT:].split()) + space
-        after = " ".join(after[:_LOOKED_AT].split())
-        ends = itertools.accumulate(map(len, sentences(before + after, self._language)))
-        return len(before) in ends
+        after, before = after[:_LOOKED_AT], " ".join(run.seen.split())
+        space = after[: len(after) - len(after.lstrip())]
+        between = " ".join(f".{run.between}{space}.".split())[1:-1]
+        line = before + between + " ".join(after.split())
+        ends = itertools.accumulate(map(len, sentences(line, self._language)))
+        return any(len(before) <= end <= len(before + between) for end in ends)
 
     def _end_run(self) -> None:
         run, self._run = self._run, _Run()
@@ -174,7 +198,7 @@ class _Reader:
             self._close()
         self._pass(name)
         if name in self._kept and name not in _BLOCKS:
-            self._add("")
+            self._add("", is_kept=True)
             self._pass(name)
         if name in _VOID or tag.endswith("/>"):
             return

@@ -202,6 +202,19 @@ def test_settings_of_version_5_lie_in_the_file(exported, tmp_path):
     assert (model.config.source_eos, model.config.activation, model.config.norm_epsilon) == (True, "relu", 1e-5)
 
 
+@pytest.mark.xfail(strict=True, raises=CheckpointError, reason="models of converters before 3.0 are not read yet")
+def test_settings_of_converters_before_version_3_lie_at_the_root(exported):
+    _, folder = exported()
+
+    def move(variables):
+        for name in ("num_heads", "pre_norm", "activation"):
+            variables[name] = variables.pop(f"encoder/{name}")
+            del variables[f"decoder/{name}"]
+
+    rewritten(folder, move)
+    read_ctranslate2(folder)
+
+
 def test_a_model_without_embeddings_is_damaged(exported):
     _, folder = exported()
     rewritten(folder, lambda variables: variables.pop("decoder/embeddings/weight"))

@@ -160,6 +160,14 @@ SENTENCES = ["The man sleeps.", "The dog barks."]
         "<p>no</p>".join(["<template>", "</template>{}"]),
         "<translate>{}</translate>",
         "<p data-translate=no>{}</p><p title='translate=no'>{}</p>",
+        "<b>{}</b>. <i><a>{}</a></i>!",
+        "(<i>{}</i>) <b> [<i>{}</i> ]</b>",
+        "“<em>{}</em>” &laquo;<em>{}</em>&raquo;",
+        "<p>1. <b>{}</b><p>(b) <b>{}</b>",
+        "<li>• <b>{}</b>: <br>– <b>{}</b> …",
+        "{} <span translate=no>Anna.</span> {}",
+        "<b>{}</b> <span translate=no>Anna</span>",
+        "<span class=notranslate>Anna: no!</span> <b>{}</b>",
     ],
 )
 def test_what_is_beside_no_text_and_what_is_not_translated_stay(text):
@@ -184,6 +192,11 @@ def test_what_is_beside_no_text_and_what_is_not_translated_stay(text):
         ("Mr. <b>Smith sleeps.</b>", "<b>"),
         ("<b>Note:</b> The man sleeps.", "<b>"),
         ("<i>The</i> <i>man</i>", "<i>"),
+        ("<b>The man</b>, who sleeps", "<b>"),
+        ("<b>The man</b>, <i>the dog</i>", "<i>"),
+        ("<b>The man</b> (<i>the dog</i>)", "<i>"),
+        ("It is rule <b>1.</b>", "<b>"),
+        ("The man <span translate=no>Bob</span>", "<span>"),
         ("<x/> files", "<x>"),
         ("files <x>a</x>", "<x>"),
     ],
@@ -192,6 +205,12 @@ def test_a_tag_inside_a_sentence_is_refused_by_its_name(text, tag):
     with pytest.raises(RequestError, match=f"^{tag} stands inside a sentence, and") as refused:
         Layout.of_html(text, "en", {"x"})
     assert refused.value.status == 400
+
+
+def test_a_mark_behind_a_tag_is_apart_from_the_sentence_that_follows_it():
+    layout = Layout.of_html("<b>The man sleeps</b>. The dog barks<!-- a -->.", "en")
+    assert layout.lines == ["The man sleeps", "The dog barks."]
+    assert layout.filled(["1", "2"]) == "<b>1</b>. 2<!-- a -->"
 
 
 def test_a_comment_within_a_text_comes_after_it():
