@@ -105,7 +105,7 @@ READ = {
         "export model",
         "export check_text",
     ),
-    *("score hypothesis", "score reference", "score source", "score comet_model", "score bleurt_model"),
+    *("score hypothesis", "score reference", "score source", "score comet_model"),
     *("compare a", "compare b", "compare reference", "compare source", "compare data"),
     *("serve models", "serve api_keys"),
     *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
