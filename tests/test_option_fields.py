@@ -86,7 +86,7 @@ def test_records_of_version_0_1_stay_comparable():
         "guard": True,
         "alignment": False,
         "copy_unknown": "auto",
-        "mbr": None,
+        "mbr": False,
     }
     assert recorded(TranslateOptions(sampling=Sampling())).items() >= of_old_version.items()
     of_scoring = {"length_penalty": 0.6, "normalization": "paper", "alignment": False}

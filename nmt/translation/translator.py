@@ -14,7 +14,6 @@ from pydantic import Field
 
 from nmt.config.sections import StrictSection
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.pairwise import pairwise
 from nmt.text.lines import normalizer, parallel
 from nmt.text.normalization import nfc
 from nmt.translation.batches import tokens_for
@@ -76,9 +75,8 @@ class Translator:
         self.window = window
         # Reranking chooses among all candidates; removing repeated texts needs further candidates as replacements.
         self._drops_repeated = options.diverse_groups > 1 and options.nbest > 1
-        takes_all = options.mbr is not None or self._drops_repeated
+        takes_all = options.mbr or self._drops_repeated
         self._first_search = options.model_copy(update={"nbest": options.beam}) if takes_all else options
-        self._utility = pairwise(options.mbr, target_lang=data.target_lang) if options.mbr else None
         self._positions = engine.positions
         if options.max_source_length is not None and options.max_source_length > self._positions:
             raise ConfigError(
@@ -310,12 +308,12 @@ class Translator:
             segments[0].prefix = prefix
 
     def _rerank(self, segments: list[Segment]) -> None:
-        if self._utility is None:
+        if not self._options.mbr:
             return
         for segment in segments:
             # Likely samples are drawn repeatedly, so they need no weights; each hypothesis of a beam occurs once.
             weights = None if self._options.sampling else [found.log_probability for found in segment.candidates]
-            choices = rerank([found.text for found in segment.candidates], self._utility, log_probabilities=weights)
+            choices = rerank([found.text for found in segment.candidates], log_probabilities=weights)
             segment.candidates = tuple(
                 dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
                 for choice in choices

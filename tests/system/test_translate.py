@@ -411,10 +411,10 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
-        (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
+        (["--score-target", "-", "--mbr"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "name a file for each"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
-        (["--mbr", "chrf", "--beam", "1"], ["--mbr", "--beam"]),
+        (["--mbr", "--beam", "1"], ["--mbr", "--beam"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
         (["--beam", "x"], ["--beam", "whole number", "nmt translate --help"]),
@@ -679,7 +679,7 @@ def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
     source.write_text("ba do\nki lu me\n")
     prefix.write_text("se\nti\n")
     files = ["--input", str(source), "--prefix", str(prefix)]
-    drawing = ["--sample", "--top-k", "20", "--beam", "6", "--nbest", "2", "--mbr", "chrf", "--no-repeat-ngram", "2"]
+    drawing = ["--sample", "--top-k", "20", "--beam", "6", "--nbest", "2", "--mbr", "--no-repeat-ngram", "2"]
     drawn = translate(bundle, b"", *files, *drawing, "--format", "jsonl", "--alignment", "--output", str(output))
     assert drawn.returncode == 0, drawn.stderr.decode()
     for line, first in zip(output.read_text().splitlines(), ("se", "ti"), strict=True):
@@ -946,9 +946,9 @@ def test_the_python_api_is_the_command(bundle):
     assert [t.parts for t in found][:2] == [1, 1]
     assert found[2].parts > 1
     assert next(model.stream(iter(lines), window=1)).source == "ba do"
-    [diverse] = model.translate(["ba do ki"], beam=4, nbest=4, diverse_groups=4, diversity=2.0, mbr="chrf")
+    [diverse] = model.translate(["ba do ki"], beam=4, nbest=4, diverse_groups=4, diversity=2.0, mbr=True)
     assert len({candidate.text for candidate in diverse.candidates}) == len(diverse.candidates) > 1
-    options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": "bleu", "alignment": True}
+    options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": True, "alignment": True}
     [drawn] = model.translate(["ba do"], prefixes=["ki"], min_length=3, **options)
     assert all(candidate.text.startswith("ki") and len(candidate.pieces) >= 3 for candidate in drawn.candidates)
     assert drawn.candidates[0].expected_utility is not None
@@ -983,7 +983,7 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
         ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),
         ("sampling: expected nmt.Sampling", lambda: model.translate(one, sampling=3)),
         ("normalization: expected 'paper' or 'length', got 'x'", lambda: model.translate(one, normalization="x")),
-        ("mbr: expected 'chrf' or 'bleu', got 'ter'", lambda: model.translate(one, mbr="ter")),
+        ("mbr: expected true or false, got 'ter'", lambda: model.translate(one, mbr="ter")),
         ("precision: expected .*, got 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
         ("nowhere", lambda: nmt.load("nowhere")),
         ("model: expected .* got \\[\\]", lambda: nmt.load([])),

@@ -5,6 +5,7 @@ import itertools
 import json
 import unicodedata
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +16,6 @@ from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLi
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.policy import accelerate
 from nmt.kernels.prepacking import prepack
 from nmt.machine.device import choose_hardware
@@ -641,26 +641,19 @@ def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
 
 def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     answers = [SOUND, OTHER, f"{OTHER} ba", f"{OTHER} do"]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr="chrf", sampling=Sampling())
-    choices = rerank(answers, pairwise_chrf)
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr=True, sampling=Sampling())
+    choices = rerank(answers)
     assert [c.text for c in found.candidates] == [answers[choice.index] for choice in choices[:2]]
     assert [c.expected_utility for c in found.candidates] == [choice.expected_utility for choice in choices[:2]]
     assert found.text != SOUND
     assert asked.nbest == 4
     # The first is by far the likeliest of a beam, and so is most of what the others are compared with.
     monkeypatch.setattr(
-        "nmt.translation.translator.pairwise", lambda *_, **__: lambda texts: 50 * pairwise_chrf(texts) ** 0
+        "nmt.translation.minimum_bayes_risk.pairwise_chrf", lambda texts: np.full((len(texts), len(texts)), 50.0)
     )
-    found, _ = guarded(monkeypatch, answers, mbr="chrf")
+    found, _ = guarded(monkeypatch, answers, mbr=True)
     assert (found.text, len(found.candidates)) == (SOUND, 1)
     assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
-
-
-def test_minimum_bayes_risk_tokenises_as_the_target_language_asks(monkeypatch):
-    asked = []
-    monkeypatch.setattr("nmt.translation.translator.pairwise", lambda metric, **how: asked.append((metric, how)))
-    translator(config=described("ko", "zh"), mbr="bleu")
-    assert asked == [("bleu", {"target_lang": "zh"})]
 
 
 DIVERSE = {"diverse_groups": 2}
