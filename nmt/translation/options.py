@@ -79,8 +79,6 @@ class Options(TypedDict, total=False):
     max_extra_length: int | None
     min_length: int | None
     no_repeat_ngram: int | None
-    diverse_groups: int | None
-    diversity: float | None
     sampling: Sampling | None
     nbest: int | None
     mbr: bool | None
@@ -111,25 +109,7 @@ def translate_options(
         raise ConfigError(f"{called('nbest')} {nbest} needs {called('beam')} of at least {nbest}, got {beam}.")
     if settings.mbr and settings.beam == 1:
         raise ConfigError(f"{called('mbr')} needs several candidates: give {called('beam')} of at least 2, got 1.")
-    _check_groups(settings, given, called)
     return settings
-
-
-def _check_groups(settings: SearchSettings, given: dict[str, Any], called: Callable[[str], str]) -> None:
-    groups = settings.diverse_groups
-    if groups == 1:
-        if "diversity" in given:
-            raise ConfigError(
-                f"{called('diversity')} {settings.diversity:g} needs {called('diverse_groups')} of at least 2, got 1."
-            )
-        return
-    if settings.sampling is not None:
-        raise ConfigError(
-            f"{called('diverse_groups')} cannot be combined with sampling: samples differ without groups."
-        )
-    if settings.beam % groups:
-        needs = f"needs {called('beam')} to be a multiple of {groups}, got {settings.beam}"
-        raise ConfigError(f"{called('diverse_groups')} {groups} {needs}.")
 
 
 def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, Any]:

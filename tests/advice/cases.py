@@ -609,7 +609,7 @@ CASES = [
     *(
         Case(f"{SCORED} {words}", SCORED, ("cli/translate.py: --score-target",))
         for words in (
-            "--sample", "--mbr", "--nbest 2", "--diverse-groups 2", "--beam 2", "--min-length 1",
+            "--sample", "--mbr", "--nbest 2", "--beam 2", "--min-length 1",
             "--max-extra-length 9", "--no-repeat-ngram 3", "--max-source-length 9", "--split-sentences never",
             "--no-guard", "--copy-unknown", "--no-copy-unknown",
         )

@@ -398,11 +398,6 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--resume"], ["--output FILE and the same command"]),
         (["--seed", "3"], ["--seed", "--sample"]),
         (["--sample", "--temperature", "0"], ["--temperature: must be at least 0.000001, got 0.0."]),
-        (["--beam", "4", "--diverse-groups", "3"], ["--diverse-groups 3", "beam"]),
-        (["--diversity", "0.3"], ["--diversity 0.3", "--diverse-groups"]),
-        (["--diverse-groups", "2", "--diversity", "-1"], ["--diversity: must be at least 0, got -1.0."]),
-        (["--diverse-groups", "2", "--sample"], ["--diverse-groups", "sampling"]),
-        (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
         (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
         (["--score-target", "-", "--no-copy-unknown"], ["--no-copy-unknown", "--score-target"]),
@@ -750,9 +745,9 @@ def test_given_targets_are_scored(bundle, tmp_path):
     assert [len(record["alignment"] or []) for record in records] == [*(len(r["pieces"]) for r in records[:2]), 0]
 
 
-def test_diverse_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
+def test_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "target.txt"
-    options = ["--diverse-groups", "3", "--diversity", "1", "--beam", "6", "--nbest", "6", "--precision", "fp32"]
+    options = ["--beam", "6", "--nbest", "6", "--precision", "fp32"]
     found = translate(bundle, b"ba do ki\nlu me\n", *options, "--format", "jsonl")
     assert found.returncode == 0, found.stderr.decode()
     records = [json.loads(line) for line in found.stdout.splitlines()]
@@ -946,8 +941,6 @@ def test_the_python_api_is_the_command(bundle):
     assert [t.parts for t in found][:2] == [1, 1]
     assert found[2].parts > 1
     assert next(model.stream(iter(lines), window=1)).source == "ba do"
-    [diverse] = model.translate(["ba do ki"], beam=4, nbest=4, diverse_groups=4, diversity=2.0, mbr=True)
-    assert len({candidate.text for candidate in diverse.candidates}) == len(diverse.candidates) > 1
     options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": True, "alignment": True}
     [drawn] = model.translate(["ba do"], prefixes=["ki"], min_length=3, **options)
     assert all(candidate.text.startswith("ki") and len(candidate.pieces) >= 3 for candidate in drawn.candidates)
@@ -977,7 +970,6 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
             "temperature: must be at least 0.000001, got 0.0",
             lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0)),
         ),
-        ("diverse_groups 2 needs beam to be a multiple of 2", lambda: model.translate(one, beam=3, diverse_groups=2)),
         ("beam: expected a whole number, got '4'", lambda: model.translate(one, beam="4")),
         ("beam: must be at least 1, got 0", lambda: model.translate(one, beam=0)),
         ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),

@@ -656,38 +656,6 @@ def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
 
 
-DIVERSE = {"diverse_groups": 2}
-
-
-def test_what_groups_say_in_other_pieces_comes_once(monkeypatch):
-    answers = [SOUND, f"{SOUND}  ", OTHER, COPY]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, **DIVERSE)
-    assert [candidate.text for candidate in found.candidates] == [SOUND, OTHER]
-    assert (asked.beam, asked.nbest) == (4, 4)
-    assert found.candidates[0].score == -1.0
-    # A single translation cannot repeat another, and costs no longer search.
-    found, [asked] = guarded(monkeypatch, answers, **DIVERSE)
-    assert ([candidate.text for candidate in found.candidates], asked.nbest) == ([SOUND], 1)
-
-
-def test_the_second_search_is_one_group(monkeypatch):
-    found, [first, second] = guarded(monkeypatch, [LOOP], [OTHER], diverse_groups=4)
-    assert (found.text, first.diverse_groups, second.diverse_groups) == (OTHER, 4, 1)
-
-
-def test_diverse_groups_do_not_depend_on_batch_window_and_workers():
-    lines, options = some_lines(40), {"beam": 6, "nbest": 6, "diverse_groups": 3, "diversity": 1.0}
-
-    def found(**others):
-        return [[c.text for c in t.candidates] for t in translator(**options, **others).translate(lines)]
-
-    expected = found()
-    assert all(len(set(texts)) == len(texts) for texts in expected)
-    assert expected != [[c.text for c in t.candidates] for t in translator(beam=6, nbest=6).translate(lines)]
-    for others in ({"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2, "batch_tokens": 100}):
-        assert found(**others) == expected
-
-
 def test_samples_depend_on_the_place_of_a_line_alone():
     lines = ["ba do ki. Lu me no!", *some_lines(20)[1:]] * 2
     options = {"nbest": 3, "guard": False, "max_source_length": 8}
