@@ -7,7 +7,6 @@ different vocabularies; ``runs/r``, a run of three updates on ``data/a``; ``quic
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import importlib.util
 import json
@@ -21,8 +20,6 @@ import torch
 from sentencepiece import SentencePieceTrainer
 
 from nmt.data.manifest import read_manifest, write_manifest
-from nmt.translation.resuming import OutputFile
-from tests.records import made
 
 MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
 
@@ -126,12 +123,6 @@ def make_foreign_vocabulary(project: Path) -> None:
 
 def normalise_differently(project: Path) -> None:
     run("build-vocab --data data/b --vocab data/a/vocab.model --source-normalization nfkc")(project)
-
-
-def interrupt_translation(project: Path) -> None:
-    with contextlib.suppress(KeyboardInterrupt), OutputFile(project / "out").growing(made()) as (stream, _):
-        stream.write(b"x\n")
-        raise KeyboardInterrupt
 
 
 def write_tables(project: Path) -> None:
@@ -644,24 +635,6 @@ CASES = [
             (f"{TO_OUT} --beam 2", run(f"{TO_OUT} --beam 3")),
             ("translate --model runs/r --output out", run("translate --model runs/r --output out")),
         )
-    ),
-    Case(f"{TO_OUT} --part 4/3", f"{TO_OUT} --part 3/3", ("translation/parts.py: --part",)),
-    Case(
-        f"{TO_OUT} --part 1/3 --input-format paragraphs", f"{TO_OUT} --part 1/3 --input-format lines",
-        ("cli/translate.py: --part", "cli/translate.py: --input-format"),
-    ),
-    Case(
-        f"{TO_OUT} --part 1/3", "translate --model runs/r --input corpus/c.en --output new --part 1/3",
-        ("translation/resuming.py: --part", "translation/resuming.py: --output"),
-        interrupt_translation,
-    ),
-    Case(
-        "translate --model runs/r --part 1/3", f"{TO_OUT} --part 1/3",
-        tuple(f"cli/line_streams.py: {option}" for option in ("--part", "--input", "--output")),
-    ),
-    Case(
-        f"{TO_OUT} --part 1/3 --fresh", "translate --model runs/r --input corpus/c.en --output new --part 1/3",
-        tuple(f"cli/line_streams.py: {option}" for option in ("--part", "--fresh", "--output")),
     ),
 ]  # fmt: skip
 

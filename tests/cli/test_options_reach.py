@@ -636,7 +636,7 @@ PRINTS = {
     "inspect": {"--json"},
     "average-checkpoints": {"--data"},
     "build-vocab": {"--force"},
-    "translate": {"--part", "--score-target", "--interactive", "--invalid-utf8", "--input-format"},
+    "translate": {"--score-target", "--interactive", "--invalid-utf8", "--input-format"},
 }
 """Options without a function of their own, which other tests run."""
 

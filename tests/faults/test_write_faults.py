@@ -84,10 +84,6 @@ COMMANDS = {
         "--batch-tokens 16",
         leaves=r"out\.txt\.partial(\.json)?|\.out\.txt\.nmt\.json",
     ),
-    "translate (part)": Command(
-        "translate --model bundle --threads 1 --input input.txt --output joined.txt --max-extra-length 3 --part 1/1",
-        leaves=r"joined\.txt\.1-of-1(\.partial(\.json)?)?|\.joined\.txt(\.1-of-1)?\.nmt\.json",
-    ),
     "score": Command(
         "score --test-set wmt14/full --langpair en-de --offline --mirror mirror --cache cache hypotheses.txt",
         leaves="cache(/.*)?",
@@ -127,7 +123,7 @@ def test_the_table_has_every_command_fault_and_place():
     writing = {name for name, _ in commands()} - {"serve"}  # which writes no file
     assert writing == {name.partition(" (")[0] for name in COMMANDS}
     benchmarks = sum(command.measures for command in COMMANDS.values())
-    assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 660
+    assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 624
     quick = [case for case in TABLE if is_quick(*case)]
     assert len(quick) == len(TABLE) // len(PLACES)
     assert {(c, p) for c, _, p in quick} == {(c, p) for c, _, p in TABLE}
