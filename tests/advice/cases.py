@@ -538,12 +538,10 @@ CASES = [
     ),
     Case("attention ba --input corpus/c.en", "attention ba", ("cli/attention.py: --input",)),
     Case("report runs/r --out data/a", "report runs/r --out page.html", ("ownership.py: --out",)),
-    Case("doctor --quick --out d.json", "doctor --quick --out d.html", ("doctor/page.py: --out",)),
     Case(
         "inspect --json --html p.html data/a", "inspect --json data/a",
         ("cli/inspect.py: --html", "cli/inspect.py: --json"),
     ),
-    Case("doctor --json --out d.html", "doctor --quick --json", ("cli/doctor.py: --json", "cli/doctor.py: --out")),
     Case(
         "average-checkpoints runs/r --last 2 --best 2", "average-checkpoints runs/r --last 2",
         ("cli/average_checkpoints.py: --last", "cli/average_checkpoints.py: --best"),

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,29 @@ def test_one_number_of_ranks_that_fails_leaves_the_others_in(of_benchmarks, monk
     speeds = scaling.scaling_speeds(tmp_path, [1, 2, 4, 8], device="cuda", report=reported.append)
     assert [(speed.ranks, speed.efficiency) for speed in speeds] == expected
     assert f"left out: {failing} ranks: no NVLink" in reported
+
+
+def test_ranks_that_print_much_end(of_benchmarks, tmp_path, monkeypatch):
+    """A pipe holds 64 KiB."""
+    (tmp_path / "talkative.py").write_text(
+        "import sys\n"
+        "sys.stderr.write('a warning of NCCL\\n' * 100_000)\n"
+        "print('NCCL version\\n' * 100_000)\n"
+        "print('[1]')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert of_benchmarks("rank_processes").output_of_main_rank(["-m", "talkative"], 2, seconds=60) == "[1]"
+
+
+def test_ranks_that_take_too_long_are_ended(of_benchmarks):
+    with pytest.raises(NmtError, match="no result within 0 s"):
+        of_benchmarks("rank_processes").output_of_main_rank(["-m", "nmt", "doctor"], 2, seconds=0.2)
+
+
+def test_a_rank_that_fails_says_why(of_benchmarks, tmp_path):
+    (tmp_path / "failing.py").write_text("import sys\nsys.exit('no kernel image')\n")
+    with pytest.raises(NmtError, match=r"^no kernel image$"):
+        of_benchmarks("rank_processes").output_of_main_rank([str(tmp_path / "failing.py")], 2, seconds=60)
 
 
 def printed(folder, *words):
