@@ -25,7 +25,7 @@ PATHS = frozenset(
     f"--{name}"
     for name in (
         "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "score-target", "output",
-        "reference", "source", "comet-model", "bleurt-model",
+        "reference", "source", "comet-model",
     )
 )  # fmt: skip
 """The options of recorded commands whose values are paths."""

@@ -79,14 +79,12 @@ def test_records_of_version_0_1_stay_comparable():
         "normalization": "paper",
         "no_repeat_ngram": 0,
         "sampling": {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1},
-        "diverse_groups": 1,
-        "diversity": 0.5,
         "max_source_length": None,
         "split_sentences": "auto",
         "guard": True,
         "alignment": False,
         "copy_unknown": "auto",
-        "mbr": None,
+        "mbr": False,
     }
     assert recorded(TranslateOptions(sampling=Sampling())).items() >= of_old_version.items()
     of_scoring = {"length_penalty": 0.6, "normalization": "paper", "alignment": False}

@@ -32,7 +32,6 @@ from nmt.io.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
 from tests.convert.unexamined import examine_nothing
 from tests.data.one_data_set import write_shards
-from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 from tests.trees import contents
 
@@ -105,7 +104,7 @@ READ = {
         "export model",
         "export check_text",
     ),
-    *("score hypothesis", "score reference", "score source", "score comet_model", "score bleurt_model"),
+    *("score hypothesis", "score reference", "score source", "score comet_model"),
     *("compare a", "compare b", "compare reference", "compare source", "compare data"),
     *("serve models", "serve api_keys"),
     *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
@@ -182,7 +181,6 @@ COMMANDS = {
     "report out": Output(("report", "runs/run", "--out"), succeeds=("new", "report")),
     # No place has a name that ends as a page, a picture or JSON does.
     "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
-    "doctor out": Output(("doctor", "--quick", "--out"), beside="new.json"),
     "translate output": Output(
         ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--output"),
         beside=".new.nmt.json",
@@ -268,7 +266,6 @@ def _write_recipe(world: Path) -> None:
 @pytest.fixture
 def world(template, tmp_path, monkeypatch) -> Path:
     """A world of one's own, which is the current folder."""
-    measure_nothing(monkeypatch)
     examine_nothing(monkeypatch)
     world = tmp_path / "world"
     shutil.copytree(template, world, symlinks=True)

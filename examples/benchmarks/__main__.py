@@ -1,7 +1,7 @@
 """Speed of nmt beside other toolkits, on this machine. Everything prints JSON.
 
 python examples/benchmarks train       beside a plain loop over Hugging Face transformers
-python examples/benchmarks translate   beside CTranslate2, ONNX Runtime and transformers, with the same weights
+python examples/benchmarks translate   beside CTranslate2 and transformers, with the same weights
 python examples/benchmarks encode      beside SentencePiece alone
 python examples/benchmarks serve       many clients of nmt serve, beside nmt translate and another server
 python examples/benchmarks scaling     on one GPU, on several and on all
@@ -80,7 +80,7 @@ def translate(
     data: Data = None,
     against: Annotated[
         list[Peer] | None,
-        typer.Option(metavar="TOOLKIT", help=f"{', '.join(PEERS)}; may be repeated.  [all but onnxruntime]"),
+        typer.Option(metavar="TOOLKIT", help=f"{', '.join(PEERS)}; may be repeated.  [all that are installed]"),
     ] = None,
     engine: Annotated[
         list[EngineName] | None,
@@ -101,7 +101,7 @@ def translate(
     here = hardware[0].device.type
     peers = [str(peer) for peer in against or installed_peers()]
     settings = our_settings([str(one) for one in engine or ["torch"]], [one.precision for one in hardware])
-    settings += peer_settings(peers, [one.precision for one in hardware], here, hardware[0].threads, beam)
+    settings += peer_settings(peers, [one.precision for one in hardware], here, hardware[0].threads)
     with scratch_folder() as folder:
         if preset is None:
             [bundle], _ = models_to_use([model] if model is not None else [])

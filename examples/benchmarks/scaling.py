@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from rank_processes import output_of_main_rank
 
-from nmt.doctor.rank_processes import output_of_main_rank
 from nmt.errors import NmtError
 
 UPDATES = 10

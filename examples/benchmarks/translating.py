@@ -10,37 +10,27 @@ from marian import to_marian
 
 from nmt.bench.translating_speed import Setting, write_for_ctranslate2
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.onnx.writing import write_onnx
-from nmt.errors import NmtError
-from nmt.io.writing import writing
 from nmt.machine.packages import require_package
 from nmt.option_fields import Precision
 
-PEERS = ("ctranslate2", "onnxruntime", "transformers")
+PEERS = ("ctranslate2", "transformers")
 _PROGRAM = (str(Path(__file__).with_name("translating_peers.py")),)
 
 
 def installed_peers() -> list[str]:
-    """The toolkits that are installed and search with a beam."""
-    return [name for name in PEERS if name != "onnxruntime" and importlib.util.find_spec(name) is not None]
+    """The toolkits that are installed."""
+    return [name for name in PEERS if importlib.util.find_spec(name) is not None]
 
 
-def peer_settings(
-    peers: Sequence[str], precisions: Sequence[Precision], device: str, threads: int, beam: int
-) -> list[Setting]:
+def peer_settings(peers: Sequence[str], precisions: Sequence[Precision], device: str, threads: int) -> list[Setting]:
     """The settings of other toolkits.
 
     CTranslate2 computes in fp32 and int8 (on a GPU also fp16), with one worker and on a CPU also with one per thread;
-    ONNX Runtime in fp32 and int8; transformers in fp32 and in those of our precisions that are floating point.
+    transformers in fp32 and in those of our precisions that are floating point.
 
     Raises:
-        NmtError: a toolkit is not installed, or cannot do what is measured.
+        NmtError: a toolkit is not installed.
     """
-    if "onnxruntime" in peers and (beam > 1 or device != "cpu"):
-        raise NmtError(
-            "--against onnxruntime: its graphs have no beam search, and are measured on a CPU only. Measure it with "
-            "--beam 1 and --device cpu."
-        )
     for peer in peers:
         require_package(peer, peer, what=f"--against {peer}", advice=f"Install it: `pip install {peer}`.")
     settings = []
@@ -49,8 +39,6 @@ def peer_settings(
             settings += [Setting("ctranslate2", name, workers, _PROGRAM) for workers in dict.fromkeys([1, threads])]
     elif "ctranslate2" in peers:
         settings += [Setting("ctranslate2", name, 1, _PROGRAM) for name in ("float32", "float16", "int8_float16")]
-    if "onnxruntime" in peers:
-        settings += [Setting("onnxruntime", name, 1, _PROGRAM) for name in ("float32", "int8")]
     if "transformers" in peers:
         taken = [precision for precision in dict.fromkeys(["fp32", *precisions]) if precision != "int8"]
         settings += [Setting("transformers", precision, 1, _PROGRAM) for precision in taken]
@@ -63,13 +51,8 @@ def prepare(folder: Path, bundle: Bundle, peers: Sequence[str]) -> None:
     Raises:
         NmtError: a toolkit cannot express the model.
     """
-    for precision in ("float32", "int8"):
-        if "ctranslate2" in peers:
+    if "ctranslate2" in peers:
+        for precision in ("float32", "int8"):
             write_for_ctranslate2(folder, bundle, precision)
-        if "onnxruntime" in peers:
-            converted = folder / f"onnxruntime-{precision}"
-            with writing(converted):
-                converted.mkdir()
-            write_onnx(bundle, converted, precision)
     if "transformers" in peers:
         to_marian(bundle)  # raises before anything is measured if MarianMT cannot express the model

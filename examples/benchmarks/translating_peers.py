@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.bench.translate_worker import LENGTH_PENALTY, Job, Search, Translate, main
-from nmt.special_ids import BOS, EOS, PAD, UNK
+from nmt.special_ids import BOS, EOS, PAD
 from nmt.translation.batches import batches_of
 
 
@@ -62,52 +62,6 @@ def pieces_by_id(model: Path, side: str) -> list[str]:
     return pieces
 
 
-def with_onnxruntime(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    import numpy as np
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = job.threads
-    encoder, decoder, decoder_with_past = (
-        onnxruntime.InferenceSession(folder / f"onnxruntime-{precision}" / f"{name}.onnx", options)
-        for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
-    )
-
-    def run(session: Any, **inputs: Any) -> dict[str, Any]:
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(None, inputs), strict=True))
-
-    def searched(sources: Sequence[list[int]], search: Search) -> list[list[int]]:
-        source_BS = np.array(padded(sources))
-        mask_BS = (source_BS != PAD).astype(np.int64)
-        states = run(encoder, input_ids=source_BS, attention_mask=mask_BS)["last_hidden_state"]
-        next_B1 = np.full((len(sources), 1), BOS)
-        found = run(decoder, input_ids=next_B1, encoder_hidden_states=states, encoder_attention_mask=mask_BS)
-        past: dict[str, Any] = {}
-        written = [next_B1]
-        while len(written) <= search.longest:
-            past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
-            logits_BV = found["logits"][:, -1]
-            never = [PAD, UNK, BOS, EOS] if len(written) <= search.shortest else [PAD, UNK, BOS]
-            logits_BV[:, never] = -np.inf
-            next_B1 = logits_BV.argmax(axis=1)[:, None]
-            written.append(next_B1)
-            if (np.concatenate(written, axis=1) == EOS).any(axis=1).all():
-                break
-            found = run(decoder_with_past, input_ids=next_B1, encoder_attention_mask=mask_BS, **past)
-        return [before_eos(target) for target in np.concatenate(written, axis=1).tolist()]
-
-    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
-        outputs: dict[int, list[int]] = {}
-        for batch in batches_of(list(map(len, sources)), batch_tokens):
-            found = searched([sources[index] for index in batch], search)
-            outputs |= dict(zip(batch, found, strict=True))
-        return [outputs[index] for index in range(len(sources))]
-
-    description = {"version": onnxruntime.__version__, "precision": precision, "threads": job.threads}
-    return description, translate
-
-
 def with_transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
     import torch
     import transformers
@@ -151,4 +105,4 @@ def before_eos(target: list[int]) -> list[int]:
 
 
 if __name__ == "__main__":
-    main({"ctranslate2": with_ctranslate2, "onnxruntime": with_onnxruntime, "transformers": with_transformers})
+    main({"ctranslate2": with_ctranslate2, "transformers": with_transformers})

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sacrebleu
 import torch
 import yaml
@@ -29,7 +28,6 @@ import nmt
 Translate = Callable[[list[str]], list[str]]
 BATCH = 64
 MAX_EXTRA_LENGTH, LONGEST = 50, 256
-PAD, UNK, BOS, EOS = range(4)
 
 
 def with_nmt(model: Path, threads: int) -> Translate:
@@ -81,45 +79,6 @@ def with_transformers(folder: Path, threads: int) -> Translate:
     return in_batches(translated)
 
 
-def with_onnx(folder: Path, threads: int) -> Translate:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    encoder, decoder, decoder_with_past = (
-        onnxruntime.InferenceSession(folder / f"{name}.onnx", options)
-        for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
-    )
-    source, target = segmenters(folder)
-
-    def run(session: Any, **inputs: Any) -> dict[str, Any]:
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(None, inputs), strict=True))
-
-    def translated(lines: list[str]) -> list[str]:
-        rows = [[*source.encode(line), EOS] for line in lines]
-        width = max(map(len, rows))
-        source_BS = np.array([row + [PAD] * (width - len(row)) for row in rows])
-        mask_BS = (source_BS != PAD).astype(np.int64)
-        states = run(encoder, input_ids=source_BS, attention_mask=mask_BS)["last_hidden_state"]
-        next_B1 = np.full((len(rows), 1), BOS)
-        found = run(decoder, input_ids=next_B1, encoder_hidden_states=states, encoder_attention_mask=mask_BS)
-        past: dict[str, Any] = {}
-        written, has_ended = [], np.zeros(len(rows), bool)
-        while not has_ended.all() and len(written) < LONGEST:
-            past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
-            logits_BV = found["logits"][:, -1]
-            logits_BV[:, [PAD, UNK, BOS]] = -np.inf
-            next_B1 = logits_BV.argmax(axis=1)[:, None]
-            has_ended |= next_B1[:, 0] == EOS
-            written.append(np.where(has_ended, EOS, next_B1[:, 0]))
-            found = run(decoder_with_past, input_ids=next_B1, encoder_attention_mask=mask_BS, **past)
-        outputs = [[index for index in row if index != EOS] for row in np.array(written).T.tolist()]
-        return [target.decode(cut(output, len(row) - 1)) for output, row in zip(outputs, rows, strict=True)]
-
-    return in_batches(translated)
-
-
 def with_marian(folder: Path, threads: int) -> Translate:
     import pymarian
 
@@ -149,7 +108,6 @@ def with_marian(folder: Path, threads: int) -> Translate:
 SOFTWARE: dict[str, Callable[[Path, int], Translate]] = {
     "ctranslate2": with_ctranslate2,
     "huggingface": with_transformers,
-    "onnx": with_onnx,
     "marian": with_marian,
 }
 

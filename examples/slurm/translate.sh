@@ -1,6 +1,6 @@
 #!/bin/sh
 # Translate a large file on many machines with Slurm: sbatch --array=1-16 translate.sh MODEL INPUT OUTPUT.
-# Each task translates a part; the task that finishes last joins them. A task that is preempted resumes its part.
+# Task 3 translates its share of the lines to OUTPUT.0003; one that is preempted resumes. Then: cat OUTPUT.???? > OUTPUT
 #SBATCH --job-name=nmt-translate
 #SBATCH --array=1-16
 #SBATCH --gpus=1
@@ -9,4 +9,6 @@
 #SBATCH --open-mode=append
 set -eu
 
-exec nmt translate --model "$1" --input "$2" --output "$3" --part "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
+share=$(printf '%s.%04d' "$3" "$SLURM_ARRAY_TASK_ID")
+split -n "l/$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" "$2" > "$share.source"
+exec nmt translate --model "$1" --input "$share.source" --output "$share"

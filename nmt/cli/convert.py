@@ -57,15 +57,13 @@ def import_model(
 
 def _formats(incomplete: str) -> list[str]:
     """The formats of exports whose names begin so: those of :mod:`nmt.convert.formats`, which is slow to import."""
-    formats = ("marian", "ctranslate2", "huggingface", "onnx", "argos")
+    formats = ("marian", "ctranslate2", "huggingface", "argos")
     return [name for name in formats if name.startswith(incomplete.lower())]
 
 
 def export_model(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
-    to: Annotated[
-        str, option("marian, ctranslate2, huggingface, onnx or argos.", metavar="FORMAT", autocompletion=_formats)
-    ],
+    to: Annotated[str, option("marian, ctranslate2, huggingface or argos.", metavar="FORMAT", autocompletion=_formats)],
     out: Annotated[
         Path | None, option("The folder to write.  [models/NAME-FORMAT]", "-o", "--out", group=STREAMS)
     ] = None,

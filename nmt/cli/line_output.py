@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -14,54 +13,24 @@ from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice,
 from nmt.cli.line_streams import Streams, open_stream
 from nmt.cli.progress_lines import progress_display
 from nmt.io.writing import WriteError
-from nmt.record import Record
 from nmt.text.lines import STDIN, encode_line
 from nmt.text.printable import printable
 from nmt.translation.jobs import Job, Pairs
-from nmt.translation.parts import Part, join_parts, refuse_different_parts
 from nmt.translation.resuming import Begun, Note, OutputFile
-
-# A message lists no more parts than this.
-_LISTED = 20
 
 
 def write_lines(streams: Streams, job: Job) -> None:
-    """Write what a job makes of the input; nothing if the output is up to date. Join parts when all are there."""
+    """Write what a job makes of the input; nothing if the output is up to date."""
     record = streams.record(job.settings)
-    if record is None or streams.part is None or streams.whole is None:
-        _write_output(streams, job, record)
-    else:
-        _write_part(streams, job, record, streams.part, OutputFile(streams.whole))
-
-
-def _write_part(streams: Streams, job: Job, record: Record, part: Part, whole: OutputFile) -> None:
-    if whole.path.exists():
-        join_parts(whole, record, part.count)
-        notice(f"{whole.path}: up to date (same model, input and settings)")
-        return
-    refuse_different_parts(whole, record, part.count)
-    _write_output(streams, job, part.record(record))
-    if missing := join_parts(whole, record, part.count):
-        notice(f"part {part} is complete; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
-    else:
-        notice(f"{whole.path}: all {part.count} parts are joined")
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_LISTED]))
-    return shown if len(numbers) <= _LISTED else f"{shown} …"
-
-
-def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
-    before, output = Begun(), OutputFile(streams.output, is_part=streams.part is not None)
+    before, output = Begun(), OutputFile(streams.output)
     if record is not None:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
         before = output.begun(record)
         if before.lines:
-            notice(f"resuming after line {streams.first + before.lines:,} of {streams.input}")
-    entries, total = before.entries, None if streams.lines is None else len(streams.lines)
+            notice(f"resuming after line {before.lines:,} of {streams.input}")
+    entries, total = before.entries, streams.line_count
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         note: Note | None = None
@@ -82,7 +51,6 @@ def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
         if streams.is_typed and is_terminal():
             notice("one line at a time; Ctrl-D ends")
             stack.callback(stderr().print)  # start the next message on a new line
-        counted = replace(before, lines=streams.first + before.lines)
         read_whole = True
 
         def rest() -> Pairs:
@@ -93,7 +61,7 @@ def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
                 read_whole = False
                 raise
 
-        for lines, written in job.windows(rest(), counted, first=streams.first):
+        for lines, written in job.windows(rest(), before):
             with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
                 # A model may write what its training text held, also sequences that control a terminal.
                 shown = printable if out.isatty() else str
@@ -102,7 +70,7 @@ def _write_output(streams: Streams, job: Job, record: Record | None) -> None:
             entries += len(written)
             # A window that a reading error cut short is made again, so that a resumed output has the same windows.
             if note and read_whole:
-                note(lines - streams.first, entries)
+                note(lines, entries)
             if update:
                 update("done", entries, total)
             if doubt := job.doubt(at_end=False):

@@ -6,7 +6,6 @@ The lines themselves are written by ``line_output.py``.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import shlex
@@ -14,7 +13,6 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import IO
 
@@ -40,7 +38,6 @@ from nmt.text.lines import (
 )
 from nmt.translation.jobs import Pairs
 from nmt.translation.lineage import translation_record
-from nmt.translation.parts import Part
 from nmt.translation.resuming import OutputFile
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -71,10 +68,6 @@ class Streams:
     invalid_utf8: InvalidUtf8 = "error"
     paragraphs: bool = False
     """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
-    part: Part | None = None
-    """The part of the input's lines that is read; None for all."""
-    whole: Path | None = None
-    """The output that the parts are joined to, if the output is that of a part."""
     models: tuple[Path, ...] = ()
     """The bundles of the models."""
     inputs: InputFiles | None = None
@@ -97,19 +90,14 @@ class Streams:
             yield self
             return
         asked = OutputFile(self.output)
-        if self.part is not None:
-            asked.refuse_other_work()
-            asked = self.part.output_file(self.output)
-        with contextlib.ExitStack() as stack:
-            output = asked
-            if self.fresh:
-                output = stack.enter_context(asked.claimed_free())
-            else:
-                stack.enter_context(asked.claimed())
+        if not self.fresh:
+            with asked.claimed():
+                yield self
+            return
+        with asked.claimed_free() as output:
             if output != asked:
                 notice(f"writing to {output.path}, since {self.output} exists")
-            streams = replace(self, output=output.path, whole=None if self.part is None else self.output)
-            yield streams
+            yield replace(self, output=output.path)
 
     def _check(self) -> None:
         if self.fresh and not self.to_file:
@@ -134,8 +122,6 @@ class Streams:
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
             _check_plain(source, option)
-        if self.part is not None:
-            self._check_part()
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
         path = self._parallel
@@ -147,15 +133,6 @@ class Streams:
             # Now, rather than at the end of a long file.
             raise not_parallel((str(self.input), lines), (str(path), others))
 
-    def _check_part(self) -> None:
-        if not self.can_be_resumed or self.paragraphs:
-            raise ConfigError(
-                "--part needs an --input FILE of lines that can be read again, and an --output FILE, which the parts "
-                "are joined to."
-            )
-        if self.fresh:
-            raise ConfigError("--fresh does not go with --part, whose output has a fixed name: name another --output.")
-
     @property
     def to_file(self) -> bool:
         """Whether the output is a file, which is written under another name first, rather than a pipe or a device."""
@@ -165,14 +142,8 @@ class Streams:
 
     @property
     def begun_in(self) -> Precision | None:
-        """The recorded precision of the output, or of other parts of it; None if nothing is there."""
-        if not self.to_file:
-            return None
-        outputs = [OutputFile(self.output)]
-        if self.part is not None and self.whole is not None:
-            others = (part.output_file(self.whole) for part in Part.all(self.part.count))
-            outputs += [OutputFile(self.whole), *others]
-        return next((found for output in outputs if (found := output.precision) is not None), None)
+        """The recorded precision of the output; None if nothing is there."""
+        return OutputFile(self.output).precision if self.to_file else None
 
     @property
     def is_typed(self) -> bool:
@@ -197,28 +168,15 @@ class Streams:
     def _files(self) -> dict[str, Path]:
         return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
 
-    @cached_property
-    def lines(self) -> range | None:
-        """The indices of the input's lines that are read; None if their number is unknown."""
-        total = None if self.paragraphs else count_lines(self.input)
-        if self.part is None:
-            return None if total is None else range(total)
-        if total is None or (self._parallel is not None and count_lines(self._parallel) is None):
-            # What is read is counted, so that files that are not parallel are found; bytes are checked where they are
-            # translated.
-            total = sum(1 for _ in replace(self, invalid_utf8="replace")._pairs())
-        return self.part.lines(total)
-
     @property
-    def first(self) -> int:
-        """The number of lines of the input before those that are read."""
-        return 0 if self.part is None or self.lines is None else self.lines.start
+    def line_count(self) -> int | None:
+        """The number of lines of the input; None if it is unknown."""
+        return None if self.paragraphs else count_lines(self.input)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The lines of the input, each with its parallel line, or with an empty one."""
-        end = None if self.part is None or self.lines is None else self.lines.stop
         try:
-            yield from itertools.islice(self._pairs(), self.first, end)
+            yield from self._pairs()
         except InvalidUtf8Error as error:
             raise InvalidUtf8Error(
                 error.found,
@@ -239,11 +197,11 @@ class Streams:
         return ((line, "") for line in lines)
 
     def record(self, settings: Mapping[str, object]) -> Record | None:
-        """The record of the output, or of the whole of it; None if it is not a file."""
+        """The record of the output; None if it is not a file."""
         if not self.to_file:
             return None
         settings = {**settings, "invalid_utf8": self.invalid_utf8}
-        return translation_record(self.whole or self.output, self.models, self._files, settings)
+        return translation_record(self.output, self.models, self._files, settings)
 
 
 def _check_plain(path: Path, option: str) -> None:

@@ -17,13 +17,14 @@ from nmt.cli.options import Mirrors, Offline, option, refuse_second_stdin
 from nmt.cli.progress_lines import progress_display
 from nmt.corpora.wrong_language import in_words, seems_to_be
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.metrics import LEARNED, MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
+from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
 from nmt.evaluation.text_checks import hypothesis_warnings, share_few_words, tokenizer_warnings
 from nmt.text.languages import is_language_code
 from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
+    from nmt.evaluation.comet import Comet
 
 
 FormName = Literal["text", "json", "markdown", "latex"]
@@ -39,7 +40,6 @@ def score(
     langpair: Annotated[str | None, option("Languages of the test set, such as en-de.", metavar="PAIR")] = None,
     metric: Annotated[list[MetricName] | None, option("Metric; may be repeated.  [bleu]")] = None,
     comet_model: Annotated[Path | None, option("Model of COMET: its folder, or model.ckpt.")] = None,
-    bleurt_model: Annotated[Path | None, option("Model of BLEURT: its folder.")] = None,
     tokenize: Annotated[
         TokenizerName | None,
         option("Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
@@ -58,13 +58,13 @@ def score(
     as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
     with_sentences: Annotated[bool, option("Add the score of each sentence to the JSON.", "--sentence-scores")] = False,
 ) -> None:
-    """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET and BLEURT.
+    """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET.
 
     Several hypotheses are compared with the first, by paired bootstrap resampling.
 
     Example: nmt translate < test.en | nmt score --reference test.de -
     """
-    from nmt.evaluation.learned_metrics import learned_metrics
+    from nmt.evaluation.comet import Comet
 
     names = list[MetricName](dict.fromkeys(metric or ["bleu"]))
     if (test_set is None) == (not reference):
@@ -75,21 +75,22 @@ def score(
     if with_sentences and chosen_form != "json":
         raise ConfigError("--sentence-scores needs --json: the scores of sentences are printed in JSON alone.")
     _check_metrics(names, tokenize, lowercase=lowercase and not sheet)
-    models = {"comet": comet_model, "bleurt": bleurt_model}
-    chosen = _learned(models, names, sheet)
+    by_comet = comet_model is not None if sheet else "comet" in names
+    if comet_model is not None and not by_comet:
+        raise ConfigError("--comet-model needs --metric comet or --sheet: no other score uses that model.")
     fetch = partial(_fetch, mirrors=mirror or [], offline=offline)
     texts = _texts(hypothesis, reference or [], source, test_set, langpair, partial(fetch, cache))
-    _check(texts, chosen, target_lang, paper_bleu)
+    _check(texts, by_comet, target_lang, paper_bleu)
     if tokenize is not None:
         _fetch_tokenizer(tokenize, fetch)
     language = target_lang or texts.language
-    learned = learned_metrics(chosen, comet_model=comet_model, bleurt_model=bleurt_model, source=texts.source)
+    comet = Comet(comet_model, texts.source) if by_comet else None
     how: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase, "target_lang": language}
     record: dict[str, Any] = {"test_set": test_set, "langpair": langpair}
     if chosen_form == "json":
         options = {"sheet": sheet, "metric": [] if sheet else names, "paper_bleu": paper_bleu, **how, **record}
-        record["lineage"] = _lineage(texts, reference or [], source if "comet" in chosen else None, options, learned)
-    how["learned"] = learned
+        record["lineage"] = _lineage(texts, reference or [], source if by_comet else None, options, comet)
+    how["comet"] = comet
     if sheet:
         _print_sheet(texts, record, chosen_form, how)
     else:
@@ -123,17 +124,8 @@ def _form(form: FormName | None, as_json: bool, sheet: bool) -> tuple[FormName, 
 def _check_metrics(names: Sequence[str], tokenize: str | None, *, lowercase: bool) -> None:
     if tokenize is not None and "bleu" not in names:
         raise ConfigError(f"--tokenize {tokenize}: only BLEU has tokenisers. Add --metric bleu, or leave it out.")
-    if lowercase and set(names) <= set(LEARNED):
-        raise ConfigError("--lowercase: COMET and BLEURT never ignore case. Add another metric, or leave it out.")
-
-
-def _learned(models: Mapping[str, Path | None], names: Sequence[str], sheet: bool) -> list[str]:
-    """The learned metrics that are computed."""
-    chosen = [name for name, model in models.items() if (model is not None if sheet else name in names)]
-    for name, model in models.items():
-        if model is not None and name not in chosen:
-            raise ConfigError(f"--{name}-model needs --metric {name} or --sheet: no other score uses that model.")
-    return chosen
+    if lowercase and set(names) <= {"comet"}:
+        raise ConfigError("--lowercase: COMET never ignores case. Add another metric, or leave it out.")
 
 
 def _texts(
@@ -174,12 +166,12 @@ def _texts(
     return _Texts(hypotheses, systems, read, names, source_lines, language)
 
 
-def _check(texts: _Texts, learned: Sequence[str], target_lang: str | None, paper_bleu: bool) -> None:
+def _check(texts: _Texts, by_comet: bool, target_lang: str | None, paper_bleu: bool) -> None:
     """Refuse what cannot be scored, and warn of what is scored in vain."""
-    from nmt.evaluation.learned_metrics import check_one_reference
+    if by_comet:
+        from nmt.evaluation.comet import check_one_reference
 
-    for name in learned:
-        check_one_reference(name.upper(), len(texts.references))
+        check_one_reference(len(texts.references))
     warn_of_language(target_lang)
     if paper_bleu and not (target_lang or texts.language):
         raise ConfigError("--paper-bleu needs the language for its tokeniser: --target-lang.")
@@ -194,17 +186,16 @@ def _lineage(
     references: Sequence[Path],
     source: Path | None,
     options: Mapping[str, Any],
-    learned: Mapping[str, Any],
+    comet: Comet | None,
 ) -> dict[str, Any]:
-    # The imports load torch, which takes longer than a score.
-    from nmt.evaluation.learned_metrics import model_records
+    # The import loads torch, which takes longer than a score.
     from nmt.lineage.scores import score_record
 
     # The language is recorded also where a file's name says it: a script may name the file otherwise.
     options = {name: value or None for name, value in options.items()}
-    models = model_records(learned)
+    model = None if comet is None else (str(comet.weights), comet.sha256)
     place = file_of_stdout()
-    return score_record(texts.files, references, options, source=source, models=models, written_to=place).stored()
+    return score_record(texts.files, references, options, source=source, comet_model=model, written_to=place).stored()
 
 
 def _print_sheet(texts: _Texts, record: dict[str, Any], form: FormName, how: dict[str, Any]) -> None:

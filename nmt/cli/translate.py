@@ -38,9 +38,6 @@ def translate(
         Path, option("File to write or resume.  [standard output]", "--output", "-o", group=STREAMS)
     ] = Path("-"),
     fresh: Annotated[bool, option("Start over in the next free file.", group=STREAMS)] = False,
-    part: Annotated[
-        str | None, option("Translate part K of N; the last joins them.", metavar="K/N", group=STREAMS)
-    ] = None,
     prefix: Annotated[Path | None, option("Beginnings of the translations, line by line.", group=STREAMS)] = None,
     score_target: Annotated[Path | None, option("Score these translations; translate nothing.", group=STREAMS)] = None,
     interactive: Annotated[
@@ -77,13 +74,11 @@ def translate(
         raise ConfigError(f'{text}: there is no such file. To translate a sentence: echo "{text}" | nmt translate')
     if format == "pharaoh":
         options["alignment"] = True
-    given = {"--prefix": prefix, "--workers": workers, "--part": part}
-    given["--score-target"] = score_target
+    given = {"--prefix": prefix, "--workers": workers, "--score-target": score_target}
     _refuse_contradictions(given, options, format, paragraphs=input_format == "paragraphs")
     models = NamedModels.of(model or [], engine)
 
     from nmt.cli.line_streams import Streams
-    from nmt.translation.parts import Part
 
     streams = Streams(
         text or input or Path(STDIN),
@@ -93,7 +88,6 @@ def translate(
         interactive=interactive,
         invalid_utf8=invalid_utf8,
         paragraphs=input_format == "paragraphs",
-        part=None if part is None else Part.parsed(part),
         models=tuple(models.folders),
     )
     # All is checked, and what is written is locked, before a model is loaded.
@@ -163,7 +157,6 @@ def _refuse_contradictions(
         of_lines = [flag for flag in ("--prefix", "--score-target") if given[flag] is not None]
         of_lines += [f"--format {form}"] if form not in ("text", "jsonl") else []
         of_lines += ["--alignment"] if asked.alignment and form == "text" else []
-        of_lines += ["--part"] if given["--part"] is not None else []
         _refuse(of_lines, "only goes with --input-format lines")
         several = asked.nbest > 1 and form == "text"
         _refuse(["--nbest"] if several else [], "goes with --input-format paragraphs only if --format is jsonl")

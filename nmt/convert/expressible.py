@@ -19,10 +19,9 @@ class Allowed(NamedTuple):
 
 Table = Mapping[str, Allowed]
 """Setting -> what a format can express of it."""
-SOURCE_END: Table = {"source_eos": Allowed((True,), "true")}
 ATTENTION: Table = {
     "attention": Allowed(("scaled_dot_product",), "scaled_dot_product"),
-    **SOURCE_END,
+    "source_eos": Allowed((True,), "true"),
     "source_neighbours": Allowed((None,), "null"),
     "target_neighbours": Allowed((None,), "null"),
 }
@@ -41,7 +40,6 @@ FORMATS: Mapping[str, Table] = {
     "marian": MARIAN,
     "ctranslate2": ATTENTION,
     "huggingface": MARIANMT,
-    "onnx": SOURCE_END,
     "argos": ATTENTION,
 }
 """Format of ``nmt export`` -> its table."""
@@ -54,7 +52,7 @@ def obstacles(model: ModelConfig, table: Table) -> list[tuple[str, str]]:
         for setting, allowed in table.items()
         if (value := getattr(model, setting)) not in allowed.values
     ]
-    if "attention" in table and (model.key_size, model.value_size) != (model.d_model // model.heads,) * 2:
+    if (model.key_size, model.value_size) != (model.d_model // model.heads,) * 2:
         found.append((f"d_k: {model.key_size}, d_v: {model.value_size}", "model.d_k=null --set model.d_v=null"))
     if "norm" in table and model.norm_epsilon > LARGEST_MARIANMT_EPSILON:
         found.append((f"norm_epsilon: {model.norm_epsilon:g}", f"model.norm_epsilon={MARIAN_EPSILON:g}"))

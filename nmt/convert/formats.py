@@ -26,8 +26,6 @@ from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
 from nmt.convert.marian import reading as marian_reading
 from nmt.convert.marian import writing as marian_writing
 from nmt.convert.marian.software import MarianSide
-from nmt.convert.onnx import software as onnx_software
-from nmt.convert.onnx import writing as onnx_writing
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
 from nmt.convert.sockeye import is_sockeye, read_sockeye
 from nmt.errors import CheckpointError, ConfigError
@@ -134,19 +132,6 @@ FORMATS = (
         install="pip install transformers sentencepiece torch",
         usage=huggingface_writing.huggingface_usage,
         remarks=huggingface_writing.huggingface_remarks,
-    ),
-    Format(
-        "onnx",
-        "ONNX",
-        "onnxruntime",
-        holds=onnx_writing.HOLDS,
-        quantizations=onnx_writing.QUANTIZATIONS,
-        write=onnx_writing.write_onnx,
-        sides=onnx_software.onnx_sides,
-        check_files=onnx_software.check_onnx,
-        install="pip install onnxruntime sentencepiece",
-        usage=onnx_writing.onnx_usage,
-        remarks=onnx_writing.onnx_remarks,
     ),
     Format(
         "argos",

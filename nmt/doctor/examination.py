@@ -13,7 +13,7 @@ import nmt
 from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.gpu_checks import gpu_checks
 from nmt.doctor.machine import Machine, examine_machine
-from nmt.doctor.rank_checks import ExchangeRate, check_ranks, exchange_rates
+from nmt.doctor.rank_checks import check_ranks
 from nmt.doctor.rates import ProductRate, memory_bandwidth, product_rates
 from nmt.doctor.speeds import (
     COMPARED,
@@ -36,13 +36,9 @@ from nmt.machine.measured import forget_measurements
 from nmt.option_fields import Precision
 from nmt.training.ranks.exchange import is_launched
 
-MARK = "nmt doctor"
-"""What the JSON of an examination is recognised by."""
 _PRESET_COMPILED = "base"
 """The preset whose training is also measured compiled, on a GPU."""
 _SECONDS = 165.0
-# Of the time that is left.
-_SHARE_OF_CHECK, _SHARE_OF_RANKS, _SHARE_OF_TRAINING, _SHARE_OF_TRANSLATING = 0.1, 0.3, 0.4, 0.6
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,6 @@ class Examination:
     """The device, threads and precision that training would use."""
     products: list[ProductRate]
     memory_bytes_per_second: float | None
-    exchange: list[ExchangeRate]
-    """How fast ranks exchange gradients."""
     checks: list[Check]
     choices: list[Choice]
     training: list[TrainingSpeed]
@@ -74,13 +68,13 @@ class Examination:
     def values(self) -> dict[str, Any]:
         """Everything as JSON values."""
         judged = [{**asdict(choice), "is_right": choice.is_right} for choice in self.choices]
-        return {"examination": MARK, **asdict(self), "choices": judged}
+        return {**asdict(self), "choices": judged}
 
 
 def examine(*, with_speeds: bool = True, report: Report = lambda message: None) -> Examination:
-    """Examine this machine within three minutes.
+    """Examine this machine. No step begins after three minutes.
 
-    A step that fails, or that does not fit into its share of the time, is a finding, and the others go on.
+    A step that fails is a finding, and the others go on.
 
     Args:
         with_speeds: also measure training and translating, which takes most of the time.
@@ -102,22 +96,21 @@ def examine(*, with_speeds: bool = True, report: Report = lambda message: None) 
     bf16_speedup.cache_clear()
     fastest_int8_product.cache_clear()
     hardware = choose_hardware()
-    products = steps.do("the rate of matrix products", 0.2, partial(product_rates, hardware), list[ProductRate]())
-    bandwidth = steps.do("the bandwidth of memory", 0.05, partial(memory_bandwidth, hardware), None)
+    products = steps.do("the rate of matrix products", partial(product_rates, hardware), list[ProductRate]())
+    bandwidth = steps.do("the bandwidth of memory", partial(memory_bandwidth, hardware), None)
     checks: list[Check] = []
     for subject, check in (*all_checks(hardware), *gpu_checks(hardware)):
         checks += _checked(steps, subject, check)
-    exchange, training, translating = list[ExchangeRate](), list[TrainingSpeed](), list[TranslatingSpeed]()
+    training, translating = list[TrainingSpeed](), list[TranslatingSpeed]()
     with scratch_folder() as scratch:
-        data = steps.do("text to train on", 0.2, partial(text_to_train_on, scratch / "text"), None)
+        data = steps.do("text to train on", partial(text_to_train_on, scratch / "text"), None)
         if data is not None:
-            checks += _checked(steps, "ranks", partial(check_ranks, hardware, data, scratch), share=_SHARE_OF_RANKS)
-        exchange = steps.do("the exchange between ranks", 0.2, partial(exchange_rates, hardware), [])
+            checks += _checked(steps, "ranks", partial(check_ranks, hardware, data, scratch))
         if with_speeds and data is not None:
             first, *others = _training_tasks(products)
             training = _training(data, [first], steps)
             measure = partial(translating_speeds, data, scratch, hardware, products)
-            translating = steps.do("translating, base", _SHARE_OF_TRANSLATING, measure, translating)
+            translating = steps.do("translating, base", measure, translating)
             training += _training(data, others, steps)
     made = choices(hardware_of_preset(COMPARED), hardware, training, translating)
     return Examination(
@@ -128,7 +121,6 @@ def examine(*, with_speeds: bool = True, report: Report = lambda message: None) 
         hardware=str(hardware),
         products=products,
         memory_bytes_per_second=bandwidth,
-        exchange=exchange,
         checks=checks,
         choices=made,
         training=training,
@@ -137,10 +129,8 @@ def examine(*, with_speeds: bool = True, report: Report = lambda message: None) 
     )
 
 
-def _checked(
-    steps: Steps, subject: str, check: Callable[[], list[Check]], *, share: float = _SHARE_OF_CHECK
-) -> list[Check]:
-    return steps.do(f"check: {subject}", share, check, [], lambda reason: [Check(subject, False, reason)])
+def _checked(steps: Steps, subject: str, check: Callable[[], list[Check]]) -> list[Check]:
+    return steps.do(f"check: {subject}", check, [], lambda reason: [Check(subject, False, reason)])
 
 
 def _training_tasks(products: Sequence[ProductRate]) -> list[tuple[str, Precision, bool]]:
@@ -163,6 +153,6 @@ def _training(data: Path, tasks: Sequence[tuple[str, Precision, bool]], steps: S
     for preset, precision, compiled in tasks:
         subject = ", ".join(["training", preset, precision, *(["compiled"] if compiled else [])])
         measure = partial(training_speed, data, preset, precision, compiled=compiled)
-        if found := steps.do(subject, _SHARE_OF_TRAINING, measure, None):
+        if found := steps.do(subject, measure, None):
             speeds.append(found)
     return speeds

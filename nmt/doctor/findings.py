@@ -1,14 +1,13 @@
-"""What an examination found, as tables of text: the page and the summary show the same words."""
+"""What an examination found, as tables of text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.doctor.checks import Check
 from nmt.doctor.examination import Examination
 from nmt.doctor.machine import Machine
 from nmt.doctor.rates import BEAM, ProductRate
-from nmt.doctor.speeds import Choice, TranslatingSpeed
+from nmt.doctor.speeds import Choice
 from nmt.table import Table
 
 _ABSENT = "–"
@@ -20,7 +19,6 @@ _FASTEST = {True: "yes", False: "NO", None: "not compared"}
 
 def tables(found: Examination) -> list[Table]:
     """All that was found; a table without rows is left out."""
-    ranks = f" ({found.exchange[0].ranks} ranks, {found.exchange[0].device})" if found.exchange else ""
     every = [
         Table("Machine", [], [list(row) for row in _machine(found)], numbers=()),
         Table(
@@ -37,30 +35,14 @@ def tables(found: Examination) -> list[Table]:
         ),
         _rates(found.products),
         Table(
-            f"Exchange between ranks{ranks}",
-            ["size", "time", "sent by each rank"],
-            [
-                [
-                    f"{rate.size / 1e6:,.0f} MB",
-                    f"{rate.seconds * 1e3:,.1f} ms",
-                    f"{rate.bytes_per_second / 1e9:,.1f} GB/s",
-                ]
-                for rate in found.exchange
-            ],
-            numbers=range(3),
-        ),
-        Table(
             "Training",
-            ["preset", "precision", "target tokens/s", "share of products"],
-            [
-                [s.preset, s.precision, f"{s.tokens_per_second:,.0f}", _share(s.share_of_products)]
-                for s in found.training
-            ],
-            numbers=range(2, 4),
+            ["preset", "precision", "target tokens/s"],
+            [[s.preset, s.precision, f"{s.tokens_per_second:,.0f}"] for s in found.training],
+            numbers=range(2, 3),
         ),
         Table(
             "Translating, with the sizes of base",
-            ["", f"beam {BEAM}, tokens/s", "greedy, tokens/s", "one sentence", "peak memory", "share of products"],
+            ["", f"beam {BEAM}, tokens/s", "greedy, tokens/s", "one sentence", "peak memory"],
             [
                 [
                     s.engine,
@@ -68,46 +50,12 @@ def tables(found: Examination) -> list[Table]:
                     f"{s.greedy_tokens_per_second:,.0f}",
                     f"{s.latency_milliseconds:,.0f} ms",
                     _bytes(s.peak_memory_bytes),
-                    _share(s.share_of_products),
                 ]
                 for s in found.translating
             ],
         ),
     ]
     return [each for each in every if each.rows]
-
-
-def summary(found: Examination) -> list[tuple[str, str]]:
-    """The findings in a few lines: a heading and a text each."""
-    machine, ours = found.machine, _with_torch(found)
-    training = [(f"{s.preset} {s.precision}", f"{s.tokens_per_second:,.0f}") for s in found.training]
-    translating = [(s.precision, f"{s.beam_tokens_per_second:,.0f}") for s in ours]
-    lines = [
-        ("machine", f"{machine.processor}, {_cores(machine)}, {_bytes(machine.memory_bytes)}"),
-        ("instructions", ", ".join(machine.instructions) or _ABSENT),
-        ("checks", _checks(found.checks)),
-        *((choice.subject, _taken(choice)) for choice in found.choices),
-    ]
-    if training:
-        lines.append(("training", f"{_series(training)} target tokens/s"))
-    if translating:
-        lines.append(("translating", f"{_series(translating)} target tokens/s with the sizes of base and beam {BEAM}"))
-        lines.append(("one sentence", _series([(s.precision, f"{s.latency_milliseconds:,.0f} ms") for s in ours])))
-    return lines
-
-
-def headlines(found: Examination) -> list[tuple[str, str]]:
-    """The main figures, for tiles."""
-    machine, ours = found.machine, _with_torch(found)
-    base = [speed for speed in found.training if speed.preset == "base"]
-    tiles = [("cores", _cores(machine)), ("memory", _bytes(machine.memory_bytes)), ("checks", _checks(found.checks))]
-    tiles += [(f"training, base, {s.precision}", f"{s.tokens_per_second:,.0f} tokens/s") for s in base]
-    if ours:
-        fastest = max(ours, key=lambda speed: speed.beam_tokens_per_second)
-        soonest = min(ours, key=lambda speed: speed.latency_milliseconds)
-        tiles.append((f"translating, base, {fastest.precision}", f"{fastest.beam_tokens_per_second:,.0f} tokens/s"))
-        tiles.append((f"one sentence, {soonest.precision}", f"{soonest.latency_milliseconds:,.0f} ms"))
-    return tiles
 
 
 def warnings(found: Examination) -> list[str]:
@@ -125,10 +73,6 @@ def warnings(found: Examination) -> list[str]:
             f"other processes keep {machine.busy_cores:.1f} cores busy: every speed is lower than on a quiet machine"
         )
     return lines + [f"left out: {line}" for line in found.left_out]
-
-
-def _with_torch(found: Examination) -> list[TranslatingSpeed]:
-    return [speed for speed in found.translating if speed.engine.startswith("nmt ")]
 
 
 def _machine(found: Examination) -> list[tuple[str, str]]:
@@ -167,16 +111,6 @@ def _rates(products: Sequence[ProductRate]) -> Table:
     )
 
 
-def _checks(checks: Sequence[Check]) -> str:
-    done = [check for check in checks if check.passed is not None]
-    return f"{sum(check.passed is True for check in done)} of {len(done)} right"
-
-
-def _taken(choice: Choice) -> str:
-    figures = f" ({_measured(choice)})" if choice.measured else ""
-    return f"{choice.taken}{figures}{', NOT the fastest' if choice.is_right is False else ''}"
-
-
 def _measured(choice: Choice) -> str:
     figures = _series([(name, _figure(value)) for name, value in choice.measured.items()])
     return f"{figures} {choice.unit}" if figures else _ABSENT
@@ -200,7 +134,3 @@ def _bytes(count: int | None) -> str:
 
 def _operations(rate: float) -> str:
     return f"{rate / 1e9:,.0f} GFLOP/s" if rate < 1e12 else f"{rate / 1e12:,.1f} TFLOP/s"
-
-
-def _share(share: float | None) -> str:
-    return _ABSENT if share is None else f"{share:.0%}"

@@ -1,4 +1,4 @@
-"""How fast training and translating are on this machine, also as shares of the rate of its products.
+"""How fast training and translating are on this machine.
 
 The figures show whether the precisions that the program chooses are the fastest.
 """
@@ -9,20 +9,15 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.bench.generated_pairs import generate_pairs
 from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
-from nmt.config import Config, load_preset, parse_config
+from nmt.config import load_preset, parse_config
 from nmt.data.build import build_vocabulary
 from nmt.data.vocab_record import VocabularySettings
 from nmt.doctor.rates import BEAM, ProductRate
 from nmt.machine.device import Hardware, choose_hardware
-from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
 from nmt.training.start.setup import resolve_config
 
@@ -46,8 +41,6 @@ class TrainingSpeed:
     preset: str
     precision: str
     tokens_per_second: float
-    share_of_products: float
-    """Of the rate of matrix products alone."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +55,6 @@ class TranslatingSpeed:
     latency_milliseconds: float
     """The median over single sentences, with a beam."""
     peak_memory_bytes: int
-    share_of_products: float | None
-    """Of the rate of matrix products alone, with a beam; None for CTranslate2, whose products are its own."""
 
 
 def text_to_train_on(folder: Path) -> Path:
@@ -100,7 +91,6 @@ def training_speed(data: Path, preset: str, precision: Precision, *, compiled: b
         f"{preset}, compiled" if ours["compiled"] else preset,
         ours["precision"],
         ours["target_tokens_per_second"],
-        ours["share_of_matrix_rate"],
     )
 
 
@@ -132,48 +122,17 @@ def translating_speeds(
         length=_LENGTH,
         has_random_weights=True,
     )
-    source_length = round(result["source_pieces"] / result["sentences"])
-    operations = operations_per_token(config, source_length)
-    rates = rates_of_batches(products, hardware)
-    return [_speed(name, values, operations, rates) for name, values in result["contestants"].items()]
-
-
-def _speed(name: str, values: dict[str, Any], operations: float, rates: dict[str, float]) -> TranslatingSpeed:
-    tokens, precision = values["beam"]["target_tokens_per_second"], values["precision"]
-    share = tokens * operations / rates[precision] if name.startswith("nmt ") and precision in rates else None
-    return TranslatingSpeed(
-        engine=name,
-        precision=precision,
-        beam_tokens_per_second=tokens,
-        greedy_tokens_per_second=values["greedy"]["target_tokens_per_second"],
-        latency_milliseconds=values["latency"]["median_milliseconds"],
-        peak_memory_bytes=values["peak_memory_bytes"],
-        share_of_products=share,
-    )
-
-
-def rates_of_batches(products: Sequence[ProductRate], hardware: Hardware) -> dict[str, float]:
-    """The rate of products of a batch of hypotheses on all threads, by precision."""
-    return {
-        rate.precision: rate.operations_per_second
-        for rate in products
-        if rate.rows == 256 and rate.threads == hardware.threads
-    }
-
-
-def operations_per_token(config: Config, source_length: int) -> float:
-    """The operations of matrix products for one token of an output, with its share of the source; beam and length as
-    measured."""
-    with torch.device("meta"), torch.inference_mode():
-        model = Transformer(config.model, config.data.vocab_size).eval()
-        source = model.packed(torch.ones(1, source_length, dtype=torch.long), [source_length])
-        first = model.start(model.encode(source), beam=1, room=1)
-        with FlopCounterMode(display=False) as counter:
-            state = model.start(model.encode(source), beam=BEAM, room=_LENGTH)
-            model.step(torch.ones(1, 1, dtype=torch.long), first, 0)  # the first step has one hypothesis
-            for step in range(1, _LENGTH):
-                model.step(torch.ones(1, BEAM, dtype=torch.long), state, step)
-    return float(counter.get_total_flops()) / _LENGTH
+    return [
+        TranslatingSpeed(
+            engine=name,
+            precision=values["precision"],
+            beam_tokens_per_second=values["beam"]["target_tokens_per_second"],
+            greedy_tokens_per_second=values["greedy"]["target_tokens_per_second"],
+            latency_milliseconds=values["latency"]["median_milliseconds"],
+            peak_memory_bytes=values["peak_memory_bytes"],
+        )
+        for name, values in result["contestants"].items()
+    ]
 
 
 @dataclass(frozen=True)

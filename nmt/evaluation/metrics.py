@@ -1,22 +1,22 @@
-"""BLEU, chrF and TER, computed by sacreBLEU and reported with its signatures; COMET and BLEURT beside them."""
+"""BLEU, chrF and TER, computed by sacreBLEU and reported with its signatures; COMET beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
 from nmt.text.languages import primary_language
 
-MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet", "bleurt"]
+if TYPE_CHECKING:
+    from nmt.evaluation.comet import Comet
+
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet"]
 WordTokenizerName = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
 TokenizerName = Literal[WordTokenizerName, "flores101", "flores200", "spBLEU-1K"]
 """sacreBLEU's tokenisers for BLEU."""
-
-LEARNED: tuple[MetricName, ...] = ("comet", "bleurt")
-"""The metrics that are models."""
 
 # The tokenisers of languages that need their own, and the extra of sacreBLEU that installs a tokeniser.
 _LANGUAGE_TOKENIZERS: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -28,7 +28,7 @@ class Score:
     """One score, and how it was computed."""
 
     name: str
-    """``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, ``paper BLEU``, ``COMET``, ``BLEURT``."""
+    """``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, ``paper BLEU``, ``COMET``."""
     value: float
     signature: str
     """sacreBLEU's signature, or an equivalent: scores are comparable only if their signatures are equal."""
@@ -67,10 +67,10 @@ def sentence_scores(metric: Any, hypotheses: Sequence[str], references: Sequence
     Args:
         metric: by :func:`make_metric` with ``sentences``.
     """
-    from nmt.evaluation.learned_metrics import SegmentMean
+    from nmt.evaluation.comet import Comet
 
     check_counts(hypotheses, references)
-    if isinstance(metric, SegmentMean):
+    if isinstance(metric, Comet):
         values = metric.segment_scores(hypotheses, references)
     else:
         lines = zip(hypotheses, *references, strict=True)
@@ -85,19 +85,19 @@ def make_metric(
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
     sentences: bool = False,
-    learned: Mapping[str, Any] | None = None,
+    comet: Comet | None = None,
 ) -> Any:
     """A metric of sacreBLEU.
 
     Args:
         target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
         tokenize: BLEU's tokeniser for any language.
-        lowercase: ignore case; TER always does, COMET and BLEURT never do.
+        lowercase: ignore case; TER always does, COMET never does.
         sentences: score single sentences, not a whole text.
-        learned: COMET and BLEURT, by :func:`nmt.evaluation.learned_metrics.learned_metrics`.
+        comet: COMET with its model.
 
     Raises:
-        NmtError: the tokeniser is not installed, or a learned metric is not loaded.
+        NmtError: the tokeniser is not installed, or COMET is not given.
     """
     from sacrebleu.metrics import CHRF, TER
 
@@ -109,11 +109,10 @@ def make_metric(
             return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
         case "ter":
             return TER(asian_support=language in _LANGUAGE_TOKENIZERS)
-        case "comet" | "bleurt":
-            model = (learned or {}).get(metric)
-            if model is None:
-                raise NmtError(f"{metric} needs its model: load it with nmt.evaluation.learned_metrics.")
-            return model
+        case "comet":
+            if comet is None:
+                raise NmtError("comet needs its model: load it with nmt.evaluation.comet.")
+            return comet
         case _:
             assert_never(metric)
 

@@ -1,4 +1,4 @@
-"""Sentence-level chrF and BLEU of every text against every other, equal to sacreBLEU's scores of each pair.
+"""Sentence-level chrF of every text against every other, equal to sacreBLEU's scores of each pair.
 
 N-grams are counted once per text. One matrix product gives the n-grams that two texts share, for all pairs.
 
@@ -7,37 +7,18 @@ Shapes: N texts, O orders of n-grams, G n-grams; a pair (i, j) is hypothesis i a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.arrays import starts_of
-from nmt.evaluation.metrics import make_metric
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-PairwiseScores = Callable[[Sequence[str]], Floats]
-"""Returns scores (N, N) from 0 to 100: row i, column j is the score of text i against text j as the reference."""
 
-_CHARACTER_ORDER, _WORD_ORDER = 6, 4
+_MAX_ORDER = 6
 _BETA = 2
-
-
-def pairwise(metric: Literal["chrf", "bleu"], *, target_lang: str = "") -> PairwiseScores:
-    """The function that scores texts against each other.
-
-    Args:
-        target_lang: selects BLEU's tokeniser, as for :func:`nmt.evaluation.metrics.make_metric`.
-
-    Raises:
-        NmtError: the tokeniser of the target language is not installed.
-    """
-    if metric == "chrf":
-        return pairwise_chrf
-    tokenizer = make_metric("bleu", target_lang).tokenizer
-    return lambda texts: pairwise_bleu([tokenizer(text.rstrip()).split() for text in texts])
 
 
 def pairwise_chrf(texts: Sequence[str]) -> Floats:
@@ -45,9 +26,12 @@ def pairwise_chrf(texts: Sequence[str]) -> Floats:
 
     It is the F-score of mean precision and mean recall, over the character n-gram orders that both texts have. Spaces
     are ignored.
+
+    Returns:
+        Scores (N, N) from 0 to 100: row i, column j is the score of text i against text j as the reference.
     """
     characters = [np.frombuffer("".join(text.split()).encode("utf-32-le"), np.uint32) for text in texts]
-    totals_NO, matches_ONN = _count(characters, _CHARACTER_ORDER)
+    totals_NO, matches_ONN = _count(characters)
     both_ONN = (totals_NO.T[:, :, None] > 0) & (totals_NO.T[:, None, :] > 0)
     orders_NN = np.maximum(both_ONN.sum(axis=0), 1)
     share_NO = 1 / np.maximum(totals_NO, 1)
@@ -58,30 +42,8 @@ def pairwise_chrf(texts: Sequence[str]) -> Floats:
     return 100 * scores_NN
 
 
-def pairwise_bleu(tokens: Sequence[Sequence[str]]) -> Floats:
-    """BLEU of every tokenised text against every other, over the n-gram orders that the hypothesis has.
-
-    Exponential smoothing as in mteval-v13a: the first order without a match counts as half a match, the second as a
-    quarter, and so on. Without any match the score is 0.
-    """
-    numbers: dict[str, int] = {}
-    totals_NO, matches_ONN = _count(
-        [np.array([numbers.setdefault(token, len(numbers)) for token in text], np.int64) for text in tokens],
-        _WORD_ORDER,
-    )
-    misses_ONN = matches_ONN == 0
-    smoothed_ONN = np.where(misses_ONN, 0.5 ** misses_ONN.cumsum(axis=0), matches_ONN)
-    has_ON1 = totals_NO.T[:, :, None] > 0
-    precision_ONN = smoothed_ONN / np.maximum(totals_NO.T[:, :, None], 1)
-    mean_log_NN = np.where(has_ON1, np.log(precision_ONN), 0).sum(axis=0) / np.maximum(has_ON1.sum(axis=0), 1)
-    lengths_N = totals_NO[:, 0]
-    ratio_NN = lengths_N[None, :] / np.maximum(lengths_N[:, None], 1)
-    scores_NN: Floats = 100 * np.exp(np.minimum(1 - ratio_NN, 0) + mean_log_NN)
-    return np.where(misses_ONN[0], 0.0, scores_NN)
-
-
-def _count(texts: Sequence[NDArray[np.integer]], max_order: int) -> tuple[Integers, Floats]:
-    """Count n-grams of the orders 1 to ``max_order`` in texts of numbered symbols.
+def _count(texts: Sequence[NDArray[np.integer]]) -> tuple[Integers, Floats]:
+    """Count n-grams of the orders 1 to 6 in texts of numbered symbols.
 
     Returns:
         The number of n-grams of each text (N, O), and the number that each pair of texts has in common (O, N, N). A
@@ -94,7 +56,7 @@ def _count(texts: Sequence[NDArray[np.integer]], max_order: int) -> tuple[Intege
     distinct, symbols = np.unique(np.concatenate([*texts, np.zeros(0, np.int64)]), return_inverse=True)
     gram = np.zeros(len(row), np.int64)
     totals, matches = [], []
-    for order in range(1, max_order + 1):
+    for order in range(1, _MAX_ORDER + 1):
         # An n-gram is numbered by its first n - 1 symbols, which form a numbered (n - 1)-gram, and its last symbol.
         fits = position + order <= ends[row]
         position, row, gram = position[fits], row[fits], gram[fits]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nmt.evaluation.metrics import MetricName, TokenizerName, make_metric
 from nmt.evaluation.paper_bleu import SPLIT_LANGUAGES, PaperBleu
 from nmt.evaluation.significance import SAMPLES, TRIALS, SystemScore, check_seed, evaluate
 from nmt.text.languages import is_unspaced, primary_language
+
+if TYPE_CHECKING:
+    from nmt.evaluation.comet import Comet
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,15 @@ def score_sheet(
     lowercase: bool = False,
     samples: int = SAMPLES,
     trials: int = TRIALS,
-    learned: Mapping[str, Any] | None = None,
+    comet: Comet | None = None,
 ) -> ScoreSheet:
-    """Score systems by all metrics, and compare each with the first. COMET and BLEURT are shown if they are given.
+    """Score systems by all metrics, and compare each with the first. COMET is shown if it is given.
 
     BLEU as in the paper needs a target language; for German it is shown with and without split compounds.
 
     Args:
         systems, references, samples, trials: as for :func:`nmt.evaluation.significance.evaluate`.
-        target_lang, tokenize, lowercase, learned: as for :func:`nmt.evaluation.metrics.make_metric`.
+        target_lang, tokenize, lowercase, comet: as for :func:`nmt.evaluation.metrics.make_metric`.
         references_name: what the sheet calls the references.
 
     Raises:
@@ -56,7 +59,7 @@ def score_sheet(
     seed = check_seed()
     names: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
     bleu, *others = (make_metric(name, target_lang, tokenize=tokenize, lowercase=lowercase) for name in names)
-    metrics = [bleu, *_paper_metrics(primary_language(target_lang)), *others, *(learned or {}).values()]
+    metrics = [bleu, *_paper_metrics(primary_language(target_lang)), *others, *([] if comet is None else [comet])]
     scores = evaluate(systems, references, metrics, samples=samples, trials=trials)
     first = next(iter(scores.values()))
     return ScoreSheet(

@@ -21,7 +21,7 @@ class SystemScore:
 
     name: str
     """The metric: ``BLEU``, ``tokenised BLEU`` (the paper's without split compounds), ``paper BLEU``, ``chrF2``,
-    ``chrF2++``, ``TER``, ``COMET`` or ``BLEURT``."""
+    ``chrF2++``, ``TER`` or ``COMET``."""
     value: float
     mean: float
     """The mean over the resampled test sets."""

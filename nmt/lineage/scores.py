@@ -21,7 +21,7 @@ def score_record(
     options: Mapping[str, Any],
     *,
     source: Path | None = None,
-    models: Mapping[str, Mapping[str, str]] | None = None,
+    comet_model: tuple[str, str] | None = None,
     written_to: Path | None = None,
 ) -> Record:
     """The record of a score, with the records of the translations that nmt wrote.
@@ -30,17 +30,13 @@ def score_record(
         hypotheses, references: files; ``-`` is standard input, of which nothing is known.
         options: those of the command that the scores depend on, but for the files.
         source: the file of the source, if the score depends on it.
-        models: ``path`` and ``sha256`` of the weights of each learned metric, by its name.
+        comet_model: path and sha256 of COMET's weights, if the score depends on them.
         written_to: the file that the record is written to; None if it is not known, as behind a pipe.
     """
-    models = models or {}
     scored = [_translation(path) or _text(path, "hypothesis") for path in hypotheses]
     sources = [] if source is None else [source]
-    files = {
-        "reference": references,
-        "source": sources,
-        **{f"{name}_model": [model["path"]] for name, model in models.items()},
-    }
+    models = [] if comet_model is None else [text_record("file", *comet_model, role="model of COMET")]
+    files = {"reference": references, "source": sources, "comet_model": [model.path for model in models]}
     return Record(
         kind=SCORE,
         path=STDIN if written_to is None else str(written_to),
@@ -49,10 +45,7 @@ def score_record(
             *scored,
             *(_text(path, "reference") for path in references),
             *(_text(path, "source") for path in sources),
-            *(
-                text_record("file", model["path"], model["sha256"], role=f"model of {name.upper()}")
-                for name, model in models.items()
-            ),
+            *models,
         ),
     )
 

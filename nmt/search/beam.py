@@ -1,7 +1,7 @@
 """The tensors of a search, which its steps read and change in place, and their sizes.
 
-Shapes: B sentences, S source pieces, W places of the beam (live or empty), G groups of places (1 unless the search is
-diverse), R steps that there is room for, L steps between two looks of the host.
+Shapes: B sentences, S source pieces, W places of the beam (live or empty), R steps that there is room for, L steps
+between two looks of the host.
 """
 
 from __future__ import annotations
@@ -77,10 +77,8 @@ class Beam:
     """The last piece of each hypothesis."""
     scores_BW: Tensor
     """The log-probability of each live hypothesis; -inf marks an empty place."""
-    places_BG: Tensor
-    """The places of each group minus its finished hypotheses."""
-    penalties_BW: Tensor
-    """The diversity penalty of each hypothesis so far, if there are several groups."""
+    places_B1: Tensor
+    """The places of the beam minus the finished hypotheses."""
     forced_BR: Tensor
     """The only piece that is allowed in each step; -1 where there are others."""
     uniform_BRW: Tensor
@@ -94,21 +92,20 @@ class Beam:
 
     @staticmethod
     def begin(states: Sequence[DecodingState], settings: SearchSettings, looks_every: int) -> Beam:
-        """Each sentence begins with one hypothesis per group without a piece; with one per place if it samples.
+        """Each sentence begins with one hypothesis without a piece; with one per place if it samples.
 
         Args:
             looks_every: steps between two looks of the host.
         """
         (count, beam, slots), device = states[0].past_BWX.shape, states[0].past_BWX.device
-        room, groups = slots // beam, settings.diverse_groups
+        room = slots // beam
         is_sampled, keeps_pieces = settings.sampling is not None, bool(settings.no_repeat_ngram)
         scores_BW = torch.full((count, beam), -torch.inf, device=device)
-        scores_BW[:, :: 1 if is_sampled else beam // groups] = 0
+        scores_BW[:, :: 1 if is_sampled else beam] = 0
         return Beam(
             tokens_BW=torch.full((count, beam), BOS, device=device),
             scores_BW=scores_BW,
-            places_BG=torch.full((count, groups), beam // groups, device=device),
-            penalties_BW=torch.zeros(count, beam, device=device),
+            places_B1=torch.full((count, 1), beam, device=device),
             forced_BR=torch.empty(count, room, dtype=torch.int64, device=device),
             # Some GPUs (MPS) have no float64.
             uniform_BRW=torch.empty(
@@ -135,8 +132,7 @@ class Beam:
         return Beam(
             resize(self.tokens_BW, (sentences, beam)),
             resize(self.scores_BW, (sentences, beam)),
-            resize(self.places_BG, (sentences, self.places_BG.shape[1])),
-            resize(self.penalties_BW, (sentences, beam)),
+            resize(self.places_B1, (sentences, 1)),
             resize(self.forced_BR, (sentences, size.room)),
             resize(self.uniform_BRW, (sentences, size.room, self.uniform_BRW.shape[2])),
             resize(self.written_BWR, (sentences, self.written_BWR.shape[1], size.room)),
@@ -160,7 +156,7 @@ class Beam:
 
     def tensors(self) -> Iterator[Tensor]:
         """The tensors that hold something of each sentence."""
-        yield from (self.tokens_BW, self.scores_BW, self.places_BG, self.penalties_BW)
+        yield from (self.tokens_BW, self.scores_BW, self.places_B1)
         yield from (self.forced_BR, self.uniform_BRW, self.written_BWR)
         for state in self.states:
             yield from state.tensors()

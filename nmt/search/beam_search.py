@@ -45,9 +45,7 @@ def beam_search(
     """Translate a batch of sentences.
 
     Each step extends every live hypothesis by every piece and keeps the best. A hypothesis that ends in eos is
-    finished and leaves its place in the beam empty, so a beam of 1 is greedy search for every alpha. Each diverse group
-    (:mod:`nmt.search.diverse`) has its own places. A hypothesis that several groups find is returned once. All are
-    ranked together by their scores, which do not include the diversity penalty.
+    finished and leaves its place in the beam empty, so a beam of 1 is greedy search for every alpha.
 
     Args:
         models: one model, or several with the same vocabulary, whose probabilities are averaged at each step.

@@ -189,18 +189,11 @@ class Hypotheses:
         for row, place in zip(*is_end.nonzero(), strict=True):
             sentence, log_probability = self.sentences[row], float(best[row, place])
             ended = _Ended(log_probability / penalty, log_probability, length, int(parents[row, place]))
-            # Several groups may find the same output, which counts once. Equal samples all count.
-            if self.settings.diverse_groups == 1 or self._is_new(sentence, ended):
-                self.ended[sentence].append(ended)
-                insort(self.scores[sentence], ended.score)
+            self.ended[sentence].append(ended)
+            insort(self.scores[sentence], ended.score)
         self.steps.append((by_sentence[0], by_sentence[1]))
         best_live: list[float] = np.where(is_end, -np.inf, best).max(axis=1).tolist()
         return best_live
-
-    def _is_new(self, sentence: int, ended: _Ended) -> bool:
-        same_length = [other for other in self.ended[sentence] if other.length == ended.length]
-        pieces, *others = self._traced([(sentence, each) for each in (ended, *same_length)])
-        return pieces not in others
 
     def _traced(self, found: Sequence[tuple[int, _Ended]]) -> list[tuple[int, ...]]:
         """The pieces of finished hypotheses of some sentences, from the last to the first."""

@@ -50,17 +50,6 @@ class SearchSettings(StrictSection, DecodingConfig):
     no_repeat_ngram: Annotated[int, Option()] = Field(
         0, ge=0, description="Allow no n-gram of N pieces twice; 0 is off."
     )
-    diverse_groups: Annotated[int, Option()] = Field(
-        1, ge=1, description="Diverse beam search with N groups, which divide {beam}."
-    )
-    # A larger penalty outweighs every log-probability, and sums would lose the digits by which pieces differ.
-    diversity: Annotated[
-        float,
-        Option(
-            in_python="Penalty in nats on a piece, per hypothesis of an earlier group that took it at the same step; "
-            "only with ``diverse_groups``."
-        ),
-    ] = Field(0.5, ge=0, le=1_000, description="Penalty on pieces that earlier groups took.")
     sampling: Annotated[
         InstanceOf[Sampling] | None,
         Option(

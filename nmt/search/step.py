@@ -17,7 +17,6 @@ from torch import Tensor
 from nmt.model.state import Length
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Beam
-from nmt.search.diverse import choose_by_group
 from nmt.search.next_pieces import NEVER_EMITTED, largest, repeating_pieces, sample
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS
@@ -64,18 +63,13 @@ def step(
     extended_BWK = beam.scores_BW[:, :, None] + (values_NK - normalizer_N1).view(sentences, places, choices)
     if settings.sampling is not None:
         best_BW, index_BW = extended_BWK[:, :, 0], torch.arange(places, device=logits_NV.device).expand(sentences, -1)
-    elif settings.diverse_groups > 1:
-        best_BW, index_BW, penalties_BW = choose_by_group(
-            extended_BWK, pieces_NK.view_as(extended_BWK), beam.penalties_BW, beam.places_BG, settings.diversity
-        )
-        beam.penalties_BW.copy_(penalties_BW)
     else:
-        best_BW, index_BW = _choose(extended_BWK, beam.places_BG)
+        best_BW, index_BW = _choose(extended_BWK, beam.places_B1)
     parents_BW, tokens_BW = index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
 
     # 3. Extensions that end in eos are finished and leave their places empty; the others stay live.
     ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
-    beam.places_BG.sub_(ended_BW.view(*beam.places_BG.shape, -1).sum(dim=2))
+    beam.places_B1.sub_(ended_BW.sum(dim=1, keepdim=True))
     beam.scores_BW.copy_(best_BW.masked_fill(ended_BW, -torch.inf))
     beam.tokens_BW.copy_(tokens_BW)
     for state in beam.states:

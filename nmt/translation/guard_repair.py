@@ -172,7 +172,7 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
 
     A wider beam keeps hypotheses that begin less well, and so avoids the loop of the first search. Wide beams prefer
     short outputs; a larger length penalty and a minimum length of at least 1 make up for that. All hypotheses are
-    returned. There is one group, because several groups would be several narrow beams.
+    returned.
     """
     beam = max(8, 2 * settings.beam)
     changes = {
@@ -180,6 +180,5 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
         "nbest": beam,
         "length_penalty": max(1.0, settings.length_penalty),
         "min_length": max(1, settings.min_length),
-        "diverse_groups": 1,
     }
     return settings.model_copy(update=changes)

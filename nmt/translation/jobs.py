@@ -38,12 +38,11 @@ class Job(Protocol):
     def settings(self) -> dict[str, object]:
         """The settings that the output depends on."""
 
-    def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
+    def windows(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
         """Work on the lines after those that are done.
 
         Args:
-            before: what is done. Its lines are counted from the beginning of the input, also in a part of it.
-            first: the number of lines of the input before the part.
+            before: what is done.
         """
 
     def doubt(self, *, at_end: bool) -> str:
@@ -89,9 +88,9 @@ class TranslationJob:
         input_format = "paragraphs" if self._paragraphs else "lines"
         return self._translator.settings | {"format": self._form, "input_format": input_format}
 
-    def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
+    def windows(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
         """As :meth:`Job.windows`."""
-        self.tally.first_line = before.lines + 1 if before.lines > first else 1
+        self.tally.first_line = before.lines + 1
         return self._translate_paragraphs(pairs, before) if self._paragraphs else self._translate(pairs, before.lines)
 
     def _translate(self, pairs: Pairs, done: int) -> Iterator[Written]:
@@ -167,7 +166,7 @@ class ScoringJob:
         """As :attr:`Job.settings`."""
         return self._scorer.settings | {"format": self._form}
 
-    def windows(self, pairs: Pairs, before: Begun, *, first: int) -> Iterator[Written]:
+    def windows(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
         """As :meth:`Job.windows`."""
         done = before.lines
         for window in self._scorer.score_windows(pairs):

@@ -5,16 +5,12 @@ Kumar and Byrne 2004; Eikema and Aziz 2020. Shapes: N candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Utility = Callable[[Sequence[str]], Floats]
-"""Texts -> (N, N): the quality of text ``row`` if text ``column`` were the reference. For example
-:func:`nmt.evaluation.pairwise.pairwise`."""
+from nmt.evaluation.pairwise import Floats, pairwise_chrf
 
 # Rounding errors depend on the order of summation and must not decide.
 _DECIMALS = 9
@@ -29,10 +25,8 @@ class Choice:
     expected_utility: float
 
 
-def rerank(
-    candidates: Sequence[str], utility: Utility, *, log_probabilities: Sequence[float] | None = None
-) -> list[Choice]:
-    """Order candidates by expected utility, with each candidate in turn as the reference.
+def rerank(candidates: Sequence[str], *, log_probabilities: Sequence[float] | None = None) -> list[Choice]:
+    """Order candidates by expected chrF, with each candidate in turn as the reference.
 
     Args:
         candidates: the hypotheses of a beam, or samples, for one line. A repeated text counts repeatedly. May be empty.
@@ -48,7 +42,7 @@ def rerank(
     number = {text: index for index, text in enumerate(texts)}
     of_text = np.array([number[text] for text in candidates])
     weights = np.bincount(of_text, _weights(len(candidates), log_probabilities))
-    expected = np.round(utility(texts) @ weights, _DECIMALS)[of_text]
+    expected = np.round(pairwise_chrf(texts) @ weights, _DECIMALS)[of_text]
     order = np.argsort(-expected, kind="stable")
     return [Choice(int(index), float(expected[index])) for index in order]
 

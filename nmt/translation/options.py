@@ -19,16 +19,11 @@ SplitSentences = Literal["auto", "always", "never"]
 """auto splits lines unlike the training lines, or like always if these are unknown; always splits every line of several
 sentences; never does not split into sentences. Lines that are too long are split in any case."""
 
-MbrMetric = Literal["chrf", "bleu"]
-"""The metric of minimum Bayes risk."""
-
 
 class TranslateOptions(SearchSettings):
     """The settings of translating lines."""
 
-    mbr: Annotated[MbrMetric | None, Option()] = Field(
-        None, description="Rerank candidates by minimum Bayes risk with this metric."
-    )
+    mbr: Annotated[bool, Option()] = Field(False, description="Rerank candidates by minimum Bayes risk with chrF.")
     max_source_length: Annotated[int | None, Option(unset="maximum in training")] = Field(
         None, ge=1, description="Split lines of more source pieces."
     )
@@ -84,11 +79,9 @@ class Options(TypedDict, total=False):
     max_extra_length: int | None
     min_length: int | None
     no_repeat_ngram: int | None
-    diverse_groups: int | None
-    diversity: float | None
     sampling: Sampling | None
     nbest: int | None
-    mbr: MbrMetric | None
+    mbr: bool | None
     max_source_length: int | None
     guard: bool | None
     split_sentences: SplitSentences | None
@@ -114,27 +107,9 @@ def translate_options(
     if settings.nbest > settings.beam:
         nbest, beam = settings.nbest, settings.beam
         raise ConfigError(f"{called('nbest')} {nbest} needs {called('beam')} of at least {nbest}, got {beam}.")
-    if settings.mbr is not None and settings.beam == 1:
+    if settings.mbr and settings.beam == 1:
         raise ConfigError(f"{called('mbr')} needs several candidates: give {called('beam')} of at least 2, got 1.")
-    _check_groups(settings, given, called)
     return settings
-
-
-def _check_groups(settings: SearchSettings, given: dict[str, Any], called: Callable[[str], str]) -> None:
-    groups = settings.diverse_groups
-    if groups == 1:
-        if "diversity" in given:
-            raise ConfigError(
-                f"{called('diversity')} {settings.diversity:g} needs {called('diverse_groups')} of at least 2, got 1."
-            )
-        return
-    if settings.sampling is not None:
-        raise ConfigError(
-            f"{called('diverse_groups')} cannot be combined with sampling: samples differ without groups."
-        )
-    if settings.beam % groups:
-        needs = f"needs {called('beam')} to be a multiple of {groups}, got {settings.beam}"
-        raise ConfigError(f"{called('diverse_groups')} {groups} {needs}.")
 
 
 def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, Any]:

@@ -12,14 +12,14 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
 from nmt.errors import DataError
-from nmt.io.files import completing, partial_name, record_name, replacing
+from nmt.io.files import completing, partial_name, record_name
 from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
 from nmt.io.writing import flush_to_disk
@@ -81,8 +81,6 @@ class OutputFile:
     """
 
     path: Path
-    is_part: bool = False
-    """Whether it is one part of an output (:mod:`nmt.translation.parts`), so that its name is fixed."""
 
     @property
     def partial(self) -> Path:
@@ -148,18 +146,15 @@ class OutputFile:
                     return
 
     @contextmanager
-    def claimed(self, *, wait: bool = False) -> Iterator[None]:
+    def claimed(self) -> Iterator[None]:
         """Lock the output against other processes.
-
-        Args:
-            wait: wait for another process that is writing it, instead of raising an error.
 
         Raises:
             DataError: another process is writing the output, or an existing file is not our output or was changed.
         """
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(exclusive(self.lock, wait=wait))
+                stack.enter_context(exclusive(self.lock, wait=False))
             except BlockingIOError:
                 raise DataError(
                     f"{self.path}: another process is writing it ({holder(self.lock)}). Wait until it ends, or name "
@@ -183,69 +178,6 @@ class OutputFile:
         if not self.partial.exists():
             self.partial_record.unlink(missing_ok=True)  # left if a process was killed just before its end
         return True
-
-    def refuse_different(self, made: Record) -> None:
-        """Refuse a complete or interrupted output that was made otherwise. Needs no lock.
-
-        Raises:
-            DataError: it was made with other models, inputs or settings.
-        """
-        for path, record in ((self.path, self.record), (self.partial, self.partial_record)):
-            if path.exists() and (found := read_stored(record)) is not None:
-                self._refuse_different(path, found.record, made)
-
-    def refuse_other_work(self) -> None:
-        """Refuse what parts cannot be joined to. Needs no lock.
-
-        Raises:
-            DataError: another program wrote the output, or an interrupted translation without parts is there.
-        """
-        self._refuse_foreign()
-        if self.partial.exists():
-            raise DataError(
-                f"{self.partial}: holds the finished part of a translation without --part, which was interrupted or "
-                "still runs. Let that command finish it, or name another --output."
-            )
-
-    def join(self, parts: Sequence[tuple[OutputFile, Record]], made: Record) -> None:
-        """Write the output from its parts. Call it within :meth:`claimed`.
-
-        Args:
-            parts: complete outputs in order, each with what it must be made with.
-
-        Raises:
-            DataError: a part was made differently, or was changed since.
-            WriteError: the output could not be written.
-        """
-        self.refuse_other_work()
-        digest, size = hashlib.sha256(), 0
-        with replacing(self.path) as stream:
-            for part, made_of_part in parts:
-                for block in part._blocks(made_of_part):
-                    stream.write(block)
-                    digest.update(block)
-                    size += len(block)
-            self._refuse_foreign()  # another program may have written a file of this name meanwhile
-            # Written before the output gets its name: a complete output without a record is not recognised as ours.
-            write_stored(self.record, with_content(made, digest.hexdigest()), {"bytes": size})
-
-    def _blocks(self, made: Record) -> Iterator[bytes]:
-        """The content of the complete output, which is checked on the way."""
-        stored = read_stored(self.record)
-        if stored is not None:
-            self._refuse_different(self.path, stored.record, made)
-        digest = hashlib.sha256()
-        try:
-            with self.path.open("rb") as stream:
-                while block := stream.read(_BLOCK):
-                    digest.update(block)
-                    yield block
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
-        if stored is None or stored.record.files.get(ITSELF) != digest.hexdigest():
-            raise DataError(
-                f"{self.path}: was changed since nmt translate wrote it. It was left as it is: {self._ways_out()}"
-            )
 
     def begun(self, made: Record) -> Begun:
         """The finished part of an interrupted output; empty if there is none. Call it after :meth:`claimed`.
@@ -305,7 +237,7 @@ class OutputFile:
                     raise inputs.error(
                         changed,
                         f"{self.path} was not completed; what was translated is in {self.partial}. To start over, "
-                        + ("remove that file." if self.is_part else f"add --fresh ({self.first_free().path})."),
+                        f"add --fresh ({self.first_free().path}).",
                     )
                 self._refuse_replacing()
                 # Written before the output is renamed: a complete output without a record is not recognised as ours.
@@ -318,14 +250,6 @@ class OutputFile:
                 self.partial_record.unlink(missing_ok=True)
             raise
         self.partial_record.unlink()
-
-    def remove(self, made: Record) -> None:
-        """Remove a complete, unchanged output and its record, or the record alone, if it was made with this."""
-        stored = read_stored(self.record)
-        is_changed = self.path.exists() and self._finished() is None
-        if stored is not None and made_with(stored.record) == made_with(made) and not is_changed:
-            self.path.unlink(missing_ok=True)
-            self.record.unlink()
 
     def _refuse_foreign(self) -> None:
         if self.path.is_symlink() and not self.path.exists():
@@ -378,8 +302,6 @@ class OutputFile:
             )
 
     def _ways_out(self) -> str:
-        if self.is_part:
-            return "move it away and run the same command, or name another --output."
         return f"name another file, or add --fresh to start over in {self.first_free().path}."
 
     def _finished(self, *, hashed: bool = True) -> Record | None:

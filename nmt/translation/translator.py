@@ -14,7 +14,6 @@ from pydantic import Field
 
 from nmt.config.section import StrictSection
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.pairwise import pairwise
 from nmt.text.lines import parallel
 from nmt.translation.batches import tokens_for
 from nmt.translation.engine import Engine, Searcher
@@ -22,7 +21,7 @@ from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import TranslateOptions, recorded
-from nmt.translation.results import BLANK, TranslatedText, Translation
+from nmt.translation.results import BLANK, Translation
 from nmt.translation.segment import Segment, joined_findings, joined_segments
 from nmt.translation.sentence_splitting import LineSplitter, Part
 from nmt.translation.unknown_characters import UnknownCharacters
@@ -73,11 +72,8 @@ class Translator:
         self._vocab = engine.vocab
         self._options = options
         self.window = window
-        # Reranking chooses among all candidates; removing repeated texts needs further candidates as replacements.
-        self._drops_repeated = options.diverse_groups > 1 and options.nbest > 1
-        takes_all = options.mbr is not None or self._drops_repeated
-        self._first_search = options.model_copy(update={"nbest": options.beam}) if takes_all else options
-        self._utility = pairwise(options.mbr, target_lang=data.target_lang) if options.mbr else None
+        # Reranking chooses among all candidates.
+        self._first_search = options.model_copy(update={"nbest": options.beam}) if options.mbr else options
         self._positions = engine.positions
         if options.max_source_length is not None and options.max_source_length > self._positions:
             raise ConfigError(
@@ -300,12 +296,12 @@ class Translator:
             segments[0].prefix = prefix
 
     def _rerank(self, segments: list[Segment]) -> None:
-        if self._utility is None:
+        if not self._options.mbr:
             return
         for segment in segments:
             # Likely samples are drawn repeatedly, so they need no weights; each hypothesis of a beam occurs once.
             weights = None if self._options.sampling else [found.log_probability for found in segment.candidates]
-            choices = rerank([found.text for found in segment.candidates], self._utility, log_probabilities=weights)
+            choices = rerank([found.text for found in segment.candidates], log_probabilities=weights)
             segment.candidates = tuple(
                 dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
                 for choice in choices
@@ -313,8 +309,7 @@ class Translator:
 
     def _keep_best(self, segments: list[Segment]) -> None:
         for segment in segments:
-            candidates = _without_repeats(segment.candidates) if self._drops_repeated else segment.candidates
-            segment.candidates = candidates[: self._options.nbest]
+            segment.candidates = segment.candidates[: self._options.nbest]
 
     def _align(self, segments: list[Segment]) -> None:
         """Add the log-probabilities and the alignment of the pieces to each candidate, where they are needed."""
@@ -341,11 +336,3 @@ class Translator:
                 )
                 for found, score in zip(segment.candidates, scores, strict=False)
             )
-
-
-def _without_repeats(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:
-    """Keep the first candidate of each text: different groups may find the same text in different pieces."""
-    first: dict[str, TranslatedText] = {}
-    for candidate in candidates:
-        first.setdefault(candidate.text, candidate)
-    return tuple(first.values())

@@ -12,7 +12,6 @@ from typer.testing import CliRunner, Result
 from nmt.cli.app import app
 from tests.convert.unexamined import examine_nothing
 from tests.data.one_data_set import build_vocabulary
-from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
 QUICK = SETTINGS.replace("max_updates: 20", "max_updates: 3").replace("every_updates: 5", "every_updates: 1")
@@ -49,8 +48,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project, as the current folder. ``nmt doctor`` measures nothing."""
-    measure_nothing(monkeypatch)
+    """A copy of the project, as the current folder."""
     examine_nothing(monkeypatch)
     copy = tmp_path / "project"
     shutil.copytree(template, copy, symlinks=True)

@@ -1,7 +1,6 @@
 """What translations do to a terminal, how an interrupted command is resumed, and by which number a line is named."""
 
 import contextlib
-import gzip
 import os
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from nmt.text.lines import InvalidUtf8Error
 from nmt.translation.guard import Finding
 from nmt.translation.jobs import TranslationJob
 from nmt.translation.lineage import read_stored
-from nmt.translation.parts import Part
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.resuming import Begun, OutputFile
 from nmt.translation.windows import windows
@@ -35,8 +33,8 @@ class Copying:
             yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
 
 
-def copy(source: Path, output: Path, *, paragraphs: bool = False, part: Part | None = None):
-    plain = Streams(source, {}, output, paragraphs=paragraphs, part=part)
+def copy(source: Path, output: Path, *, paragraphs: bool = False):
+    plain = Streams(source, {}, output, paragraphs=paragraphs)
     with plain.claimed() as streams:
         job = TranslationJob(Copying(), "text", paragraphs=paragraphs)
         write_lines(streams, job)
@@ -233,22 +231,3 @@ def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, capsys, lines, en
     assert tally.not_repaired == ([1, 7] if lines == 0 else [7])
     assert tally.first_line == lines + 1
     assert (f"resuming after line {lines} of" in capsys.readouterr().err) == (lines > 0)
-
-
-def test_a_part_is_translated_whatever_bytes_other_parts_hold(tmp_path):
-    """The lines of compressed text are counted by reading all of them."""
-    source = tmp_path / "in.gz"
-    source.write_bytes(gzip.compress(b"a\nb\nc\n\xff\n"))
-    copy(source, tmp_path / "out", part=Part(1, 2))
-    assert (tmp_path / "out.1-of-2").read_text() == "a\nb\n"
-    with pytest.raises(DataError, match=r"in\.gz, line 4: byte 1"):
-        copy(source, tmp_path / "out", part=Part(2, 2))
-
-
-def test_a_part_keeps_the_precision_that_another_was_begun_in(tmp_path):
-    source, output = tmp_path / "in", tmp_path / "out"
-    source.write_text("a\nb\nc\n")
-    interrupt(Part(3, 3).output_file(output), source, "c\n", precision="bf16")
-    for part, begun_in in ((Part(1, 3), "bf16"), (Part(1, 2), None)):
-        with Streams(source, {}, output, part=part).claimed() as streams:
-            assert streams.begun_in == begun_in

@@ -53,7 +53,6 @@ CHOSEN = MagicMock(description=None)
 CHOSEN.name = "tuned"
 MIXTURE = parse_config({"data": {"name": "a", "mixed_with": [{"name": "b", "fingerprint": "f"}]}}, name="settings")
 AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
-SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
 COMPARISON = {
     "nmt.data.manifest.read_manifest": MagicMock(target_lang="de"),
     f"{DIFFERENCES}.parallel_texts.parallel_texts": "the texts",
@@ -238,15 +237,13 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "score h --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase --paper-bleu "
-        "--target-lang de --source s",
+        "--target-lang de",
         {
-            **SCORING,
             f"{EVALUATION}.scored_systems.score": MagicMock(signature="tok:char"),
             f"{EVALUATION}.scored_systems.make_metric": "a metric",
         },
         f"{EVALUATION}.scored_systems.paper_bleu",
         {
-            "learned_metrics.source": ["s"],
             "make_metric.metric": ["chrf", "bleu"],
             "make_metric.target_lang": "de",
             "make_metric.tokenize": "char",
@@ -260,7 +257,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase --tokenize char",
         {
-            **SCORING,
             "nmt.corpora.download.Fetcher": "the fetcher",
             "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"]),
         },
@@ -272,7 +268,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "Fetcher.cache": Path("c"),
             "Fetcher.mirrors": ["m"],
             "Fetcher.offline": True,
-            "learned_metrics.source": ["s"],
             "score_sheet.references": [["r"]],
             "score_sheet.references_name": "wmt14, en-de (newstest2014, filtered)",
             "score_sheet.target_lang": "de",
@@ -284,7 +279,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "score h h2 --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase "
         "--target-lang de",
         {
-            f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
             f"{EVALUATION}.scored_systems.score": MagicMock(signature="tok:char"),
             f"{EVALUATION}.scored_systems.make_metric": "a metric",
         },
@@ -294,7 +288,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "make_metric.target_lang": "de",
             "make_metric.tokenize": "char",
             "make_metric.lowercase": True,
-            "make_metric.learned": {"comet": "its model"},
             "evaluate.systems": {"h": ["h"], "h2": ["h2"]},
             "evaluate.references": [["r1"], ["r2"]],
             "evaluate.metrics": ["a metric", "a metric"],
@@ -304,8 +297,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "score h --reference r1 --metric chrf --metric bleu --paper-bleu --tokenize char --lowercase --target-lang de "
         "--json --sentence-scores",
         {
-            f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
-            f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
             "nmt.lineage.scores.score_record": Record(kind="score", path="-"),
             f"{EVALUATION}.scored_systems.make_metric": "a metric",
             f"{EVALUATION}.scored_systems.score": Score("a score", 1.0, "tok:char", ""),
@@ -325,27 +316,21 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
                 "test_set": None,
                 "langpair": None,
             },
-            "score_record.models": {"comet": "its record"},
             "make_metric.metric": ["chrf", "bleu", "chrf", "bleu"],
             "make_metric.sentences": True,
             "make_metric.target_lang": "de",
             "make_metric.tokenize": "char",
             "make_metric.lowercase": True,
-            "make_metric.learned": {"comet": "its model"},
             "sentence_scores.metric": "a metric",
             "sentence_scores.hypotheses": ["h"],
             "sentence_scores.references": [["r1"]],
         },
     ),
     (
-        "score h --reference r --metric comet --metric bleurt --comet-model c --bleurt-model b --source s",
+        "score h --reference r --metric comet --comet-model c --source s",
         {},
-        f"{EVALUATION}.learned_metrics.learned_metrics",
-        {
-            "learned_metrics.names": ["comet", "bleurt"],
-            "learned_metrics.comet_model": Path("c"),
-            "learned_metrics.bleurt_model": Path("b"),
-        },
+        f"{EVALUATION}.comet.Comet",
+        {"Comet.model": Path("c"), "Comet.source": ["s"]},
     ),
     (
         "export m --to ctranslate2 --out o --quantization int8 --check-text t",
@@ -651,7 +636,7 @@ PRINTS = {
     "inspect": {"--json"},
     "average-checkpoints": {"--data"},
     "build-vocab": {"--force"},
-    "translate": {"--part", "--score-target", "--interactive", "--invalid-utf8", "--input-format"},
+    "translate": {"--score-target", "--interactive", "--invalid-utf8", "--input-format"},
 }
 """Options without a function of their own, which other tests run."""
 

@@ -20,7 +20,6 @@ from nmt.convert.certificate.record import Certificate
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.writing import ctranslate2_remarks, ctranslate2_usage, write_ctranslate2
 from nmt.convert.formats import find_target
-from nmt.convert.onnx.writing import onnx_usage
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -225,10 +224,9 @@ def test_the_folder_says_what_the_model_needs(make_bundle, ctranslate2, tmp_path
 
 
 @pytest.mark.parametrize("tag", [">>deu<<", ">>zh-Hant<<", ">>deu\nimport os<<", ">>a b<<"])
-@pytest.mark.parametrize("usage", [ctranslate2_usage, onnx_usage])
-def test_a_bundle_puts_no_code_into_the_program_of_the_card(usage, tag, make_bundle, vocab):
+def test_a_bundle_puts_no_code_into_the_program_of_the_card(tag, make_bundle, vocab):
     tagged = VocabularyPair.shared(ImportedVocabulary(vocab.model_bytes, [*vocab.pieces(range(vocab.size)), tag]))
-    program = usage(replace(make_bundle(), vocab=tagged), 'a"+exit()+"\nexit()')
+    program = ctranslate2_usage(replace(make_bundle(), vocab=tagged), 'a"+exit()+"\nexit()')
     assert ("import os" in program, tag in program) == (False, tag.isprintable() and " " not in tag)
     assert not any(line.startswith("exit") for line in program.splitlines())
     compile(program, "card", "exec")

@@ -69,7 +69,7 @@ def test_a_quantized_model_is_imported_with_its_certificate(exported, tmp_path):
 
 
 def test_a_package_comes_back_with_its_languages(make_bundle, tmp_path):
-    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+    pytest.importorskip("onnxscript", reason="the extra `argos` is not installed")
     bundle = with_languages(make_bundle(), tmp_path / "bundle", "en", "de")
     (tmp_path / "out").mkdir()
     write_argos(bundle, tmp_path / "out")

@@ -18,7 +18,6 @@ from tests.convert.test_quantized import TEXT
 PACKAGES = {
     "ctranslate2": ["ctranslate2"],
     "argos": ["ctranslate2", "onnxscript"],
-    "onnx": ["onnxscript", "onnxruntime"],
 }
 
 

@@ -43,7 +43,7 @@ def here(tmp_path, monkeypatch):
 )
 def test_a_model_has_the_name_of_its_folder_or_archive(path, name, here):
     assert default_bundle(Path(path)) == Path("models") / name
-    assert default_folder(Path(path), "onnx", "int8") == Path("models") / f"{name}-onnx-int8"
+    assert default_folder(Path(path), "ctranslate2", "int8") == Path("models") / f"{name}-ctranslate2-int8"
 
 
 def test_the_current_folder_has_a_name(here, monkeypatch):

@@ -79,10 +79,10 @@ def test_a_bundle_never_replaces_itself(tmp_path):
 
 def test_a_folder_without_a_model_is_told_before_its_name(tmp_path):
     """Its default name is its own, and another name would not help."""
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "encoder_model.onnx").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "model.onnx").touch()
     with pytest.raises(CheckpointError, match="holds no model that can be imported"):
-        import_model(tmp_path / "onnx", tmp_path / "onnx")
+        import_model(tmp_path / "empty", tmp_path / "empty")
 
 
 def test_another_toolkits_folder_given_as_ours_is_no_complete_bundle(tmp_path):

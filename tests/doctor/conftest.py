@@ -15,4 +15,3 @@ def measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])
     monkeypatch.setattr(examination, "gpu_checks", lambda *arguments: [])
     monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
-    monkeypatch.setattr(examination, "exchange_rates", lambda hardware: [])

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from nmt.doctor import rank_checks, rank_processes
+from nmt.doctor import rank_checks
 from nmt.doctor.speeds import text_to_train_on
-from nmt.errors import NmtError
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.gradients import GradientBuffer
@@ -49,13 +48,9 @@ def test_ranks_that_fail_are_noticed(data, tmp_path, monkeypatch, program, says)
     assert not equal.passed and says in equal.detail
 
 
-def test_ranks_exchange_tensors_of_growing_sizes():
-    rates = rank_checks.exchange_rates(choose_hardware("cpu", "fp32", 1))
-    assert [(rate.size, rate.ranks, rate.device) for rate in rates] == [(8_000_000, 2, "cpu"), (64_000_000, 2, "cpu")]
-    assert all(rate.bytes_per_second == rate.size / rate.seconds > 0 for rate in rates)
-
-
-def test_ranks_that_cannot_exchange_are_noticed(monkeypatch):
-    monkeypatch.setattr(rank_processes.sys, "executable", "false")
-    with pytest.raises(NmtError, match="the ranks exchanged nothing: exit code 1"):
-        rank_checks.exchange_rates(choose_hardware("cpu", "fp32", 1))
+def test_ranks_that_hang_are_noticed(data, tmp_path, monkeypatch):
+    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(rank_checks, "_command", lambda *arguments, **options: program)
+    monkeypatch.setattr(rank_checks, "_SECONDS", 0.2)
+    [equal] = rank_checks.check_ranks(choose_hardware("cpu", "fp32", 1), data, tmp_path)
+    assert (equal.passed, equal.detail) == (False, "ranks: 1: not finished within 0 s")

@@ -52,7 +52,7 @@ def searched(device: str, precision: str, settings: SearchSettings, **options: A
 @pytest.mark.parametrize(
     "options",
     [
-        {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4, "diverse_groups": 2}, {"beam": 4, "min_length": 5},
+        {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4}, {"beam": 4, "min_length": 5},
         {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"beam": 3, "nbest": 3, "sampling": Sampling(top_k=5)},
         {"beam": 2, "nbest": 2, "sampling": Sampling(top_p=0.9)},
         {"beam": 4, "models": 2}, {"beam": 4, "prefixes": [[], [5, 6], [7, 8, 9, 10]]},

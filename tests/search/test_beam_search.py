@@ -46,7 +46,7 @@ def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, 
 @pytest.mark.parametrize(
     "options",
     [
-        {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4}, {"beam": 4, "diverse_groups": 2, "nbest": 4},
+        {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4},
         {"beam": 3, "nbest": 3, "sampling": Sampling(seed=1)}, {"beam": 4, "no_repeat_ngram": 2},
         {"beam": 2, "max_length": 3}, {"beam": 4, "min_length": 5},
     ],

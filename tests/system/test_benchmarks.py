@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,12 +47,12 @@ def model(data, tmp_path_factory):
     return folder / "bundle"
 
 
-def measured(translating, model, data, peers, threads=1, beam=4):
-    settings = our_settings(["torch"], ["fp32"]) + translating.peer_settings(peers, ["fp32"], "cpu", threads, beam)
+def measured(translating, model, data, peers, threads=1):
+    settings = our_settings(["torch"], ["fp32"]) + translating.peer_settings(peers, ["fp32"], "cpu", threads)
     return bench_translate(
         model, data, settings=settings,
         prepare=lambda folder, bundle: translating.prepare(folder, bundle, peers), threads=threads, rounds=1,
-        sentences=8, length=5, has_random_weights=True, beam=beam,
+        sentences=8, length=5, has_random_weights=True, beam=4,
     )  # fmt: skip
 
 
@@ -63,10 +64,10 @@ def test_training_is_measured_beside_transformers(data, tmp_path):
     assert theirs["ratio"] == pytest.approx(ours["target_tokens_per_second"] / theirs["target_tokens_per_second"])
 
 
-@pytest.mark.parametrize("peer", ["ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow), "transformers"])
+@pytest.mark.parametrize("peer", ["ctranslate2", "transformers"])
 def test_a_peer_is_measured_in_the_same_run_and_agrees(of_benchmarks, peer, model, data):
-    pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
-    result = measured(of_benchmarks("translating"), model, data, [peer], 2, 1 if peer == "onnxruntime" else 4)
+    pytest.importorskip(peer, reason="the extra `bench` is not installed")
+    result = measured(of_benchmarks("translating"), model, data, [peer], 2)
     for agreement in result["agreement"].values():
         assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
     assert result["agreement"]
@@ -81,27 +82,23 @@ def test_a_peer_is_measured_in_the_same_run_and_agrees(of_benchmarks, peer, mode
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["ctranslate2", "onnxruntime"])
-def test_a_model_with_two_vocabularies_is_measured(of_benchmarks, peer, tmp_path):
-    pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
+def test_a_model_with_two_vocabularies_is_measured(of_benchmarks, tmp_path):
+    pytest.importorskip("ctranslate2", reason="the extra `bench` is not installed")
     data = separate_data_set(tmp_path / "reversed")
     config = config_for(data, tmp_path, "model.tied_embeddings=decoder")
     save_random_bundle(tmp_path / "bundle", config, data)
-    beam = 1 if peer == "onnxruntime" else 4
-    result = measured(of_benchmarks("translating"), tmp_path / "bundle", data, [peer], beam=beam)
+    result = measured(of_benchmarks("translating"), tmp_path / "bundle", data, ["ctranslate2"])
     assert result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"] > 0
     for agreement in result["agreement"].values():
         assert agreement["equal"] + agreement["ties"] == agreement["sentences"]
     assert result["agreement"]
 
 
-def test_a_peer_that_is_not_installed_or_cannot_search_is_named(of_benchmarks, monkeypatch):
+def test_a_peer_that_is_not_installed_is_named(of_benchmarks, monkeypatch):
     settings = of_benchmarks("translating").peer_settings
-    with pytest.raises(NmtError, match="--beam 1"):
-        settings(["onnxruntime"], ["fp32"], "cpu", 1, beam=2)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(NmtError, match=r"--against ctranslate2 needs ctranslate2, .*pip install ctranslate2"):
-        settings(["ctranslate2"], ["fp32"], "cpu", 1, beam=4)
+        settings(["ctranslate2"], ["fp32"], "cpu", 1)
 
 
 def test_all_encode_the_same_pieces(of_benchmarks):
@@ -163,6 +160,29 @@ def test_one_number_of_ranks_that_fails_leaves_the_others_in(of_benchmarks, monk
     speeds = scaling.scaling_speeds(tmp_path, [1, 2, 4, 8], device="cuda", report=reported.append)
     assert [(speed.ranks, speed.efficiency) for speed in speeds] == expected
     assert f"left out: {failing} ranks: no NVLink" in reported
+
+
+def test_ranks_that_print_much_end(of_benchmarks, tmp_path, monkeypatch):
+    """A pipe holds 64 KiB."""
+    (tmp_path / "talkative.py").write_text(
+        "import sys\n"
+        "sys.stderr.write('a warning of NCCL\\n' * 100_000)\n"
+        "print('NCCL version\\n' * 100_000)\n"
+        "print('[1]')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert of_benchmarks("rank_processes").output_of_main_rank(["-m", "talkative"], 2, seconds=60) == "[1]"
+
+
+def test_ranks_that_take_too_long_are_ended(of_benchmarks):
+    with pytest.raises(NmtError, match="no result within 0 s"):
+        of_benchmarks("rank_processes").output_of_main_rank(["-m", "nmt", "doctor"], 2, seconds=0.2)
+
+
+def test_a_rank_that_fails_says_why(of_benchmarks, tmp_path):
+    (tmp_path / "failing.py").write_text("import sys\nsys.exit('no kernel image')\n")
+    with pytest.raises(NmtError, match=r"^no kernel image$"):
+        of_benchmarks("rank_processes").output_of_main_rank([str(tmp_path / "failing.py")], 2, seconds=60)
 
 
 def printed(folder, *words):

@@ -83,7 +83,10 @@ def test_the_tasks_of_a_slurm_array_translate_a_file(trained, tmp_path, cluster)
             ["sh", EXAMPLES / "slurm" / "translate.sh", model, "in.txt", "out.txt"],
             cwd=tmp_path, env=cluster | of_task, check=True,
         )  # fmt: skip
-    assert (tmp_path / "out.txt").read_bytes().count(b"\n") == 7
+    shares = sorted(tmp_path.glob("out.txt.????"))
+    assert b"".join(share.with_name(f"{share.name}.source").read_bytes() for share in shares) == source.read_bytes()
+    assert [share.read_bytes().count(b"\n") > 0 for share in shares] == [True] * 3
+    assert sum(share.read_bytes().count(b"\n") for share in shares) == 7
 
 
 def test_the_options_of_the_jobs_exist():
@@ -105,9 +108,9 @@ def test_the_options_of_the_jobs_exist():
     _all_known("train", container["args"])
     [container] = translating["spec"]["template"]["spec"]["containers"]
     [command] = container["args"]
-    assert command.startswith("exec nmt translate ")
-    _all_known("translate", command.split())
-    assert command.endswith(f'--part "$((JOB_COMPLETION_INDEX + 1))/{translating["spec"]["completions"]}"')
+    subprocess.run(["sh", "-n", "-c", command], check=True)
+    assert f'split -n "l/$((JOB_COMPLETION_INDEX + 1))/{translating["spec"]["completions"]}" input.en' in command
+    _all_known("translate", command.rpartition("exec nmt translate ")[2].split())
 
 
 def _all_known(command: str, words: list[str]) -> None:

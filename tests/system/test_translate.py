@@ -398,11 +398,6 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--resume"], ["--output FILE and the same command"]),
         (["--seed", "3"], ["--seed", "--sample"]),
         (["--sample", "--temperature", "0"], ["--temperature: must be at least 0.000001, got 0.0."]),
-        (["--beam", "4", "--diverse-groups", "3"], ["--diverse-groups 3", "beam"]),
-        (["--diversity", "0.3"], ["--diversity 0.3", "--diverse-groups"]),
-        (["--diverse-groups", "2", "--diversity", "-1"], ["--diversity: must be at least 0, got -1.0."]),
-        (["--diverse-groups", "2", "--sample"], ["--diverse-groups", "sampling"]),
-        (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
         (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
         (["--score-target", "-", "--no-copy-unknown"], ["--no-copy-unknown", "--score-target"]),
@@ -411,10 +406,10 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
-        (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
+        (["--score-target", "-", "--mbr"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "name a file for each"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
-        (["--mbr", "chrf", "--beam", "1"], ["--mbr", "--beam"]),
+        (["--mbr", "--beam", "1"], ["--mbr", "--beam"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
         (["--beam", "x"], ["--beam", "whole number", "nmt translate --help"]),
@@ -570,86 +565,6 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, wind
     assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], lambda line: line),
-        # Scores differ in their last digits, since a sentence's batch does.
-        (["--nbest", "2", "--format", "moses"], lambda line: line.split(b" ||| ")[:2]),
-        (["--format", "jsonl"], lambda line: [json.loads(line)[name] for name in ("line", "source", "translation")]),
-    ],
-)
-def test_parts_in_any_order_give_what_one_command_gives(bundle, tmp_path, options, said):
-    source, prefixes, output = tmp_path / "in.txt", tmp_path / "prefixes.txt", tmp_path / "out.txt"
-    lines = LONG.splitlines(keepends=True)[:20]
-    source.write_bytes(b"".join(lines))
-    prefixes.write_bytes(b"".join(b"ba\n" if number % 3 else b"\n" for number in range(20)))
-    options = ["--precision", "fp32", "--input", str(source), "--prefix", str(prefixes), *options]
-    for part, rest in (("3/3", "1, 2"), ("1/3", "2"), ("2/3", None)):
-        assert not output.exists()
-        found = translate(bundle, b"", *options, "--output", str(output), "--part", part)
-        assert found.returncode == 0, found.stderr.decode()
-        told = "all 3 parts are joined" if rest is None else f"parts are missing: {rest}\n"
-        assert told in found.stderr.decode()
-    undivided = translate(bundle, b"", *options).stdout
-    assert list(map(said, output.read_bytes().splitlines())) == list(map(said, undivided.splitlines()))
-    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output, prefixes]
-    again = translate(bundle, b"", *options, "--output", str(output), "--part", "1/3")
-    assert again.returncode == 0
-    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output, prefixes]
-
-
-def test_a_part_that_was_not_resumed_counts_all_its_lines(bundle, tmp_path):
-    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("ba do. ki lu.\n" * 4)
-    options = ["-i", str(source), "-o", str(output), "--split-sentences", "always"]
-    found = translate(bundle, b"", *options, "--part", "2/2")
-    assert "lines translated sentence by sentence: 2." in found.stderr.decode()
-
-
-def test_a_part_that_was_killed_resumes(bundle, tmp_path):
-    source, output = tmp_path / "in.txt.gz", tmp_path / "out.txt"
-    source.write_bytes(gzip.compress(LONG * 2))
-    options = ["--input", str(source), "--no-guard", "--format", "tsv", "--output", str(output), "--part", "2/2"]
-    partial = tmp_path / "out.txt.2-of-2.partial"
-    with running(
-        [*NMT, "translate", "--model", str(bundle), *options], stderr=subprocess.DEVNULL, env=ENVIRONMENT
-    ) as process:
-        while lines_in_journal(partial) < 2_048:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-    resumed = translate(bundle, b"", *options)
-    assert resumed.returncode == 0, resumed.stderr.decode()
-    assert re.search(rb"resuming after line (7,048|9,096)", resumed.stderr)
-    written = (tmp_path / "out.txt.2-of-2").read_bytes().splitlines()
-    assert [int(line.split(b"\t")[0]) for line in written] == list(range(5_001, 10_001))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--part 4/3 -i in.txt -o out.txt", "--part 4/3: give K/N: the part, from 1 to N"),
-        ("--part 1/3 -i in.txt", "--part needs an --input FILE"),
-        ("--part 1/3 -o out.txt", "--part needs an --input FILE"),
-        ("--part 1/3 -i in.txt -o out.txt --input-format paragraphs", "--part only goes with --input-format lines"),
-        ("--part 1/3 -i none.txt -o out.txt", "none.txt: cannot be read (No such file or directory)"),
-        ("--part 1/3 -i in.txt -o out.txt --prefix long.txt.gz", "the two must be parallel"),
-        ("-i in.txt -o out.txt --prefix Une", "--prefix takes a file: its line N is the beginning of the translation"),
-        ("--part 1/3 -i in.txt -o out.txt --fresh", "--fresh does not go with --part"),
-        ("--part 1/3 -i in.txt -o taken.txt", "nmt translate did not write it"),
-    ],
-)
-def test_what_parts_do_not_go_with_is_refused(bundle, tmp_path, options, message):
-    (tmp_path / "in.txt").write_text("ba do\n")
-    (tmp_path / "taken.txt").write_text("mine\n")
-    (tmp_path / "long.txt.gz").write_bytes(gzip.compress(b"ba\nba\n"))
-    refused = run_command(["translate", "--model", bundle, *options.split()], cwd=tmp_path)
-    assert refused.returncode == 2
-    assert message in refused.stderr.decode()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "long.txt.gz", "taken.txt"]
-
-
 @pytest.mark.slow
 def test_killed_at_random_moments_it_comes_to_the_same(bundle, tmp_path):
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
@@ -679,7 +594,7 @@ def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
     source.write_text("ba do\nki lu me\n")
     prefix.write_text("se\nti\n")
     files = ["--input", str(source), "--prefix", str(prefix)]
-    drawing = ["--sample", "--top-k", "20", "--beam", "6", "--nbest", "2", "--mbr", "chrf", "--no-repeat-ngram", "2"]
+    drawing = ["--sample", "--top-k", "20", "--beam", "6", "--nbest", "2", "--mbr", "--no-repeat-ngram", "2"]
     drawn = translate(bundle, b"", *files, *drawing, "--format", "jsonl", "--alignment", "--output", str(output))
     assert drawn.returncode == 0, drawn.stderr.decode()
     for line, first in zip(output.read_text().splitlines(), ("se", "ti"), strict=True):
@@ -750,9 +665,9 @@ def test_given_targets_are_scored(bundle, tmp_path):
     assert [len(record["alignment"] or []) for record in records] == [*(len(r["pieces"]) for r in records[:2]), 0]
 
 
-def test_diverse_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
+def test_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "target.txt"
-    options = ["--diverse-groups", "3", "--diversity", "1", "--beam", "6", "--nbest", "6", "--precision", "fp32"]
+    options = ["--beam", "6", "--nbest", "6", "--precision", "fp32"]
     found = translate(bundle, b"ba do ki\nlu me\n", *options, "--format", "jsonl")
     assert found.returncode == 0, found.stderr.decode()
     records = [json.loads(line) for line in found.stdout.splitlines()]
@@ -766,15 +681,6 @@ def test_diverse_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
     assert len(same) >= len(records)
     assert [c["score"] for c, _ in same] == pytest.approx([s["score"] for _, s in same], abs=1e-4)
     assert translate(bundle, b"ba do ki\n\n", *options).stdout.count(b"\n") == 12
-
-
-def test_scored_lines_of_a_later_part_keep_their_numbers(bundle, tmp_path):
-    for name in ("in", "target"):
-        (tmp_path / name).write_text("ba do\nki lu\nme no\npa ru\n")
-    options = ["-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--score-target", str(tmp_path / "target")]
-    for part in ("2/2", "1/2"):
-        assert translate(bundle, b"", *options, "--format", "jsonl", "--part", part).returncode == 0
-    assert [json.loads(line)["line"] for line in (tmp_path / "out").read_text().splitlines()] == [1, 2, 3, 4]
 
 
 class Conversation:
@@ -946,9 +852,7 @@ def test_the_python_api_is_the_command(bundle):
     assert [t.parts for t in found][:2] == [1, 1]
     assert found[2].parts > 1
     assert next(model.stream(iter(lines), window=1)).source == "ba do"
-    [diverse] = model.translate(["ba do ki"], beam=4, nbest=4, diverse_groups=4, diversity=2.0, mbr="chrf")
-    assert len({candidate.text for candidate in diverse.candidates}) == len(diverse.candidates) > 1
-    options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": "bleu", "alignment": True}
+    options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": True, "alignment": True}
     [drawn] = model.translate(["ba do"], prefixes=["ki"], min_length=3, **options)
     assert all(candidate.text.startswith("ki") and len(candidate.pieces) >= 3 for candidate in drawn.candidates)
     assert drawn.candidates[0].expected_utility is not None
@@ -977,13 +881,12 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
             "temperature: must be at least 0.000001, got 0.0",
             lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0)),
         ),
-        ("diverse_groups 2 needs beam to be a multiple of 2", lambda: model.translate(one, beam=3, diverse_groups=2)),
         ("beam: expected a whole number, got '4'", lambda: model.translate(one, beam="4")),
         ("beam: must be at least 1, got 0", lambda: model.translate(one, beam=0)),
         ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),
         ("sampling: expected nmt.Sampling", lambda: model.translate(one, sampling=3)),
         ("normalization: expected 'paper' or 'length', got 'x'", lambda: model.translate(one, normalization="x")),
-        ("mbr: expected 'chrf' or 'bleu', got 'ter'", lambda: model.translate(one, mbr="ter")),
+        ("mbr: expected true or false, got 'ter'", lambda: model.translate(one, mbr="ter")),
         ("precision: expected .*, got 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
         ("nowhere", lambda: nmt.load("nowhere")),
         ("model: expected .* got \\[\\]", lambda: nmt.load([])),

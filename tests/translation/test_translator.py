@@ -5,6 +5,7 @@ import itertools
 import json
 import unicodedata
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +16,6 @@ from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.policy import accelerate
 from nmt.kernels.prepacking import prepack
 from nmt.machine.device import choose_hardware
@@ -652,58 +652,19 @@ def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
 
 def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     answers = [SOUND, OTHER, f"{OTHER} ba", f"{OTHER} do"]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr="chrf", sampling=Sampling())
-    choices = rerank(answers, pairwise_chrf)
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr=True, sampling=Sampling())
+    choices = rerank(answers)
     assert [c.text for c in found.candidates] == [answers[choice.index] for choice in choices[:2]]
     assert [c.expected_utility for c in found.candidates] == [choice.expected_utility for choice in choices[:2]]
     assert found.text != SOUND
     assert asked.nbest == 4
     # The first is by far the likeliest of a beam, and so is most of what the others are compared with.
     monkeypatch.setattr(
-        "nmt.translation.translator.pairwise", lambda *_, **__: lambda texts: 50 * pairwise_chrf(texts) ** 0
+        "nmt.translation.minimum_bayes_risk.pairwise_chrf", lambda texts: np.full((len(texts), len(texts)), 50.0)
     )
-    found, _ = guarded(monkeypatch, answers, mbr="chrf")
+    found, _ = guarded(monkeypatch, answers, mbr=True)
     assert (found.text, len(found.candidates)) == (SOUND, 1)
     assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
-
-
-def test_minimum_bayes_risk_tokenises_as_the_target_language_asks(monkeypatch):
-    asked = []
-    monkeypatch.setattr("nmt.translation.translator.pairwise", lambda metric, **how: asked.append((metric, how)))
-    translator(config=described("ko", "zh"), mbr="bleu")
-    assert asked == [("bleu", {"target_lang": "zh"})]
-
-
-DIVERSE = {"diverse_groups": 2}
-
-
-def test_what_groups_say_in_other_pieces_comes_once(monkeypatch):
-    answers = [SOUND, f"{SOUND}  ", OTHER, COPY]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, **DIVERSE)
-    assert [candidate.text for candidate in found.candidates] == [SOUND, OTHER]
-    assert (asked.beam, asked.nbest) == (4, 4)
-    assert found.candidates[0].score == -1.0
-    # A single translation cannot repeat another, and costs no longer search.
-    found, [asked] = guarded(monkeypatch, answers, **DIVERSE)
-    assert ([candidate.text for candidate in found.candidates], asked.nbest) == ([SOUND], 1)
-
-
-def test_the_second_search_is_one_group(monkeypatch):
-    found, [first, second] = guarded(monkeypatch, [LOOP], [OTHER], diverse_groups=4)
-    assert (found.text, first.diverse_groups, second.diverse_groups) == (OTHER, 4, 1)
-
-
-def test_diverse_groups_do_not_depend_on_batch_window_and_workers():
-    lines, options = some_lines(40), {"beam": 6, "nbest": 6, "diverse_groups": 3, "diversity": 1.0}
-
-    def found(**others):
-        return [[c.text for c in t.candidates] for t in translator(**options, **others).translate(lines)]
-
-    expected = found()
-    assert all(len(set(texts)) == len(texts) for texts in expected)
-    assert expected != [[c.text for c in t.candidates] for t in translator(beam=6, nbest=6).translate(lines)]
-    for others in ({"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2, "batch_tokens": 100}):
-        assert found(**others) == expected
 
 
 def test_samples_depend_on_the_place_of_a_line_alone():

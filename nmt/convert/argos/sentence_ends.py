@@ -36,7 +36,7 @@ _LONGEST_WORD = 12
 # The farthest character that a rule looks at: the one before such a word.
 _REACH = _LONGEST_WORD + 1
 _BETWEEN_WORDS, _ANY = 0, -1
-_INSTALL = "Install it: `pip install onnx onnxscript` (the extra `onnx`)."
+_INSTALL = "Install it: `pip install onnx onnxscript` (the extra `argos`)."
 
 
 class SentenceEnds(nn.Module):

@@ -117,16 +117,12 @@ def beam_scores(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
 
 def cached_steps(ours: OurSide, probes: Probes) -> Check:
     """Compare our search, which keeps keys and values of earlier steps, with whole targets decoded at once."""
-    return steps_check("cached steps", ours, _searched(ours, probes), BEAM, _max_output(ours))
-
-
-def steps_check(name: str, side: Side, sources: Sequence[Pieces], beam: int, max_length: int) -> Check:
-    """Compare the scores of a side's search, step by step, with those of its whole targets."""
-    found = _pairs(sources, side.search(sources, beam, max_length) or [])
-    scored = side.score([source for source, _ in found], [one.pieces for _, one in found]) or []
+    sources = _searched(ours, probes)
+    found = _pairs(sources, ours.search(sources, BEAM, _max_output(ours)))
+    scored = ours.score([source for source, _ in found], [one.pieces for _, one in found])
     worst = _worst_per_piece([one for _, one in found], scored)
     detail = f"{len(found)} hypotheses have the same scores with and without cached steps (at most {worst:.2g} apart)"
-    return Check(name, worst <= LOG_PROBABILITY_LIMIT, detail, side.name, worst, LOG_PROBABILITY_LIMIT)
+    return Check("cached steps", worst <= LOG_PROBABILITY_LIMIT, detail, ours.name, worst, LOG_PROBABILITY_LIMIT)
 
 
 COMPARISONS: tuple[Comparison, ...] = (

@@ -237,10 +237,8 @@ class CTranslate2Searcher:
         self, engine: CTranslate2Engine, options: TranslateOptions, workers: int | None = None, *, shared: bool = False
     ) -> None:
         """Prepare to search; see :meth:`nmt.translation.engine.Engine.searcher`."""
-        lacking = {"--sample": options.sampling is not None, "--diverse-groups": options.diverse_groups > 1}
-        for flag, is_asked in lacking.items():
-            if is_asked:
-                raise ConfigError(f"CTranslate2 does not support {flag}. Leave it out, or use the engine torch.")
+        if options.sampling is not None:
+            raise ConfigError("CTranslate2 does not support --sample. Leave it out, or use the engine torch.")
         self._engine = engine
         self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu", shared=shared)
         self._alone = threading.Lock()

@@ -1,4 +1,4 @@
-"""Tiny models for the doubles of COMET's and BLEURT's packages, which lie in this folder."""
+"""Tiny models for the double of COMET's package, which lies in this folder."""
 
 from __future__ import annotations
 
@@ -13,11 +13,4 @@ def comet_model(folder: Path, **settings) -> Path:
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "hparams.yaml").write_text("class_identifier: regression_metric\n")
     (folder / "checkpoints" / "model.ckpt").write_text(json.dumps(settings))
-    return folder
-
-
-def bleurt_model(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 64}))
-    (folder / "model.safetensors").write_bytes(b"weights")
     return folder

@@ -1,4 +1,4 @@
-"""``nmt score --metric comet`` and ``bleurt``, by doubles of their packages: modules with the same interface."""
+"""``nmt score --metric comet``, by a double of its package: a module with the same interface."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from nmt.io.hashing import sha256_of
 from nmt.record import parse_record, text_record
 from nmt.translation.lineage import translation_record
-from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
+from tests.evaluation.doubles.models import DOUBLES, comet_model
 
 LINES = {
     "test.en": ["the house is old", "a dog sleeps", "rain"],
@@ -24,7 +24,6 @@ def files(tmp_path):
     for name, lines in LINES.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     comet_model(tmp_path / "wmt22")
-    bleurt_model(tmp_path / "BLEURT-20")
     return tmp_path
 
 
@@ -34,7 +33,7 @@ def path_with_doubles():
 
 
 @pytest.mark.slow
-def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
+def test_the_command_scores_by_comet(files, nmt, path_with_doubles):
     words = ["--reference", "test.de", "--source", "test.en", "--comet-model", "wmt22", "good.de", "bad.de"]
     result = nmt(
         "score", "--metric", "comet", "--json", "--sentence-scores", *words, cwd=files, PYTHONPATH=path_with_doubles
@@ -48,14 +47,14 @@ def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
     assert lineage.command[1:3] == ("--metric=comet", "--target-lang=de")
     assert text_record("text", "test.en", sha256_of(files / "test.en"), role="source") in lineage.made_from
     assert result.stderr == ""
-    sheet = nmt("score", "--sheet", "--bleurt-model", "BLEURT-20", *words, cwd=files, PYTHONPATH=path_with_doubles)
-    assert sheet.stdout.splitlines()[2].split()[-2:] == ["COMET", "BLEURT"]
+    sheet = nmt("score", "--sheet", *words, cwd=files, PYTHONPATH=path_with_doubles)
+    assert sheet.stdout.splitlines()[2].split()[-1] == "COMET"
 
 
 @pytest.fixture
 def scored(files, nmt, path_with_doubles, fake_translation):
-    """The JSON of a score by both, of a file with the record of a translation."""
-    words = ["--metric", "comet", "--metric", "bleurt", "--comet-model", "wmt22", "--bleurt-model", "BLEURT-20"]
+    """The JSON of a score by COMET, of a file with the record of a translation."""
+    words = ["--metric", "comet", "--comet-model", "wmt22"]
     texts = ["--source", "test.en", "--reference", "test.de", "good.de"]
     nmt("score", "--json", *words, *texts, cwd=files, redirected="score.json", PYTHONPATH=path_with_doubles)
     return files
@@ -70,19 +69,9 @@ def fake_translation(files):
     (files / ".good.de.nmt.json").write_text(json.dumps(values))
 
 
-LEARNED_FILES = {
-    "test.en": "text: test.en",
-    "wmt22/checkpoints/model.ckpt": "file: {}/wmt22/checkpoints/model.ckpt",
-    "BLEURT-20/model.safetensors": "file: {}/BLEURT-20/model.safetensors",
-}
-
-
 @pytest.mark.parametrize(
     ("file", "link"),
-    [
-        pytest.param(*item, marks=pytest.mark.slow if item[0].startswith("wmt22") else ())
-        for item in LEARNED_FILES.items()
-    ],
+    [("test.en", "text: test.en"), ("wmt22/checkpoints/model.ckpt", "file: {}/wmt22/checkpoints/model.ckpt")],
 )
 def test_a_source_or_model_that_changed_is_named(scored, nmt, file, link):
     link = link.format(scored)
@@ -108,12 +97,12 @@ def test_several_references_are_refused_before_a_model_is_loaded(files, nmt, pat
     assert "error: COMET compares with one reference, but 2 are given. Give one." in result.stderr
 
 
-def test_case_is_never_ignored_by_learned_metrics_alone(files, nmt, path_with_doubles):
-    words = ["--reference", "test.de", "--bleurt-model", "BLEURT-20", "--lowercase", "good.de"]
-    result = nmt("score", "--metric", "bleurt", *words, cwd=files, check=False, PYTHONPATH=path_with_doubles)
+def test_case_is_never_ignored_by_comet_alone(files, nmt, path_with_doubles):
+    words = ["--reference", "test.de", "--source", "test.en", "--comet-model", "wmt22", "--lowercase", "good.de"]
+    result = nmt("score", "--metric", "comet", *words, cwd=files, check=False, PYTHONPATH=path_with_doubles)
     assert result.returncode == 2
-    assert "--lowercase: COMET and BLEURT never ignore case. Add another metric, or leave it out." in result.stderr
-    both = nmt("score", "--metric", "bleurt", "--metric", "chrf", *words, cwd=files, PYTHONPATH=path_with_doubles)
+    assert "--lowercase: COMET never ignores case. Add another metric, or leave it out." in result.stderr
+    both = nmt("score", "--metric", "comet", "--metric", "chrf", *words, cwd=files, PYTHONPATH=path_with_doubles)
     assert "case:lc" in both.stdout
 
 

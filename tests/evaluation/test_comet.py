@@ -1,6 +1,6 @@
-"""COMET and BLEURT, by doubles of their packages in ``doubles/``: modules with the same interface, and tiny models.
+"""COMET, by a double of its package in ``doubles/``: a module with the same interface, and tiny models.
 
-What the doubles cannot show is that a real model gives the scores of its authors.
+What the double cannot show is that a real model gives the scores of its authors.
 """
 
 import logging
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.evaluation.learned_metrics import Comet, learned_metrics, model_name
+from nmt.evaluation.comet import Comet, model_name
 from nmt.evaluation.metrics import make_metric, score, sentence_scores
 from nmt.evaluation.score_sheet import score_sheet
 from nmt.evaluation.significance import evaluate
-from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
+from tests.evaluation.doubles.models import DOUBLES, comet_model
 
 SOURCE = ["the house is old", "a dog sleeps", "rain"]
 REFERENCE = ["das Haus ist alt", "ein Hund schläft", "Regen"]
@@ -25,45 +25,31 @@ BAD = ["das Haus war neu", "eine Katze ruht", "Schnee"]
 
 @pytest.fixture
 def doubles(monkeypatch):
-    for name in ("comet", "bleurt_pytorch"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "comet", raising=False)
     monkeypatch.syspath_prepend(str(DOUBLES))
     yield
-    for name in ("comet", "bleurt_pytorch"):
-        sys.modules.pop(name, None)
+    sys.modules.pop("comet", None)
 
 
 @pytest.fixture
-def learned(doubles, tmp_path):
-    return learned_metrics(
-        ["comet", "bleurt"],
-        comet_model=comet_model(tmp_path / "wmt22"),
-        bleurt_model=bleurt_model(tmp_path / "BLEURT-20"),
-        source=SOURCE,
-    )
+def comet(doubles, tmp_path):
+    return Comet(comet_model(tmp_path / "wmt22"), SOURCE)
 
 
-def test_the_score_of_a_text_is_the_mean_of_its_segments_times_100(learned):
-    each = sentence_scores(learned["comet"], GOOD, [REFERENCE])
+def test_the_score_of_a_text_is_the_mean_of_its_segments_times_100(comet):
+    each = sentence_scores(comet, GOOD, [REFERENCE])
     assert each.values == pytest.approx([100, 200 / 3, 100])
-    whole = score(learned["comet"], GOOD, [REFERENCE])
+    whole = score(comet, GOOD, [REFERENCE])
     assert (whole.name, whole.value, whole.detail) == ("COMET", pytest.approx(np.mean(each.values)), "88.89")
     assert whole.signature == each.signature
 
 
-def test_bleurt_scores_stay_in_the_order_of_the_lines(learned):
-    each = sentence_scores(learned["bleurt"], ["Regen", "Hund", "xyz"], [["Regen", "Mund", "abc"]])
-    assert each.values == pytest.approx([100, 75, 0])
-    long = sentence_scores(learned["bleurt"], ["a" * 500, "b"], [["a" * 500, "c"]])
-    assert long.values == pytest.approx([100, 0])
-
-
-def test_the_signature_names_the_model_its_weights_and_the_package(learned, tmp_path):
-    signature = score(learned["comet"], GOOD, [REFERENCE]).signature
+def test_the_signature_names_the_model_its_weights_and_the_package(comet, tmp_path):
+    signature = score(comet, GOOD, [REFERENCE]).signature
     assert signature.startswith("nrefs:1|model:wmt22|sha256:")
     assert signature.endswith("|scale:100|version:unbabel-comet")
-    other = learned_metrics(["comet"], comet_model=comet_model(tmp_path / "b" / "wmt22", score=0.5), source=SOURCE)
-    assert score(other["comet"], GOOD, [REFERENCE]).signature != signature
+    other = Comet(comet_model(tmp_path / "b" / "wmt22", score=0.5), SOURCE)
+    assert score(other, GOOD, [REFERENCE]).signature != signature
 
 
 def test_a_snapshot_in_a_cache_has_the_name_of_its_model(tmp_path):
@@ -72,24 +58,22 @@ def test_a_snapshot_in_a_cache_has_the_name_of_its_model(tmp_path):
 
 
 def test_a_model_without_references_looks_at_the_source(doubles, tmp_path):
-    model = comet_model(tmp_path / "kiwi", references=False)
-    learned = learned_metrics(["comet"], comet_model=model, source=["a b", "c"])
-    assert sentence_scores(learned["comet"], ["a x", "c"], [["", ""]]).values == [50, 100]
+    comet = Comet(comet_model(tmp_path / "kiwi", references=False), ["a b", "c"])
+    assert sentence_scores(comet, ["a x", "c"], [["", ""]]).values == [50, 100]
 
 
 def test_source_hypothesis_and_reference_are_not_exchanged(doubles, tmp_path):
-    model = comet_model(tmp_path / "unequal", unequal=True)
-    learned = learned_metrics(["comet"], comet_model=model, source=["abc", "a"])
-    values = sentence_scores(learned["comet"], ["ab", "abcde"], [["a", "abcdefg"]]).values
+    comet = Comet(comet_model(tmp_path / "unequal", unequal=True), ["abc", "a"])
+    values = sentence_scores(comet, ["ab", "abcde"], [["a", "abcdefg"]]).values
     assert values == [100 * (3 + 200 + 10_000), 100 * (1 + 500 + 70_000)]
 
 
-def test_systems_are_compared_by_sacrebleus_tests(learned):
+def test_systems_are_compared_by_sacrebleus_tests(comet):
     """The oracle is the test by hand: paired resampling of the segments, with sacreBLEU's seed."""
-    [good], [bad] = evaluate({"good": GOOD, "bad": BAD}, [REFERENCE], [learned["comet"]]).values()
+    [good], [bad] = evaluate({"good": GOOD, "bad": BAD}, [REFERENCE], [comet]).values()
     assert good.p_bootstrap is None
     assert good.value > bad.value
-    values = {name: learned["comet"].segment_scores(lines, [REFERENCE]) for name, lines in (("g", GOOD), ("b", BAD))}
+    values = {name: comet.segment_scores(lines, [REFERENCE]) for name, lines in (("g", GOOD), ("b", BAD))}
     rng = np.random.default_rng(12345)
     samples = rng.choice(3, size=(1_000, 3), replace=True)
     means = np.array(values["b"])[samples].mean(axis=1)
@@ -121,79 +105,70 @@ def test_randomisation_compares_means_with_means(doubles, tmp_path, monkeypatch)
     assert expected < 0.01
 
 
-def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):
+def test_the_sheet_has_comet_and_each_text_is_scored_once(comet, monkeypatch):
     calls = []
-    predict = learned["comet"]._predict
-    monkeypatch.setattr(learned["comet"], "_predict", lambda *texts: calls.append(texts) or predict(*texts))
+    predict = comet._predict
+    monkeypatch.setattr(comet, "_predict", lambda *texts: calls.append(texts) or predict(*texts))
     sheet = score_sheet(
-        {"good": GOOD, "bad": BAD}, [REFERENCE], references_name="ref.de", samples=50, trials=50, learned=learned
+        {"good": GOOD, "bad": BAD}, [REFERENCE], references_name="ref.de", samples=50, trials=50, comet=comet
     )
-    assert list(sheet.signatures) == ["BLEU", "chrF2", "TER", "COMET", "BLEURT"]
-    comet = [scores[3] for scores in sheet.systems.values()]
-    assert comet[0].value == pytest.approx(score(learned["comet"], GOOD, [REFERENCE]).value)
-    assert comet[0].interval > 0
-    assert 0 < comet[1].p_bootstrap <= 1
-    assert 0 < comet[1].p_randomization <= 1
+    assert list(sheet.signatures) == ["BLEU", "chrF2", "TER", "COMET"]
+    first, second = [scores[3] for scores in sheet.systems.values()]
+    assert first.value == pytest.approx(score(comet, GOOD, [REFERENCE]).value)
+    assert first.interval > 0
+    assert 0 < second.p_bootstrap <= 1
+    assert 0 < second.p_randomization <= 1
     assert len(calls) == 2
 
 
-def test_scores_of_one_reference_are_not_those_of_another(learned):
-    for name in ("comet", "bleurt"):
-        same, other = (score(learned[name], GOOD, [lines]).value for lines in (GOOD, BAD))
-        assert same == pytest.approx(100)
-        assert other < same
+def test_scores_of_one_reference_are_not_those_of_another(comet):
+    same, other = (score(comet, GOOD, [lines]).value for lines in (GOOD, BAD))
+    assert same == pytest.approx(100)
+    assert other < same
 
 
 def test_a_bare_file_name_is_found_in_the_current_folder(doubles, tmp_path, monkeypatch):
     model = comet_model(tmp_path / "wmt22")
     monkeypatch.chdir(model / "checkpoints")
-    learned = learned_metrics(["comet"], comet_model=Path("model.ckpt"), source=SOURCE)
-    assert score(learned["comet"], GOOD, [REFERENCE]).signature.startswith("nrefs:1|model:wmt22|")
+    comet = Comet(Path("model.ckpt"), SOURCE)
+    assert score(comet, GOOD, [REFERENCE]).signature.startswith("nrefs:1|model:wmt22|")
     with pytest.raises(NmtError, match=r"--comet-model other\.ckpt: .*other\.ckpt does not exist"):
-        learned_metrics(["comet"], comet_model=Path("other.ckpt"), source=SOURCE)
+        Comet(Path("other.ckpt"), SOURCE)
 
 
-def test_the_packages_notes_stay_off_the_terminal_and_logging_works_afterwards(learned, capfd, caplog):
-    score(learned["comet"], GOOD, [REFERENCE])
+def test_the_packages_notes_stay_off_the_terminal_and_logging_works_afterwards(comet, capfd, caplog):
+    score(comet, GOOD, [REFERENCE])
     logging.getLogger("anything").warning("after")
     assert capfd.readouterr() == ("", "")
     assert caplog.messages == ["after"]
 
 
-def test_several_references_are_refused(learned):
+def test_several_references_are_refused(comet):
     with pytest.raises(DataError, match="COMET compares with one reference, but 2 are given"):
-        score(learned["comet"], GOOD, [REFERENCE, REFERENCE])
+        score(comet, GOOD, [REFERENCE, REFERENCE])
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf"])
 def test_scores_that_are_not_finite_are_refused(doubles, tmp_path, bad):
-    model = comet_model(tmp_path / "broken", score=bad)
-    learned = learned_metrics(["comet"], comet_model=model, source=SOURCE)
+    comet = Comet(comet_model(tmp_path / "broken", score=bad), SOURCE)
     with pytest.raises(NmtError, match=r"not finite. The model may be damaged"):
-        score(learned["comet"], GOOD, [REFERENCE])
+        score(comet, GOOD, [REFERENCE])
 
 
 def test_without_a_path_the_error_says_how_to_fetch_a_model():
     with pytest.raises(NmtError, match=r"--metric comet needs a model on this machine: --comet-model PATH\. `hf downl"):
-        learned_metrics(["comet"], source=SOURCE)
-    with pytest.raises(NmtError, match=r"--metric bleurt needs a model on this machine: --bleurt-model PATH\. `hf dow"):
-        learned_metrics(["bleurt"])
+        Comet(None, SOURCE)
     with pytest.raises(NmtError, match="comet needs its model"):
         make_metric("comet")
 
 
 def test_without_the_package_the_error_names_it(tmp_path, monkeypatch):
-    """Whether or not the packages are installed beside these tests."""
+    """Whether or not the package is installed beside these tests."""
     monkeypatch.setitem(sys.modules, "comet", None)
-    monkeypatch.setitem(sys.modules, "bleurt_pytorch", None)
     with pytest.raises(
         NmtError, match=r"COMET needs unbabel-comet, which is not installed. Run `pip install unbabel-c"
     ):
-        learned_metrics(["comet"], comet_model=comet_model(tmp_path / "a"), source=SOURCE)
-    with pytest.raises(
-        NmtError, match=r"BLEURT needs bleurt-pytorch, which is not installed. Run `pip install bleurt-"
-    ):
-        learned_metrics(["bleurt"], bleurt_model=bleurt_model(tmp_path / "b"))
+        Comet(comet_model(tmp_path / "a"), SOURCE)
 
 
 def test_a_package_that_cannot_be_imported_says_why(tmp_path, monkeypatch):
@@ -202,23 +177,18 @@ def test_a_package_that_cannot_be_imported_says_why(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "comet", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path / "path"))
     with pytest.raises(NmtError, match="cannot be imported: cannot import name 'what_is_not_there'"):
-        learned_metrics(["comet"], comet_model=comet_model(tmp_path / "a"), source=SOURCE)
+        Comet(comet_model(tmp_path / "a"), SOURCE)
 
 
 def test_what_is_no_model_is_named(doubles, tmp_path):
     with pytest.raises(NmtError, match=r"--comet-model .*nowhere: .*nowhere does not exist"):
-        learned_metrics(["comet"], comet_model=tmp_path / "nowhere", source=SOURCE)
-    with pytest.raises(NmtError, match=r"must be a folder with model.safetensors or pytorch_model.bin"):
-        learned_metrics(["bleurt"], bleurt_model=tmp_path)
+        Comet(tmp_path / "nowhere", SOURCE)
     damaged = comet_model(tmp_path / "damaged")
     (damaged / "checkpoints" / "model.ckpt").write_bytes(b"\x80\x02")
     with pytest.raises(NmtError, match=r"unbabel-comet cannot load it: .*names must be on this machine too"):
-        learned_metrics(["comet"], comet_model=damaged, source=SOURCE)
-    (bleurt := bleurt_model(tmp_path / "bleurt")).joinpath("config.json").unlink()
-    with pytest.raises(NmtError, match=r"bleurt-pytorch cannot load it: .*config.json"):
-        learned_metrics(["bleurt"], bleurt_model=bleurt)
+        Comet(damaged, SOURCE)
 
 
 def test_comet_needs_the_source(doubles, tmp_path):
     with pytest.raises(ConfigError, match="--metric comet needs the source text: --source FILE, or a --test-set"):
-        learned_metrics(["comet"], comet_model=comet_model(tmp_path / "a"))
+        Comet(comet_model(tmp_path / "a"), None)
