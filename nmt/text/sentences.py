@@ -35,6 +35,12 @@ LABEL_FIRST = re.compile(rf"\s*{_LABEL}\s*")
 _LABEL_LAST = re.compile(
     rf"(?:(?<=[.!?…؟۔])[\"'”’»)]*\s+|(?<=[。！？।])[”’」』）]*\s*|(?<=[:：])\s*(?=[(\[]?[1aAiI][.)\]]))({_LABEL}\s*)\Z"
 )
+# Abbreviations before numbers, in the languages of Latin letters: "Fig. 3." is no end and the label of an item.
+_BEFORE_NUMBER = re.compile(
+    r"(?<!\w)(?:abb|abs|anm|app|art|bd|cap|chap|ch|eq|figs?|kap|nos?|nr|núm|num|pág|para?|pp?|pt|refs?|s|sect?|tab|vols?|ziff)"
+    r"\.\s+\d+\.\s*\Z",
+    re.IGNORECASE,
+)
 # Longer than a label that is the end of a text.
 _LONGEST_LABEL = 40
 # The library does not cut an item of a list that begins like this.
@@ -155,6 +161,8 @@ def _fragments(line: str, proposed: Sequence[int], language: str) -> Iterator[tu
     ends = itertools.accumulate((found.end() for found in behind if found), max)
     for place, end in itertools.pairwise([0, *ends]):
         label = _LABEL_LAST.search(line, max(place, end - _LONGEST_LABEL), end)
+        if label and _BEFORE_NUMBER.search(line, max(place, label.start() - _LONGEST_LABEL), end):
+            label = None
         if label and label.start(1) > begin and _ends(line, begin, label.start(), label[1], language):
             yield begin, label.start(1)
             begin = label.start(1)

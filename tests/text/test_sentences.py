@@ -66,6 +66,8 @@ def test_the_label_of_an_item_stays_with_its_sentence(label):
         ("en", ["Do this: ", "1. Open the door. ", "2. Close it."]),
         ("en", ["See No. 5. ", "He left. ", "J. R. Smith came. ", "10:30. Lunch is ready. 50 %."]),
         ("de", ["Öffne die Tür. ", "2. Schließe sie. ", "Er wohnt im 2. Stock."]),
+        ("en", ["See Fig. 3. ", "It shows p. 7. ", "Done."]),
+        ("de", ["Siehe Abb. 3. Sie zeigt Bd. 2."]),
         ("zh", ["1. 开门。", "2. 关门。", "三、你好。"]),
         ("ja", ["１．ドアを開ける。", "２．閉める。"]),
     ],
