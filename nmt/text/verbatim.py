@@ -27,7 +27,7 @@ _HOST = r"(?<![A-Za-z0-9._%+/-])(?:[A-Za-z0-9-]++\.)+"
 _ADDRESS = re.compile(
     rf"(?<![A-Za-z0-9])(?:(?:https?|ftp)://|www\.){_PATH}++"
     r"|(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)+"
-    rf"|{_HOST}(?:(?:com|org|net|edu|gov|info)(?![A-Za-z0-9-])(?:/{_PATH}*+)?|[A-Za-z]{{2,}}/{_PATH}++)",
+    rf"|{_HOST}(?:(?:com|org|net|edu|gov|info)(?![A-Za-z0-9-])(?:/{_PATH}*+)?|(?-i:[a-z]{{2}}|app|biz|dev|xyz)/{_PATH}++)",
     re.IGNORECASE,
 )
 _PUNCTUATION = ".,;:!?'()[]*_/"
@@ -53,7 +53,7 @@ _HAN_SCALE = re.compile(r"(?<=\d)[万萬亿億]")
 _ROMAN = re.compile(r"(?<![A-Za-z])[IVXLC]{2,12}(?![A-Z])")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
-
+# One of these, or a full stop within it, is in each line that has anything to keep.
 _HINT = re.compile(r"[\d{%<&$@\[_:]")
 
 

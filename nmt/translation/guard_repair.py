@@ -131,8 +131,8 @@ class GuardRepair:
         # A new number may be a word of the source, so it is no finding; but a repair of numbers does not rely on that.
         compares = segment.finding is not None and "number" in segment.finding.problems
         for candidate in candidates:
-            is_new = compares and numbers_changed(segment.text, candidate.text, may_be_words=False)
-            if not is_new and not self._problems(segment, candidate) and _keeps_numbers(segment, candidate):
+            is_new = compares and numbers_changed(self._source(segment), candidate.text, may_be_words=False)
+            if not is_new and not self._problems(segment, candidate) and self._keeps_numbers(segment, candidate):
                 _put_first(segment, candidate)
                 segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
                 return True
@@ -142,13 +142,13 @@ class GuardRepair:
         """Move the first candidate that has only some of the problems, and no other, to the first place."""
         known = set(self._problems(segment, segment.candidates[0]))
         for candidate in candidates:
-            if set(self._problems(segment, candidate)) < known and _keeps_numbers(segment, candidate):
+            if set(self._problems(segment, candidate)) < known and self._keeps_numbers(segment, candidate):
                 _put_first(segment, candidate)
                 return
 
     def _problems(self, segment: Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
         return problems(
-            self._vocab.source.split_tag(segment.text)[1],
+            self._source(segment),
             self._vocab.source.pieces(segment.pieces),
             candidate.text,
             candidate.pieces,
@@ -156,11 +156,14 @@ class GuardRepair:
             short_ratio=self._short_ratio,
         )
 
+    def _keeps_numbers(self, segment: Segment, candidate: TranslatedText) -> bool:
+        """Whether a candidate has all numbers of the source that the first candidate has."""
+        kept = Counter(numbers(self._source(segment))) & Counter(numbers(segment.candidates[0].text))
+        return kept <= Counter(numbers(candidate.text))
 
-def _keeps_numbers(segment: Segment, candidate: TranslatedText) -> bool:
-    """Whether a candidate has all numbers of the source that the first candidate has."""
-    kept = Counter(numbers(segment.text)) & Counter(numbers(segment.candidates[0].text))
-    return kept <= Counter(numbers(candidate.text))
+    def _source(self, segment: Segment) -> str:
+        """The text of a segment without a tag of the target language, which may have a number: ``>>es_419<<``."""
+        return self._vocab.source.split_tag(segment.text)[1]
 
 
 def _put_first(segment: Segment, candidate: TranslatedText) -> None:

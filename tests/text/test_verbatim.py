@@ -45,6 +45,7 @@ def test_separators_change_nothing(values, first, second):
         ("no address: www, http, @ or a@b", set()),
         ("See https://example.org/a?b=c#d.", {"https://example.org/a?b=c#d"}),
         ("(www.Example.org/)", {"www.example.org"}),
+        ("It is the end.Start/stop it in St.Gallen/Zug, Sec.and/or.", set()),
         ("WWW.EXAMPLE.ORG!", {"www.example.org"}),
         ("访问http://example.org吧", {"http://example.org"}),
         ("Write to me.too+x@mail.example.org, please", {"me.too+x@mail.example.org"}),
