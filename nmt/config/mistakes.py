@@ -165,7 +165,8 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
         elsewhere.setdefault(name.rpartition(".")[2], []).append(name)
     there = difflib.get_close_matches(last, elsewhere, n=1, cutoff=0.75)
     # A name that another section has as it was typed comes before one of this section that is only near.
-    for nearest in (there if there == [last] else [*here, *there])[:1]:
+    if near := there if there == [last] else [*here, *there]:
+        nearest = near[0]
         meant = [prefix + nearest] if nearest in here else elsewhere[nearest]
         return f"unknown {noun} {key!r}; did you mean {' or '.join(map(repr, meant))}?"
     return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in known)}."

@@ -84,12 +84,6 @@ def test_choices_are_judged_by_what_can_be_chosen_alone():
     assert found[0].measured == {"fp32": 100.0, "bf16": 300.0}
 
 
-def test_the_bandwidth_counts_what_a_copy_reads_and_what_it_writes(monkeypatch):
-    monkeypatch.setattr(rates, "_COPIED_NUMBERS", 1_000)
-    monkeypatch.setattr(rates, "_seconds", lambda compute, device: 0.5)
-    assert rates.memory_bandwidth(choose_hardware("cpu", "fp32", 1)) == 2 * 4 * 1_000 / 0.5
-
-
 @pytest.mark.slow
 def test_training_and_translating_are_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(speeds, "_PAIRS", 1_000)
