@@ -356,7 +356,7 @@ CASES = [
         ("data/mixing.py: nmt build-vocab --data {} --vocab {} --source-normalization {}",), normalise_differently,
     ),
     Case(
-        f"{TRAIN} --out runs/new --set model.max_positions=6", AS_PRINTED,
+        "train --data data/b --config quick.yaml --out runs/new --set model.max_positions=6", AS_PRINTED,
         ("training/input/data_sets.py: nmt build-vocab --data {} --vocab {} --max-length {}",),
     ),
     Case("build-vocab --data none", "build-vocab --data data/b", ("data/manifest.py: --data",)),

@@ -117,7 +117,7 @@ def test_only_strange_text_in_the_own_script_is_identified(
     made = Translation(line, (TranslatedText(translation, pieces, 11 * mean, -1.0),), parts=2, guard=guard)
     normal = Translation("A cat sits.", (TranslatedText("Eine Katze sitzt.", pieces, -6.0, -1.0),))
     monkeypatch.setattr(Copying, "translate_windows", lambda *_, done: [[made, made, made, normal, normal]])
-    list(job.windows([], Begun(), first=0))
+    list(job.windows([], Begun()))
     assert bool(job.doubt(at_end=True)) == is_foreign
     assert bool(identified) == is_identified
     assert job.doubt(at_end=True) == ""

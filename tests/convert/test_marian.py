@@ -20,6 +20,7 @@ import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
+from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
 from nmt.convert.certificate.examining import Job, certify
 from nmt.convert.certificate.our_side import OurSide
@@ -663,14 +664,20 @@ def test_the_name_of_a_format_may_be_in_capitals():
         find_target("OpenNMT")
 
 
+_SIDE = SideLines(sentences=(1,), pieces=PieceCounts(p50=1, p90=1, p99=1, p999=1, max=1), decomposed=1)
+DECOMPOSED = LineStatistics(
+    max_length=1, source=_SIDE, target=_SIDE, target_per_source=LengthRatio(p1=1, p10=1, p50=1, p90=1, p99=1)
+)
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, None),
-        ({"nfc": True}, "Unicode NFC"),
-        ({"punctuation": True}, "Moses' punctuation normalisation"),
-        ({"source_normalization": "nfkc"}, "nfkc"),
+        ({}, "Unicode NFC"),
+        ({"punctuation": True}, "Unicode NFC, Moses' punctuation normalisation"),
         ({"nfc": True, "source_normalization": "nmt_nfkc"}, "Unicode NFC, nmt_nfkc"),
+        ({"lines": DECOMPOSED}, None),
+        ({"lines": DECOMPOSED, "nfc": True}, "Unicode NFC"),
     ],
 )
 def test_the_card_says_how_source_text_is_prepared(settings, expected, make_bundle):

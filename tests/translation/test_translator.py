@@ -504,7 +504,7 @@ def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
     found = translated(monkeypatch, "ba do {ki lu}", ["ti"])
     assert found.guard == Finding(("placeholder",), repaired=False)
     # A repair of something else does not help.
-    found = translated(monkeypatch, "ba do ki {lu}", [LOOP, "ti se no"])
+    found = translated(monkeypatch, "ba do {ki lu}", [LOOP, "ti"])
     assert found.guard == Finding(("looping", "placeholder"), repaired=False)
     found = translated(monkeypatch, "ba do 45 ki lu", ["ti se no"])
     assert "45" in found.text
