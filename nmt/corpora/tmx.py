@@ -38,7 +38,8 @@ _SPACE_CODE = re.compile(
     r"\s+|.*(</?(br|p|div|li|tr|td|hr)\b|\\(n|r|t|line|par|tab|page)\b|&(nbsp|#160|#xa0|#9|#10|#13);).*", re.I | re.S
 )
 # References to characters, and control characters (but for that of ISO 2022) as bytes. XML does not have all of them.
-_CHARACTERS = re.compile(rb"&#(?:[xX]([0-9A-Fa-f]{1,8})|(\d{1,9}));|[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
+_CONTROL = bytes(byte for byte in range(32) if chr(byte) not in "\t\n\r\x1b")
+_CHARACTERS = re.compile(rb"&#(?:[xX]([0-9A-Fa-f]{1,8})|(\d{1,9}));|[%s]" % re.escape(_CONTROL))
 # The last character of private use.
 _STAND_IN, _REFERENCE = "\U0010fffd", b"&#x10FFFD;"
 _LONGEST_REFERENCE = 16
@@ -114,11 +115,18 @@ class _Bounded:
             cut = begun if block and begun >= 0 and b";" not in whole[begun:] else len(whole)
             self._held = whole[cut:]
             if cut or not block:  # no bytes would mean the end
-                return _CHARACTERS.sub(_of_xml, whole[:cut])
+                return _of_xml(whole[:cut])
 
 
-def _of_xml(found: re.Match[bytes]) -> bytes:
-    """A reference to a character, or the stand-in for what XML does not have: surrogates, for example."""
+def _of_xml(block: bytes) -> bytes:
+    """A part of a file with the stand-in for each character that XML does not have."""
+    if b"&#" not in block and len(block.translate(None, _CONTROL)) == len(block):  # four times as fast as to search
+        return block
+    return _CHARACTERS.sub(_character, block)
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    """A reference to a character, or the stand-in for one that XML does not have, such as half of a surrogate pair."""
     value = int(found[1], 16) if found[1] else int(found[2] or 0)
     has = value in (9, 10, 13) or 32 <= value < 0xD800 or 0xE000 <= value < 0xFFFE or 0xFFFF < value < 0x110000
     return found[0] if has else _REFERENCE

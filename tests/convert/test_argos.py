@@ -75,6 +75,7 @@ def test_a_language_without_a_list_of_abbreviations_is_split_too():
     ]
 
 
+@pytest.mark.slow
 def test_the_onnx_model_computes_the_same(onnx):
     model = onnx.load_from_string(sentence_splitter("en"))
     evaluator = onnx.reference.ReferenceEvaluator(model)
@@ -113,6 +114,7 @@ def test_a_package_has_all_that_it_needs(make_bundle, ctranslate2, onnx, tmp_pat
     assert wanted.items() <= metadata.items()
 
 
+@pytest.mark.slow
 def test_the_same_model_makes_the_same_file(make_bundle, ctranslate2, onnx, tmp_path):
     bundle = with_languages(make_bundle(), tmp_path / "bundle")
     contents = []

@@ -330,6 +330,7 @@ def test_a_bundle_is_converted_once_and_again_when_it_changes(bundle, monkeypatc
     assert len(reports) == 3  # by another version of the program
 
 
+@pytest.mark.slow
 def test_a_damaged_conversion_is_made_again(bundle):
     folder = exported_folder(bundle, lambda message: None)
     for name in ("model.bin", "config.yaml"):

@@ -679,7 +679,7 @@ def test_published_counts_that_differ_are_told(tmp_path, file_server):
 
 
 def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path):
-    pairs = generate(1).train[:200]
+    pairs = generate(1, train=200).train
     source, target = tmp_path / "a.de", tmp_path / "a.en"
     write(source, [german for _, german in pairs] + [""] * 30)
     write(target, [english for english, _ in pairs] + ["x"] * 30)
@@ -702,9 +702,9 @@ def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path
 
 def test_decomposed_text_is_warned_of_where_it_stays(tmp_path):
     """The rule of a recipe composes training text alone."""
-    texts = {}
+    texts, generated = {}, generate(1, train=90).train
     for number, split in enumerate(("train", "valid", "test")):
-        pairs = generate(1).train[30 * number :][:30]
+        pairs = generated[30 * number :][:30]
         texts[split] = [corpus(tmp_path, split, [en for en, _ in pairs], [f"{de} a\u0308" for _, de in pairs])]
     recipe = own_recipe("own", source_lang="en", target_lang="de", **texts)
     with pytest.warns(NmtWarning, match="are not in Unicode normal form C") as found:

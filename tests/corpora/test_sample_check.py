@@ -12,7 +12,7 @@ from nmt.corpora.toy import generate
 
 @pytest.fixture(scope="module")
 def pairs():
-    return generate(1).train[:3000]
+    return generate(1, train=3_000).train
 
 
 def doubts(pairs, source_lang="en", target_lang="de"):

@@ -260,14 +260,14 @@ def anonymous_memory():
 
 
 class Endless(io.RawIOBase):
-    """A stream of 200 MiB, which seem endless to a test; it measures memory as it is read."""
+    """A stream of 100 MiB, which seem endless to a test; it measures memory as it is read."""
 
     def __init__(self, begin, repeated):
         self.begin, self.repeated, self.sent, self.peak = begin.encode(), repeated, 0, 0
 
     def read(self, count=-1):
         self.peak = max(self.peak, anonymous_memory())
-        if self.sent >= 200 << 20:
+        if self.sent >= 100 << 20:
             return b""
         if not self.sent:
             block = self.begin

@@ -84,6 +84,7 @@ def test_long_sentences_are_marked(toy):
     assert "at most 8 words" in result.stdout
 
 
+@pytest.mark.slow
 def test_checkpoints_that_were_not_kept_are_an_error(toy):
     run, data = toy
     result = ablations("averages", run, "--data", data, "--last", 1, "--last", 500)

@@ -52,6 +52,7 @@ def test_lines_come_from_a_file_or_a_pipe(attention, tmp_path):
     assert piped.stdout.count("\n") == 2
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn_of_each_attention(attention, tmp_path):
     pytest.importorskip("matplotlib")
     for name in ("encoder", "decoder", "memory"):

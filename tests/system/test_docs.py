@@ -30,8 +30,9 @@ def blocks() -> list:
         if page == WALK:
             continue
         for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), start=1):
-            # cli/test_documented_commands.py parses the commands of all blocks.
-            marks = () if number == 1 or page.name == "README.md" else pytest.mark.slow
+            # cli/test_documented_commands.py parses the commands of all. The first of the FAQ trains four models.
+            is_quick = page.name == "README.md" or (number == 1 and page.name != "faq.md")
+            marks = () if is_quick else pytest.mark.slow
             found.append(pytest.param(*match.groups(), id=f"{page.name}-{number}", marks=marks))
     return found
 

@@ -11,7 +11,7 @@ from tests.training.rank_processes import start_ranks
 from tests.training.test_interruptions import scores
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_signal_at_any_moment_to_any_rank_loses_nothing(count, settings, reversed_words, tmp_path):
     ranks = start_ranks(count, reversed_words, settings(*SETTINGS), tmp_path, script=interrupted_program.__file__)
     errors = [rank.finish() for rank in ranks]
