@@ -22,7 +22,7 @@ from nmt.text.sentences import sentences
 from nmt.translation import long_lines as splitting
 from nmt.translation.guard import Languages, changed, problems
 from nmt.translation.paragraphs import Paragraph
-from nmt.translation.unknown_characters import take_out
+from nmt.translation.taking_out import take_out
 from nmt.translation.word_alignment import word_of_each
 from tests.growth import assert_linear
 

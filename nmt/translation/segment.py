@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nmt.search.hypotheses import Hypothesis
 from nmt.translation.guard import Finding
 from nmt.translation.results import BLANK, TranslatedText, joined
-from nmt.translation.unknown_characters import Taken
+from nmt.translation.taking_out import Taken
 
 
 @dataclass

@@ -19,9 +19,11 @@ from nmt.model.transformer import Transformer
 from nmt.search.settings import Sampling
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
+from nmt.translation.putting_back import put_back
 from nmt.translation.results import TranslatedText
+from nmt.translation.taking_out import take_out
 from nmt.translation.translator import Translator
-from nmt.translation.unknown_characters import UnknownCharacters, put_back, take_out
+from nmt.translation.unknown_characters import UnknownCharacters
 from nmt.translation.word_alignment import pharaoh
 
 KNOWN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,!?()-'王人")
