@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,9 @@ from nmt.translation.paragraphs import Paragraph, paragraphs
 
 Newlines = Literal["end", "wrap"]
 """What a newline does: it ends a line, or it only wraps a paragraph, which an empty line ends."""
+
+_MARKS = ".!?…:;,"
+_MARK_BEHIND_TAGS = re.compile(rf"(?:\s*+<[^<>]*+>)*\s*+[{_MARKS}]")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,10 @@ class Layout:
     def filled(self, translations: Sequence[str]) -> str:
         """The text with the translations of its lines in their places."""
         if self.is_html:
-            translations = [html.escape(text, quote=False) for text in translations]
+            translations = [
+                html.escape(text.rstrip(_MARKS) if _has_mark_behind(line, after) else text, quote=False)
+                for text, line, after in zip(translations, self.lines, self.between[1:], strict=True)
+            ]
         return self.between[0] + "".join(
             line + after for line, after in zip(translations, self.between[1:], strict=True)
         )
@@ -55,6 +62,11 @@ class Layout:
         """
         one_line = functools.partial(_one_line, language=language)
         return _layout(texts_and_tags(text, language, one_line, kept), is_html=True)
+
+
+def _has_mark_behind(line: str, after: str) -> bool:
+    """Whether the mark at the end of a line stands behind the tags after it, so that a translation needs none."""
+    return line[-1] not in _MARKS and _MARK_BEHIND_TAGS.match(after) is not None
 
 
 def _layout(parts: Sequence[tuple[str, str]], *, is_html: bool = False) -> Layout:

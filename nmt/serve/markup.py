@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from nmt.serve.errors import RequestError
-from nmt.text.sentences import LABEL_FIRST, sentences
+from nmt.text.sentences import LABEL_FIRST, has_words, sentences
 
 # Tags between which a text is complete. Text on both sides of any other tag belongs together.
 _BLOCK_NAMES = """
@@ -49,6 +49,7 @@ _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
 _NO_CHARACTER = re.compile(r"&#[0-9]{1000,}+;?")
 _WORD = re.compile(r"[\w<]")
+_ENDS = ".!?…。！？"
 _MARKS_FIRST = re.compile(r"[^\w\s&<]++(?=\s+\S)")
 _LOOKED_AT = 500
 """Characters on either side of a tag that say whether a sentence ends there."""
@@ -137,10 +138,12 @@ class _Reader:
         self._parts.append(("", part))
 
     def _are_marks(self, characters: str) -> bool:
-        """Whether a text is no part of a sentence: marks beside a tag, or the label of an item."""
+        """Whether a text is no part of a sentence: marks beside a tag, the label of an item, or a number behind it."""
         if self._run.place < 0:
-            return not _WORD.search(characters) or LABEL_FIRST.fullmatch(characters) is not None
-        return self._run.tag != "" and not _WORD.search(characters)
+            label = LABEL_FIRST.match(characters)
+            return not _WORD.search(characters, label.end() if label else 0)
+        is_behind = self._run.seen.rstrip()[-1:] in _ENDS and not has_words(characters)
+        return self._run.tag != "" and (is_behind or not _WORD.search(characters))
 
     def _add(self, characters: str, *, is_kept: bool = False) -> None:
         """Add to the run what is translated, or what stays and may be part of a sentence."""

@@ -28,6 +28,9 @@ from nmt.translation.segment import Segment
 from nmt.translation.translator import Translator
 
 _RETRY_SECONDS = 10
+_NAMES = "Text", "Translation"
+_MOST_SAID = 20
+"""Warnings of an answer; the others are counted."""
 _AT_ONCE = 2_000
 """Characters that are encoded in about two milliseconds, and so without another thread."""
 _LINES_AT_ONCE = 16
@@ -266,18 +269,17 @@ def layout_of(text: str, direction: Direction, divided: Callable[[str, str], Lay
 
 
 def warning(found: Sequence[Identified], translated: Sequence[Translated] = ()) -> dict[str, str]:
-    """What an answer says of the first text that is in another language, or else translated badly; empty if none is."""
-    of_several = len(found) > 1
+    """What an answer says of texts in another language than their source, and of bad translations; empty if of none."""
+    said = []
     for number, one in enumerate(found, start=1):
+        text, translation = (f"{name} {number}" if len(found) > 1 else f"The {name.lower()}" for name in _NAMES)
         if one.other is not None:
-            text = f"Text {number}" if of_several else "The text"
             looks = f"looks like {in_words(one.other)}, not" if one.other else "is in another script than"
-            return {"warning": f"{text} {looks} {in_words(one.direction.source)}."}
-    for number, each in enumerate(translated, start=1):
-        if each.problems:
-            text = f"Translation {number}" if of_several else "The translation"
-            return {"warning": f"{text} looks wrong ({', '.join(each.problems)})."}
-    return {}
+            said.append(f"{text} {looks} {in_words(one.direction.source)}.")
+        elif translated and (problems := translated[number - 1].problems):
+            said.append(f"{translation} looks wrong ({', '.join(problems)}).")
+    more = f" And {len(said) - _MOST_SAID:,} more." if len(said) > _MOST_SAID else ""
+    return {"warning": " ".join(said[:_MOST_SAID]) + more} if said else {}
 
 
 def _refusal(error: Exception) -> RequestError:

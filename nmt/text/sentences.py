@@ -31,15 +31,15 @@ _LABEL = (
     r"(?:[•‣◦▪*–—-]\s+)?(?:(?:N[or]\.|N[°º]|[§№#])\s*)?[(（\[［]?"
     rf"(?:\d+(?:[.．]\d+)*|[^\W\d_]|{_ROMAN})[.．:：)）\]］、]{{1,2}}"
 )
+_TAGS_FIRST = re.compile(r"(?:\s*<[^<>]{1,60}>)*")
 LABEL_FIRST = re.compile(rf"\s*{_LABEL}\s*")
 _LABEL_LAST = re.compile(
     rf"(?:(?<=[.!?…؟۔])[\"'”’»)]*\s+|(?<=[。！？।])[”’」』）]*\s*|(?<=[:：])\s*(?=[(\[]?[1aAiI][.)\]]))({_LABEL}\s*)\Z"
 )
-# Abbreviations before numbers, in the languages of Latin letters: "Fig. 3." is no end and the label of an item.
-_BEFORE_NUMBER = re.compile(
-    r"(?<!\w)(?:abb|abs|anm|app|art|bd|cap|chap|ch|eq|figs?|kap|nos?|nr|núm|num|pág|para?|pp?|pt|refs?|s|sect?|tab|vols?|ziff)"
-    r"\.\s+\d+\.\s*\Z",
-    re.IGNORECASE,
+# Abbreviations before numbers in languages of Latin letters, beside those of Moses' lists: "Fig. 3." has one end.
+_BEFORE_NUMBER = frozenset(
+    {"abb", "abs", "anm", "app", "art", "bd", "cap", "ch", "chap", "eq", "fig", "figs", "kap", "no", "nos", "nr", "num"}
+    | {"núm", "p", "par", "para", "pp", "pt", "pág", "ref", "refs", "s", "sec", "sect", "tab", "vol", "vols"}
 )
 # Longer than a label that is the end of a text.
 _LONGEST_LABEL = 40
@@ -47,8 +47,13 @@ _LONGEST_LABEL = 40
 _LIST_ITEM = re.compile(r"(?:\s*(?:[•◦▪]|\(?\w{1,9}\)))+")
 # What is the same in all languages before a sentence: marks, but no currencies, quotation marks or brackets; and a
 # number without letters, a letter or a Roman numeral, with a mark behind it.
-_MARKS = re.compile(r"[^\w\s$€£¥₹%‰&°@\"'“”„«»‘’‹›()\[\]{}¿¡「」『』（）《》]+")
+_SMILEY = r"[:;][-'o^]?[()\[\]DPp/|*]"
+_MARKS = re.compile(rf"[^\w\s$€£¥₹%‰&°@\"'“”„«»‘’‹›()\[\]{{}}¿¡「」『』（）《》]+|{_SMILEY}")
+_DASH_FIRST = re.compile(r"[-–—/]\s")
 _LETTER_LABEL = re.compile(rf"[(\[]?(?:[A-Za-z]|{_ROMAN})[.:)\]]{{1,2}}")
+# A number with letters or parts and a mark behind it, such as B2), 1.a) and Q1.
+_MIXED_LABEL = re.compile(r"[(\[]?[A-Za-z]{0,2}\d{1,4}(?:[.-]?[A-Za-z]|(?:[.-]\d{1,3})*)(?:[.:)\]]{1,2}[-–—]?|[/-])")
+_SIGNED_NUMBER = re.compile(r"\s*[#§№]\s*\d+(?:\.\d+)*[.:)]?(?!\S)\s*")
 _LABEL_ENDS = tuple(".:)]!?．：）］")
 # Other letters with a full stop before text are initials or abbreviations.
 _LABEL_LETTERS = frozenset("abcdefghivxABCDEFGHIVX")
@@ -57,12 +62,14 @@ _END = re.compile(r"[.!?…؟۔][\"'”’»)\]]*\s+(?=\S)|[。！？।][”’
 # What refers to a footnote: raised figures after a mark or a word (but not that of m²), or a number in brackets.
 _FIGURE = "[⁰¹²³⁴-⁹]"
 FOOTNOTE = re.compile(rf"(?:(?<=[^\W\d_⁰¹²³⁴-⁹]{{3}})|(?<=[^\w\s])){_FIGURE}+(?!\w)|\[\d{{1,3}}\]")
-_AFTER_END = re.compile(rf"(?:(?<=\S)(?:{_FIGURE}+|\[\d{{1,3}}\])+)?\s*")
+_AFTER_END = re.compile(rf"(?:(?<=\S)(?:{_FIGURE}+|\[\d{{1,3}}\]|</[^<>]{{1,60}}>)+)?\s*")
 # Ends that the library does not propose: in brackets and after an ellipsis, as the Moses splitter does, and before the
 # plain figure of a footnote.
 _OTHER_END = re.compile(r"(?:(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*|(?<=[^\W\d_A-Z]{3})[.!?]\d{1,2})\s+")
-# What a sentence cannot begin with.
-_CONTINUES = re.compile(r"\s*[,;:，、；：)）\]］」』»]")
+# Text in quotation marks or brackets, which the library leaves whole.
+_QUOTED = re.compile(r"[\"“„«(]([^\"“”„«»()]++)[\"”“»)]")
+# What a sentence cannot begin with; a smiley is none of it.
+_CONTINUES = re.compile(rf"\s*(?!{_SMILEY})[,;:，、；：)）\]］」』»]")
 # What continues a sentence after a quotation: Japanese particles (but not words that begin like them), Chinese words of
 # speech behind a short subject, and Korean endings.
 _AFTER_QUOTATION = re.compile(
@@ -98,7 +105,8 @@ def sentences(line: str, language: str) -> list[str]:
         has_sentence = _has_sentence(following)
         if is_complete and has_sentence:
             label = LABEL_FIRST.match(following)
-            first = _FIRST_CHARACTER.search(following, label.end() if label else 0)
+            tags = _TAGS_FIRST.match(following, label.end() if label else 0)
+            first = _FIRST_CHARACTER.search(following, tags.end() if tags else 0)
             is_lower = first is not None and first[0].islower() and not following[first.end() :][:1].isupper()  # eBay
             if (may_begin_in_lower_case or not is_lower) and _ends(line, begins[-1], text_end, following, language):
                 begins.append(place)
@@ -120,8 +128,9 @@ def copied_ends(sentence: str, language: str) -> tuple[int, int]:
     a word of the sentence belongs to it, as in "2 men sit." or a German ordinal.
     """
     language = primary_language(language)
-    begin = 0
-    for word in _WORD.finditer(sentence):
+    signed = _SIGNED_NUMBER.match(sentence)
+    begin = signed.end() if signed else 0
+    for word in _WORD.finditer(sentence, begin):
         following = sentence[word.end() : word.end() + _LONGEST_PREFIX]
         if not _is_same_label(word[0].strip(), following, language):
             break
@@ -135,11 +144,11 @@ def copied_ends(sentence: str, language: str) -> tuple[int, int]:
 
 
 def _is_same_label(word: str, following: str, language: str) -> bool:
-    if _MARKS.fullmatch(word):
+    if _MARKS.fullmatch(word) or (word.isdigit() and _DASH_FIRST.match(following)):
         return True
     label = word.strip("*_")
     is_number = label.endswith(_LABEL_ENDS) and not has_words(label) and any(map(str.isnumeric, label))
-    if not is_number and not _LETTER_LABEL.fullmatch(label):
+    if not is_number and not _LETTER_LABEL.fullmatch(label) and not _MIXED_LABEL.fullmatch(label):
         return False
     name = label.removesuffix(".")
     if name == label or not following:
@@ -161,8 +170,6 @@ def _fragments(line: str, proposed: Sequence[int], language: str) -> Iterator[tu
     ends = itertools.accumulate((found.end() for found in behind if found), max)
     for place, end in itertools.pairwise([0, *ends]):
         label = _LABEL_LAST.search(line, max(place, end - _LONGEST_LABEL), end)
-        if label and _BEFORE_NUMBER.search(line, max(place, label.start() - _LONGEST_LABEL), end):
-            label = None
         if label and label.start(1) > begin and _ends(line, begin, label.start(), label[1], language):
             yield begin, label.start(1)
             begin = label.start(1)
@@ -199,13 +206,24 @@ def _segment(language: str, text: str) -> Iterator[str]:
         first, *others = sentencex.segment(language, piece[label.end() :]) or [""] if label else [piece]
         for text in ((label[0] if label else "") + first, *others):
             begin = 0
-            for found in _OTHER_END.finditer(text):
-                following = _FIRST_CHARACTER.search(text, found.end())
+            for text_end, end in sorted(_further_ends(text, language)):
+                following = _FIRST_CHARACTER.search(text, end)
                 is_upper = following is not None and following[0].isupper()
-                if is_upper and _ends(text, begin, found.start() + 1, text[found.end() :], language):
-                    yield text[begin : found.end()]
-                    begin = found.end()
+                if is_upper and _ends(text, begin, text_end, text[end:], language):
+                    yield text[begin:end]
+                    begin = end
             yield text[begin:]
+
+
+def _further_ends(text: str, language: str) -> Iterator[tuple[int, int]]:
+    """Possible ends of sentences that the library does not propose: that of the sentence, and of the space behind."""
+    for found in _OTHER_END.finditer(text):
+        yield found.start() + 1, found.end()
+    for quoted in _QUOTED.finditer(text):
+        _, *inner, _ = itertools.accumulate(map(len, sentencex.segment(language, quoted[1])), initial=quoted.start(1))
+        for end in inner:
+            if text[end - 1].isspace():
+                yield len(text[:end].rstrip()), end
 
 
 def _ends(line: str, begin: int, end: int, following: str, language: str) -> bool:
@@ -222,7 +240,8 @@ def _ends(line: str, begin: int, end: int, following: str, language: str) -> boo
     last_words = line[max(begin, end - 2 - _LONGEST_PREFIX) : end - 1].rsplit(maxsplit=1)
     if not last_words or len(last_words[-1]) > _LONGEST_PREFIX:
         return True
-    is_numeric_only = nonbreaking_prefixes(language).get(last_words[-1].lstrip(_OPENING))
+    word = last_words[-1].lstrip(_OPENING)
+    is_numeric_only = nonbreaking_prefixes(language).get(word, word.lower() in _BEFORE_NUMBER or None)
     first = _FIRST_CHARACTER.search(following)
     return is_numeric_only is None or (is_numeric_only and not (first and first[0].isdigit()))
 

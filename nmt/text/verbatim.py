@@ -99,6 +99,11 @@ def placeholders(line: str) -> Counter[str]:
     return Counter(found["tag"] or found[0] for found in _PLACEHOLDER.finditer(_ADDRESS.sub(" ", line)))
 
 
+def without_spans(line: str) -> str:
+    """A line without its web addresses and placeholders."""
+    return _PLACEHOLDER.sub(" ", _ADDRESS.sub(" ", line)) if may_be_in(line) else line
+
+
 def spans(line: str) -> list[tuple[int, int]]:
     """Where web addresses and placeholders begin and end, tags as a whole."""
     return [found.span() for pattern in (_ADDRESS, _PLACEHOLDER) for found in pattern.finditer(line)]
@@ -145,7 +150,7 @@ def _has_lost_whole(source: str, lost: list[str]) -> bool:
 
 
 def _with_plain_numbers(line: str) -> str:
-    line = _PLACEHOLDER.sub(" ", _ADDRESS.sub(" ", line))
+    line = without_spans(line)
     return _HAN_SCALE.sub(lambda scale: "0000;" if scale[0] in "万萬" else "00000000;", line)  # 125万 is 1,250,000
 
 

@@ -33,6 +33,7 @@ _INVISIBLE_IN_WORD = re.compile(
     rf"(?<=[^\W_])(?!\ufe0f?\u20e3)[{_INVISIBLE}\ufe00-\ufe0f\U000e0100-\U000e01ef]+|[{_INVISIBLE}]+(?=[^\W_])"
     r"|[\u00a0\u202f](?=[,.;:!?…])"
 )
+_ROMAN_NUMERAL = re.compile("(?=[IVXLCDM]{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _BRACKETS = frozenset(
     {"()", "[]", "{}", '""', "''", "«»", "»«", "“”", "„“", "‘’", "‚‘", "（）", "「」", "『』", "《》"}
 )
@@ -75,13 +76,19 @@ class Taken:
         return f"{self.tag} {self.text}" if self.tag and self.text else self.text
 
 
+def is_copied(text: str) -> bool:
+    """Whether a text needs no translation: it has no letters, but for those of addresses, placeholders and numerals."""
+    rest = verbatim.without_spans(text).strip()
+    return not has_words(rest) or _ROMAN_NUMERAL.fullmatch(rest) is not None
+
+
 def take_out(line: str, is_unknown: IsUnknown, language: str = "") -> Taken | None:
     """Take out of a line its unknown characters, references to footnotes, and what is copied at its ends.
 
     A run is unknown characters and the white space around them. A word with an unknown letter is unknown as a whole; so
     are a number with an unknown sign, an address or placeholder with an unknown character, and the brackets or
-    quotation marks around unknown words. Invisible characters in words are left out. If no letter would be left, the
-    whole line is taken.
+    quotation marks around unknown words. Invisible characters in words are left out. If nothing that needs translation
+    would be left, the whole line is taken.
 
     Args:
         language: the language code of the line.
@@ -100,7 +107,7 @@ def take_out(line: str, is_unknown: IsUnknown, language: str = "") -> Taken | No
     if label and UNKNOWN in kinds[: label.end()]:  # the model would read the rest of the label
         begin = max(begin, label.end())
     kinds = _taken(kinds, [(0, begin), (end, len(line))])
-    if not has_words("".join(itertools.compress(line, map(UNKNOWN.__ne__, kinds)))):
+    if is_copied("".join(itertools.compress(line, map(UNKNOWN.__ne__, kinds)))):
         return Taken("", whole, (), "")
     spans = [match.span() for match in _RUN.finditer(kinds)]
     if not spans:

@@ -15,11 +15,11 @@ from nmt.config.data import LineStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
-from nmt.text.sentences import FOOTNOTE, copied_ends, has_words
+from nmt.text.sentences import FOOTNOTE, copied_ends
 from nmt.translation.character_kinds import clusters
 from nmt.translation.putting_back import put_back
 from nmt.translation.results import TranslatedText, one_line
-from nmt.translation.taking_out import Taken, take_out
+from nmt.translation.taking_out import Taken, is_copied, take_out
 
 # A model has hardly learnt to copy bytes if a smaller share of its source pieces were bytes. With a character coverage
 # of 0.9995, the share is about 50 times as large.
@@ -63,8 +63,8 @@ class UnknownCharacters:
         return not self._ids.isdisjoint(ids)
 
     def is_copied(self, text: str) -> bool:
-        """Whether a text is copied because it has no words, apart from a language tag."""
-        return self._copies and bool(text.strip()) and not has_words(self._vocab.source.split_tag(text)[1])
+        """Whether a text is copied because it needs no translation, apart from a language tag."""
+        return self._copies and bool(text.strip()) and is_copied(self._vocab.source.split_tag(text)[1])
 
     def concern(self, text: str, ids: Sequence[int]) -> bool:
         """Whether something may be taken out of a text with these pieces."""

@@ -127,7 +127,11 @@ def test_what_the_guard_could_not_repair_is_told(server):
     assert server.translate("good\nwrong").json() == {"translatedText": "GOOD\nWRONG", "warning": warned}
     assert "warning" not in server.translate("wrong but repaired").json()
     assert server.translate(["one", "wrong"]).json()["warning"] == "Translation 2 looks wrong (number)."
-    assert server.translate(["wrong", "surely fr"]).json()["warning"].startswith("Text 2 looks like French")
+    both = "Translation 1 looks wrong (number). Text 2 looks like French (fr), not English (en)."
+    assert server.translate(["wrong", "surely fr"]).json()["warning"] == both
+    assert (
+        server.translate(["wrong"] * 22).json()["warning"].endswith("Translation 20 looks wrong (number). And 2 more.")
+    )
     assert deepl(server, "wrong").json()["warning"] == warned
     assert server.client.get("/translate?langpair=en|de&q=wrong").json()["warning"] == warned
     last = server.client.post("/stream", json={"q": "wrong", "source": "en", "target": "de"}).text.splitlines()[-1]

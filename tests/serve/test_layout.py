@@ -165,6 +165,8 @@ SENTENCES = ["The man sleeps.", "The dog barks."]
         "“<em>{}</em>” &laquo;<em>{}</em>&raquo;",
         "<p>1. <b>{}</b><p>(b) <b>{}</b>",
         "<li>• <b>{}</b>: <br>– <b>{}</b> …",
+        "<p>1. “<b>{}</b>” <p>2. – <b>{}</b> (12)",
+        "<p>{} <a href='#1'>[1]</a><p>{}<sup>1</sup>",
         "{} <span translate=no>Anna.</span> {}",
         "<b>{}</b> <span translate=no>Anna</span>",
         "<span class=notranslate>Anna: no!</span> <b>{}</b>",
@@ -205,6 +207,12 @@ def test_a_tag_inside_a_sentence_is_refused_by_its_name(text, tag):
     with pytest.raises(RequestError, match=f"^{tag} stands inside a sentence, and") as refused:
         Layout.of_html(text, "en", {"x"})
     assert refused.value.status == 400
+
+
+def test_a_mark_behind_a_tag_is_not_doubled():
+    layout = Layout.of_html("1. (<b>The man sleeps</b>.)<p><i>The dog barks!</i>!<p><b>Why</b> <i>?</i>", "en")
+    assert layout.lines == ["The man sleeps", "The dog barks!", "Why"]
+    assert layout.filled(["1.", "2!", "3."]) == "1. (<b>1</b>.)<p><i>2!</i>!<p><b>3</b> <i>?</i>"
 
 
 def test_a_mark_behind_a_tag_is_apart_from_the_sentence_that_follows_it():

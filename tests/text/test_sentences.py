@@ -20,6 +20,10 @@ LINES = {
         ["i like dogs. ", "they bark. ", "cats don't."],
         ["A cat sits.² ", "A bird flies.[3] ", "A man sits.2 ", "He left. ", "eBay closed."],
         ["See Fig.2 Here it is. ", "We met at 10:30. ", "It was 2024. ", "He paid $5. ", "She left."],
+        ["A man runs. ", ":-) A dog barks. ", "It sleeps (see Fig. 3). ", "Vol. 2 lies there."],
+        ["A man runs.", "<br/>A dog barks.</b> ", "<i>It sleeps."],
+        ['He said: "I run. ', 'You walk." ', "(A dog barks. ", "It sleeps.) ", "“Stop! ", "Thief!” he cried."],
+        ["Call help(nmt.Model.translate) first."],
         ["No end at all"],
         ["..."],
     ],
@@ -131,6 +135,11 @@ def test_a_new_sentence_may_follow_a_quotation(line):
         ("fr", "", "« Bonjour ! »", ""),
         ("zh", "（1） ", "他来了。", "（3）"),
         ("en", "1. A.", "", ""),
+        *(
+            ("en", label, "A man runs. ", ":-)")
+            for label in ["B2) ", "1.a) ", "(1a) ", "Q1. ", "1.- ", "12/ ", "3 – ", "§ 12 "]
+        ),
+        ("en", "", "3 men run (see Fig. 3).", ""),
     ],
 )
 def test_what_is_the_same_in_all_languages_at_the_ends_of_a_sentence(language, before, text, behind):

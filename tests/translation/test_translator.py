@@ -334,6 +334,9 @@ OTHER_WORDLESS = [
     "☎ №",
     "=" * 900,
     "1 " * 900,
+    "https://example.org/a (b@example.org)",
+    "%s {name}: <br/>",
+    "XIV",
 ]
 
 
