@@ -54,4 +54,4 @@ def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
     assert "run: runs/own-2 (runs/own is taken)\n" in fresh.stderr
     translated = nmt("translate", cwd=project, text="The man sleeps.\n")
     assert "model: " in translated.stderr
-    assert "runs/toy-en-de-tiny has trained for longer (update 60, BLEU " in translated.stderr
+    assert "runs/toy-en-de-tiny has trained for longer (en-de, update 60, BLEU " in translated.stderr
