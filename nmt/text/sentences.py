@@ -48,7 +48,9 @@ _LIST_ITEM = re.compile(r"(?:\s*(?:[•◦▪]|\(?\w{1,9}\)))+")
 # What is the same in all languages before a sentence: marks, but no currencies, quotation marks or brackets; and a
 # number without letters, a letter or a Roman numeral, with a mark behind it.
 _SMILEY = r"[:;][-'o^]?[()\[\]DPp/|*]"
-_MARKS = re.compile(rf"[^\w\s$€£¥₹%‰&°@\"'“”„«»‘’‹›()\[\]{{}}¿¡「」『』（）《》]+|{_SMILEY}")
+_PAIRED = r"\"'`´“”„«»‘’‹›()\[\]{}「」『』（）《》"
+_MARKS = re.compile(rf"[^\w\s$€£¥₹%‰&°@¿¡{_PAIRED}]+|{_SMILEY}")
+_CLOSING = re.compile(rf"[\s{_PAIRED}]+")
 _DASH_FIRST = re.compile(r"[-–—/]\s")
 _LETTER_LABEL = re.compile(rf"[(\[]?(?:[A-Za-z]|{_ROMAN})[.:)\]]{{1,2}}")
 # A number with letters or parts and a mark behind it, such as B2), 1.a) and Q1.
@@ -138,7 +140,8 @@ def copied_ends(sentence: str, language: str) -> tuple[int, int]:
     last = next((place for place in range(len(sentence), begin, -1) if sentence[place - 1].isalpha()), begin)
     for end in _END.finditer(sentence, last):
         text_end = end.start() + len(end[0].rstrip())
-        if _ends(sentence, begin, text_end, sentence[end.end() : end.end() + _LONGEST_PREFIX], language):
+        following = sentence[end.end() : end.end() + _LONGEST_PREFIX]
+        if not _CLOSING.fullmatch(following) and _ends(sentence, begin, text_end, following, language):
             return begin, end.end()
     return begin, len(sentence)
 

@@ -140,6 +140,8 @@ def test_a_new_sentence_may_follow_a_quotation(line):
             for label in ["B2) ", "1.a) ", "(1a) ", "Q1. ", "1.- ", "12/ ", "3 – ", "§ 12 "]
         ),
         ("en", "", "3 men run (see Fig. 3).", ""),
+        ("en", "", "`` A man runs . '' ", ""),
+        ("de", "", "« Er rennt . »", ""),
     ],
 )
 def test_what_is_the_same_in_all_languages_at_the_ends_of_a_sentence(language, before, text, behind):
