@@ -28,7 +28,6 @@ from nmt.translation.segment import Segment
 from nmt.translation.translator import Translator
 
 _RETRY_SECONDS = 10
-_NAMES = "Text", "Translation"
 _MOST_SAID = 20
 """Warnings of an answer; the others are counted."""
 _AT_ONCE = 2_000
@@ -272,7 +271,9 @@ def warning(found: Sequence[Identified], translated: Sequence[Translated] = ()) 
     """What an answer says of texts in another language than their source, and of bad translations; empty if of none."""
     said = []
     for number, one in enumerate(found, start=1):
-        text, translation = (f"{name} {number}" if len(found) > 1 else f"The {name.lower()}" for name in _NAMES)
+        text, translation = f"Text {number}", f"Translation {number}"
+        if len(found) == 1:
+            text, translation = "The text", "The translation"
         if one.other is not None:
             looks = f"looks like {in_words(one.other)}, not" if one.other else "is in another script than"
             said.append(f"{text} {looks} {in_words(one.direction.source)}.")

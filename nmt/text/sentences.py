@@ -48,6 +48,7 @@ _LIST_ITEM = re.compile(r"(?:\s*(?:[•◦▪]|\(?\w{1,9}\)))+")
 # What is the same in all languages before a sentence: marks, but no currencies, quotation marks or brackets; and a
 # number without letters, a letter or a Roman numeral, with a mark behind it.
 _SMILEY = r"[:;][-'o^]?[()\[\]DPp/|*]"
+# Quotation marks, also those of tokenised text, and brackets: languages write them differently.
 _PAIRED = r"\"'`´“”„«»‘’‹›()\[\]{}「」『』（）《》"
 _MARKS = re.compile(rf"[^\w\s$€£¥₹%‰&°@¿¡{_PAIRED}]+|{_SMILEY}")
 _CLOSING = re.compile(rf"[\s{_PAIRED}]+")

@@ -82,6 +82,7 @@ def test_no_name_is_an_option_of_ours():
         ("train --lr=1e-3", "--lr. Use --set schedule.factor=X"),
         ("train --batch-size 32", "Use --set batching.update_tokens=N: target tokens per update"),
         ("train --warmup_updates 9", "Use --set schedule.warmup=N"),
+        ("translate --batch_tokens 9", "Did you mean --batch-tokens?"),
         ("train --src a.en", "Use nmt prepare-data NAME --train-source FILE"),
         ("translate --src a.en", "Use --input FILE"),
         ("score -r a.de b.de", "Use --reference FILE"),

@@ -224,17 +224,17 @@ def test_a_batch_that_does_not_fit_is_halved(theirs, monkeypatch):
 def test_a_conversation_has_all_threads_and_no_model_is_in_memory_twice(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu", threads=2)
     assert engine.model(1) is engine.model(1)
-    assert set(engine._opened) == {1}
+    assert engine._workers == 1
     wide = engine.model(2)
     # The end of a text: its last window, what the guard searches again, and alignments.
     assert {*(engine.model(1) for _ in range(5)), engine.model(2)} == {wide}
-    assert set(engine._opened) == {2}
+    assert engine._workers == 2
 
 
 def test_searching_nothing_opens_no_model(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu")
     engine.searcher(TranslateOptions()).search([], TranslateOptions())
-    assert engine._opened == {}
+    assert engine._model is None
 
 
 def test_a_search_that_the_memory_of_a_cpu_does_not_hold_is_never_begun(theirs, monkeypatch):
@@ -271,19 +271,19 @@ def test_threads_that_share_the_engine_use_one_model(theirs):
 def test_scoring_nothing_opens_no_model(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu")
     assert engine.score([], [], TranslateOptions(), alignment=True) == []
-    assert engine._opened == {}
+    assert engine._model is None
 
 
 def test_in_int8_a_single_batch_has_the_thread_of_a_worker(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu", "int8", threads=2)
-    assert texts(engine, lines=LINES[:1]) and set(engine._opened) == {2}
+    assert texts(engine, lines=LINES[:1]) and engine._workers == 2
 
 
 def test_several_workers_find_the_same(theirs):
     several = CTranslate2Engine(theirs._folder, "cpu", threads=3)
     lines = LINES * 5
     assert texts(several, lines=lines, batch_tokens=20) == texts(theirs, lines=lines)
-    assert set(several._opened) == {3}
+    assert several._workers == 3
 
 
 @pytest.mark.parametrize(

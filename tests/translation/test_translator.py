@@ -498,6 +498,19 @@ def test_what_has_to_be_kept_is_kept_by_another_candidate(monkeypatch):
     # Nothing is worse for it.
     worse = translated(monkeypatch, line, ["ti {0} se 1989", "{0} 1998 " + "me no " * 6], [""])
     assert (worse.text, worse.guard) == ("ti {0} se 1989", Finding(("number",), repaired=False))
+    # The number of a language tag is none of the source.
+    monkeypatch.setattr(type(vocab), "split_tag", lambda self, line: ("", line.removeprefix("2019 ")))
+    tagged = translated(monkeypatch, f"2019 {line}", ["ti {0} se 1989", "no {0} 1998 me"])
+    assert (tagged.text, tagged.guard) == ("no {0} 1998 me", Finding(("number",), repaired=True))
+
+
+def test_the_guard_forgets_what_the_search_has_finished(monkeypatch):
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", Searches([SOUND, LOOP], [LOOP, SOUND]))
+    tried = translator(beam=4, config=LANGUAGES)
+    for _ in range(2):
+        [[segment]] = tried.prepare([SOURCE])
+        tried.search([segment])
+        assert (segment.candidates[0].text, segment.others) == (SOUND, ())
 
 
 def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):

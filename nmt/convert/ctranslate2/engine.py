@@ -123,8 +123,8 @@ class CTranslate2Engine:
         self.vocab.set_threads(self.threads)
         self._folder = folder
         self._opening = threading.Lock()
-        self._opened: dict[int, Any] = {}
-        """The number of workers, and the model that is open for them; empty before the first search."""
+        self._workers, self._model = 0, None
+        """The number of workers that the model is open for, and the model; none before the first search."""
 
     @property
     def description(self) -> str:
@@ -139,10 +139,11 @@ class CTranslate2Engine:
         ones, such as the last of a text: the model is never in memory twice.
         """
         with self._opening:
-            if workers > max(self._opened, default=0):
-                self._opened.clear()
-                self._opened[workers] = self._open(workers)
-            return self._opened[max(self._opened)]
+            if workers > self._workers:
+                self._workers, self._model = 0, None  # first: two models would need twice the memory
+                self._model = self._open(workers)
+                self._workers = workers
+            return self._model
 
     def _open(self, workers: int) -> Any:
         try:
