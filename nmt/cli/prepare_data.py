@@ -33,7 +33,7 @@ def prepare_data(
     mirror: Mirrors = None,
     offline: Offline = False,
     workers: Annotated[int | None, option("Processes for cleaning.  [all cores]", min=1)] = None,
-    force: Annotated[bool, option("Replace a data set that was edited, is another, or has runs.")] = False,
+    force: Annotated[bool, option("Replace data, even if edited, other, or used by runs.")] = False,
     source_lang: Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")] = None,
     target_lang: Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")] = None,
     train: Annotated[
