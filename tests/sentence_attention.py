@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 pytest.importorskip("triton", reason="Triton is for Linux alone")
 
@@ -32,7 +33,7 @@ class Case:
     heads: int = 2
     size: int = 16
     is_sliced: bool = False
-    """Whether queries, keys and values are parts of the rows of products, as a model has them."""
+    """Whether queries, keys and values are parts of larger tensors, with numbers of others between them."""
     rows_behind: int = 0
     """Rows behind the last sentence on both sides, computed as one more sentence."""
 
@@ -79,7 +80,11 @@ def differences(case: Case, dtype: torch.dtype, device: torch.device) -> dict[st
 
     sizes = ((sum(rows), case.heads, case.size) for rows in (parts[0], parts[1], parts[1], parts[0]))
     inputs = [torch.randn(size).to(device, dtype) for size in sizes]
-    found = _with_gradients(kernel, *inputs, is_sliced=case.is_sliced)
+    torch.use_deterministic_algorithms(True)  # what torch.empty makes is not a number then
+    try:
+        found = _with_gradients(kernel, *inputs, is_sliced=case.is_sliced)
+    finally:
+        torch.use_deterministic_algorithms(False)
     expected = _with_gradients(exact, *(x.double() for x in inputs), is_sliced=False)
     names = "result", "gradient of queries", "gradient of keys", "gradient of values"
     return {
@@ -93,8 +98,10 @@ def _with_gradients(
 ) -> list[Tensor]:
     leaves = [x.clone().requires_grad_() for x in (query_NHK, key_MHK, value_MHK)]
     inputs = leaves
-    if is_sliced:  # with the numbers of others before and behind each row
-        inputs = [torch.nn.functional.pad(x.flatten(1), (16, 8), value=torch.nan)[:, 16:-8].view_as(x) for x in leaves]
+    if is_sliced:  # each with other strides
+        size = query_NHK.shape[2]
+        padded = (F.pad(x, (8, 8 * index), value=torch.nan) for index, x in enumerate(leaves))
+        inputs = [x[:, :, 8 : 8 + size] for x in padded]
     mixed = attend(*inputs)
     return [mixed.detach(), *torch.autograd.grad(mixed, leaves, gradient_NHK)]
 
