@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 triton = pytest.importorskip("triton", reason="Triton is for Linux alone")
-from nmt.kernels import sentence_attention as module
+from nmt.kernels import sentence_attention as module  # noqa: E402
 
 ALLOWED = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 5e-3}
 """Differences from float64 relative to its norm."""
@@ -134,7 +134,7 @@ def shared_memory(architecture: int, sizes: Sequence[int]) -> int:
         _, constants = module._inputs(rows, rows, rows, ends, ends, True)
         warps = constants.pop("num_warps")
         types = {name: _type_of(name) for name in kernel.arg_names if name not in constants}
-        whole = [index for index, kind in enumerate(types.values()) if kind[0] == "*" or kind == "i32"]
+        whole = [index for index, name in enumerate(types) if types[name][0] == "*" or name.endswith("_stride")]
         source = triton.compiler.ASTSource(
             fn=kernel,
             signature=types | dict.fromkeys(constants, "constexpr"),
