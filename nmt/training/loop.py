@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -14,7 +14,8 @@ from nmt.errors import TrainingError
 from nmt.io.writing import WriteError
 from nmt.machine.device import memory_in_use
 from nmt.training.input.feed import Epochs, PlannedUpdate, prefetched
-from nmt.training.learner import Gradients, Learner, Step
+from nmt.training.input.micro_batches import MicroBatching
+from nmt.training.learner import WITHOUT_LONG_PAIRS, Gradients, Learner, Step
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.message import Report, UpdateOutcome, UpdateResult
@@ -49,13 +50,20 @@ class Trainer:
         log: RunLog,
         writer: CheckpointWriter,
         stop: StopRequest,
+        batching: Callable[[int], MicroBatching],
     ) -> None:
         """Prepare to train.
 
         Args:
             progress: with the size of micro-batches that preflight found.
+            batching: how updates are divided into micro-batches of a size.
         """
+        assert progress.micro_batch_tokens is not None
         self.progress = progress
+        self._batching_of = batching
+        self._batching = batching(progress.micro_batch_tokens)
+        """The same on all ranks when they begin an update. The thread that prepares updates may see an earlier one,
+        which the loop corrects."""
         self._config = config
         self._learner = learner
         self._epochs = epochs
@@ -135,19 +143,11 @@ class Trainer:
         updates = self._epochs.updates(
             self.progress.epoch,
             self.progress.index,
-            micro_batch_tokens=self._micro_batch_tokens,
+            batching=lambda: self._batching,
             ranks=self._ranks,
-            pads=self._learner.model.packed_attention is None,
-            prepare=self._learner.prepared,
         )
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
         return prefetched(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
-
-    def _micro_batch_tokens(self) -> int:
-        """The size of micro-batches. It is the same on all ranks when they begin an update; the thread that prepares
-        updates may see an earlier one, which the loop corrects."""
-        assert self.progress.micro_batch_tokens is not None
-        return self.progress.micro_batch_tokens
 
     def _updates(self, planned: Iterator[PlannedUpdate]) -> Iterator[UpdateResult]:
         """Make the updates in order. The result of each comes before the weights change again.
@@ -186,7 +186,7 @@ class Trainer:
         """Compute the gradients of an update."""
         scale = self.progress.loss_scale
         return self._learner.begin(
-            update.plan.with_micro_batches_of(self._micro_batch_tokens()).batches,
+            update.plan.divided_by(self._batching).batches,
             update=update.number,
             target_tokens=update.plan.target_tokens,
             loss_scale=1.0 if scale is None else scale.value,
@@ -203,13 +203,8 @@ class Trainer:
         could_be_scaled = scale is not None and scale.value > 1
         progress.update, progress.epoch, progress.index = update.number, plan.epoch, plan.index + 1
         while (result := self._learner.read(step)).outcome is UpdateOutcome.AGAIN:
-            # What did not fit once is not dealt again, so a resumed run deals as this one does.
-            progress.micro_batch_tokens = result.fitting_tokens
-            self._log.event(
-                "micro-batch",
-                f"A micro-batch did not fit into memory: at most {progress.micro_batch_tokens:,} tokens from now on.",
-                micro_batch_tokens=progress.micro_batch_tokens,
-            )
+            assert result.fitting_tokens is not None
+            self._divide_into_smaller(result.fitting_tokens)
             self._learner.drop()  # the gradients of the next update, too, are dealt anew
             step = self._step(update, self._begin(update))
         progress.seconds = result.run_seconds
@@ -225,6 +220,26 @@ class Trainer:
             self._log_updates()
         self._log.progressed()
         return result
+
+    def _divide_into_smaller(self, tokens: int) -> None:
+        """Let micro-batches hold fewer tokens. What did not fit once is not tried again, so a resumed run divides as
+        this one does.
+
+        Raises:
+            TrainingError: a micro-batch cannot be smaller.
+        """
+        smaller = self._batching_of(tokens)
+        if smaller.tokens >= self._batching.tokens:
+            raise TrainingError(
+                f"update {self.progress.update}: a micro-batch of {smaller.tokens:,} pieces on a side, as the longest "
+                f"pair needs, does not fit into memory. {WITHOUT_LONG_PAIRS}"
+            )
+        self.progress.micro_batch_tokens, self._batching = tokens, smaller
+        self._log.event(
+            "micro-batch",
+            f"A micro-batch did not fit into memory: at most {smaller.tokens:,} tokens from now on.",
+            micro_batch_tokens=tokens,
+        )
 
     def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult, *, could_be_scaled: bool) -> None:
         """Note an update that changed nothing; end the run, saved, when there are too many in a row.
