@@ -145,11 +145,6 @@ class Learner:
         )
         return Gradients(batches, target_tokens, loss_scale, unfit, stop_clock())
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether gradients were computed that no step has used."""
-        return self._is_begun
-
     def drop(self) -> None:
         """Forget the gradients that were computed, if no step has used them. Every rank calls this."""
         if self._is_begun:
