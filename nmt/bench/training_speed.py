@@ -172,7 +172,7 @@ def spare_rows(data: Path, config: Config, gpus: int) -> float:
     for index in range(min(len(plan), _UPDATES_WITH_SPARE_ROWS)):
         pairs = plan.update(index)
         pieces += sum(int(lengths[pairs].sum()) + len(pairs) for lengths in sides)
-        rows += len(filled.of(plan, index, Ranks(0, gpus), shards)) * gpus * (filled.source.rows + filled.target.rows)
+        rows += len(filled.of(plan, index, Ranks(0, gpus), sides)) * gpus * (filled.source.rows + filled.target.rows)
     return 1 - pieces / rows
 
 

@@ -112,12 +112,12 @@ def _cuts(tokens: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
 def rank_micro_batches(
     plan: EpochPlan,
     index: int,
+    source_lengths: Indices,
+    target_lengths: Indices,
     *,
     rank: int,
     ranks: int,
     max_tokens: int,
-    source_lengths: Indices,
-    target_lengths: Indices,
 ) -> list[Indices]:
     """The micro-batches of one rank in one update.
 

@@ -41,12 +41,12 @@ class Limits:
 def dealt_micro_batches(
     plan: EpochPlan,
     index: int,
+    source_lengths: Indices,
+    target_lengths: Indices,
     *,
     rank: int,
     ranks: int,
     limits: Limits,
-    source_lengths: Indices,
-    target_lengths: Indices,
 ) -> list[Indices]:
     """The micro-batches of one rank in one update.
 

@@ -4,7 +4,7 @@ The gradients are summed over micro-batches and ranks and divided once by the nu
 a step. An update that fails changes nothing: where a micro-batch does not fit into the memory of a rank, all ranks make
 the update again from smaller ones; where a gradient is not finite, it is skipped.
 
-:meth:`Learner.update` makes one update in three parts. :mod:`nmt.training.updates` calls these itself, because a GPU can
+:meth:`Learner.update` makes one update in three parts. :mod:`nmt.training.updates` calls these itself, since a GPU can
 compute the gradients of an update (1) while the host reads the figures of the one before it (3).
 """
 

@@ -127,7 +127,8 @@ class Epochs:
 
 def _divided(shards: PairSource, plan: EpochPlan, index: int, ranks: Ranks, batching: MicroBatching) -> list[Batch]:
     """One rank's micro-batches of an update."""
-    return [batching.prepared(collate(shards, pairs)) for pairs in batching.of(plan, index, ranks, shards)]
+    lengths = shards.source_lengths, shards.target_lengths
+    return [batching.prepared(collate(shards, pairs)) for pairs in batching.of(plan, index, ranks, lengths)]
 
 
 def prefetched(

@@ -12,13 +12,14 @@ import torch
 from nmt.data.arrays import Indices
 from nmt.data.batching import Batch, EpochPlan, rank_micro_batches
 from nmt.data.dealing import Limits, dealt_micro_batches
-from nmt.data.shards import PairSource
 from nmt.model.packing import Lengths, PackedSize
 from nmt.special_ids import EOS
 from nmt.training.input.model_inputs import ModelInputs, PreparedBatch
 from nmt.training.ranks.exchange import Ranks
 
 _HOST = torch.device("cpu")
+SideLengths = tuple[Indices, Indices]
+"""The pieces of all sources, and of all targets, without eos."""
 
 
 class MicroBatching(Protocol):
@@ -28,7 +29,7 @@ class MicroBatching(Protocol):
     def tokens(self) -> int:
         """What no micro-batch exceeds, in the pieces of one side: with padding or spare rows."""
 
-    def of(self, plan: EpochPlan, index: int, ranks: Ranks, shards: PairSource) -> list[Indices]:
+    def of(self, plan: EpochPlan, index: int, ranks: Ranks, lengths: SideLengths) -> list[Indices]:
         """This rank's micro-batches of an update."""
 
     def prepared(self, batch: Batch) -> PreparedBatch:
@@ -52,16 +53,8 @@ class Padded:
     """Of the model."""
     device: torch.device = _HOST
 
-    def of(self, plan: EpochPlan, index: int, ranks: Ranks, shards: PairSource) -> list[Indices]:
-        return rank_micro_batches(
-            plan,
-            index,
-            rank=ranks.rank,
-            ranks=ranks.size,
-            max_tokens=self.tokens,
-            source_lengths=shards.source_lengths,
-            target_lengths=shards.target_lengths,
-        )
+    def of(self, plan: EpochPlan, index: int, ranks: Ranks, lengths: SideLengths) -> list[Indices]:
+        return rank_micro_batches(plan, index, *lengths, rank=ranks.rank, ranks=ranks.size, max_tokens=self.tokens)
 
     def prepared(self, batch: Batch) -> PreparedBatch:
         inputs = ModelInputs.of(batch, self.size_of(batch.source_lengths_B), self.size_of(batch.target_lengths_B))
@@ -94,16 +87,8 @@ class Filled:
     def tokens(self) -> int:
         return self.limits.tokens
 
-    def of(self, plan: EpochPlan, index: int, ranks: Ranks, shards: PairSource) -> list[Indices]:
-        return dealt_micro_batches(
-            plan,
-            index,
-            rank=ranks.rank,
-            ranks=ranks.size,
-            limits=self.limits,
-            source_lengths=shards.source_lengths,
-            target_lengths=shards.target_lengths,
-        )
+    def of(self, plan: EpochPlan, index: int, ranks: Ranks, lengths: SideLengths) -> list[Indices]:
+        return dealt_micro_batches(plan, index, *lengths, rank=ranks.rank, ranks=ranks.size, limits=self.limits)
 
     def prepared(self, batch: Batch) -> PreparedBatch:
         return PreparedBatch.of(batch, ModelInputs.of(batch, self.source, self.target), self.device, self.tokens)
