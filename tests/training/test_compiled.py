@@ -269,3 +269,20 @@ def test_a_run_without_a_compiler_goes_on_and_says_why(
     assert any("no C++ compiler was found" in line for line in preflight_lines(measured[0]))
     losses = [[record["loss"] for record in records(tmp_path / name, "update")] for name in ("run", "eager")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_a_longest_pair_for_which_memory_is_too_small_ends_a_run(packed_attention, run_training, tmp_path, monkeypatch):
+    compute = Learner.compute_gradients
+
+    def failing(self, batches, *, update, **options):
+        if update != 2:
+            return compute(self, batches, update=update, **options)
+        self._buffer.clear()
+        return batches[0]
+
+    monkeypatch.setattr(Learner, "compute_gradients", failing)
+    with pytest.raises(TrainingError, match=r"^update 2: a micro-batch of \d+ pieces on a side, as the longest pair"):
+        run_training(tmp_path / "run", "batching.micro_batch_tokens=auto")
+    sizes = [event["micro_batch_tokens"] for event in records(tmp_path / "run", "event")]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) > 1
