@@ -114,10 +114,11 @@ class Model:
         lines: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
-        window: int = 2_048,
+        window: int | None = None,
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
-        """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead."""
+        """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead, by default
+        2,048, and more on a GPU."""
         settings = translate_options(self._engine.config.decoding, **options)
         translator = Translator(self._engine, settings, window=window)
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))

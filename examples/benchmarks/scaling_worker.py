@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
-from nmt.bench.training_speed import BenchLearner, bench_updates
+from nmt.bench.training_speed import BenchLearner
 from nmt.config import Config
 from nmt.machine.device import Hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
@@ -46,7 +46,7 @@ def _tokens_per_second(data: Path, config: Config, count: int, ranks: Ranks) -> 
     hardware = hardware_of(config, ranks)
     learner = BenchLearner(config, hardware, ranks)
     # A small data set has fewer updates, which then come again.
-    updates = cycle(bench_updates(data, config, _UNTIL_WARM + count, pads=learner.pads, ranks=ranks))
+    updates = cycle(learner.updates(data, _UNTIL_WARM + count))
     _train(learner, islice(updates, _UNTIL_WARM), hardware, ranks)
     timed = list(islice(updates, count))
     ranks.gather(None)

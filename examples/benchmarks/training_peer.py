@@ -69,7 +69,7 @@ def marian_mt(config: Config) -> Trainer:
         "parameters": sum(p.numel() for p in model.parameters()),
         "version": transformers.__version__,
     }
-    return Trainer(description, device, True, update)
+    return Trainer(description, device, update)
 
 
 if __name__ == "__main__":

@@ -29,12 +29,10 @@ class Trainer:
 
     description: dict[str, Any]
     device: torch.device
-    pads: bool
-    """Whether its model pads sentences."""
     update: Callable[[PlannedUpdate, int], object]
     """Makes an update with a number."""
-    prepare: Callable[[Sequence[PlannedUpdate]], object] = lambda planned: None
-    """Called with all updates before the first."""
+    updates: Callable[[Path, int], Sequence[PlannedUpdate]] | None = None
+    """The first updates of a run in micro-batches that suit it; by default, for a model that pads."""
     is_compiled: Callable[[], bool] = lambda: False
     """Whether a compiled graph computes, asked after the first updates."""
 
@@ -52,8 +50,7 @@ def set_up(
     config = read_config(config_file)
     trainer = begin(config)
     # The first updates come again where a small data set has no more.
-    planned = bench_updates(data, config, count, pads=trainer.pads)
-    trainer.prepare(planned)
+    planned = trainer.updates(data, count) if trainer.updates is not None else bench_updates(data, config, count)
     updates = itertools.cycle(planned)
     made = 0
 
@@ -84,9 +81,7 @@ def ours(config: Config) -> Trainer:
         "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
         "parameters": sum(p.numel() for p in bench.learner.parameters.values()),
     }
-    prepare = {"prepare": bench.compile} if training.compile is True else {}
-    is_compiled = lambda: bench.learner.is_compiled  # noqa: E731
-    return Trainer(description, hardware.device, bench.pads, bench.update, is_compiled=is_compiled, **prepare)
+    return Trainer(description, hardware.device, bench.update, bench.updates, lambda: bench.learner.is_compiled)
 
 
 if __name__ == "__main__":

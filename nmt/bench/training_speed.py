@@ -14,15 +14,16 @@ import torch
 import nmt
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
+from nmt.data.dealing import fitting_limits
 from nmt.data.shards import ParallelShards
 from nmt.io.writing import scratch_folder, write_file
 from nmt.kernels import policy
 from nmt.machine.device import Hardware
 from nmt.machine.processor import processor_name
-from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
+from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
 from nmt.training.learner import Learner
 from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -32,6 +33,7 @@ from nmt.training.start.cost import flops_of_pairs
 _OURS = ("-P", "-m", "nmt.bench.train_worker")
 _MICRO_BATCH_TOKENS = 8_192
 _UNLIMITED = 1 << 30
+_UPDATES_WITH_SPARE_ROWS = 200
 
 
 def bench_train(
@@ -80,6 +82,7 @@ def bench_train(
         "vocab_size": config.data.vocab_size,
         "rounds": rounds,
         "updates_per_round": updates,
+        "spare_rows_on_gpus": {str(gpus): spare_rows(data, config, gpus) for gpus in (1, 8)},
         "target_tokens_per_update": sum(update.target_tokens for update in planned) / len(planned),
     }
     for name, results in measured.items():
@@ -110,25 +113,28 @@ class BenchLearner:
         )
         policy.accelerate(model, policy.choose_kernels(hardware.device, hardware.autocast_dtype))
         self.learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
-        self.pads = model.packed_attention is None
-        """Whether the model pads sentences for attention."""
-        self._fitting_tokens = _UNLIMITED
+        if config.training.compile is True:
+            self.learner.compile()
+        self._config, self._ranks = config, ranks
         scale = LossScale.initial(hardware.precision)
         self._loss_scale = 1.0 if scale is None else scale.value
 
-    def compile(self, planned: Sequence[PlannedUpdate]) -> None:
-        """Compile for the largest micro-batch of the updates."""
-        batches = [batch for update in planned for batch in update.batches]
-        tokens, pairs = (max(getattr(batch, what) for batch in batches) for what in ("longer_side_tokens", "pairs"))
-        longest = max(int(side.max()) for batch in batches for side in (batch.source_lengths_B, batch.target_lengths_B))
-        self.learner.compile(PackedSize.for_all(tokens, pairs, longest))
+    def updates(self, data: Path, count: int) -> list[PlannedUpdate]:
+        """The first updates of a run, as :func:`bench_updates`, in this rank's micro-batches. Where attention needs no
+        padding, an update is a single one for each rank, unless ``batching.micro_batch_tokens`` is set."""
+        shards, epochs = _opened(data, self._config)
+        model, asked = self.learner.model, self._config.batching.micro_batch_tokens
+        if asked == "auto":
+            asked = _MICRO_BATCH_TOKENS if model.packed_attention is None else _UNLIMITED
+        self._batching_of = epochs.micro_batching(model, model.device, self._ranks, _longest(shards))
+        self._batching = self._batching_of(asked)
+        return _first_updates(epochs, count, self._batching, self._ranks)
 
     def update(self, planned: PlannedUpdate, number: int) -> None:
-        """Make an update; what does not fit into memory once is not tried again."""
+        """Make an update of :meth:`updates`; what does not fit into memory once is not tried again."""
         while True:
-            planned = planned.with_micro_batches_of(min(planned.micro_batch_tokens, self._fitting_tokens))
             result = self.learner.update(
-                planned.batches,
+                planned.divided_by(self._batching).batches,
                 update=number,
                 target_tokens=planned.target_tokens,
                 learning_rate=1e-4,
@@ -136,22 +142,45 @@ class BenchLearner:
             )
             if result.fitting_tokens is None:
                 return
-            self._fitting_tokens = result.fitting_tokens
+            self._batching = self._batching_of(result.fitting_tokens)
 
 
-def bench_updates(
-    data: Path, config: Config, count: int, *, pads: bool = True, ranks: Ranks = NO_OTHERS
-) -> list[PlannedUpdate]:
-    """The first updates of a run, dealt to micro-batches as training deals them; fewer updates if the data is small.
+def bench_updates(data: Path, config: Config, count: int) -> list[PlannedUpdate]:
+    """The first updates of a run, in micro-batches for a model that pads; fewer updates if the data is small."""
+    _, epochs = _opened(data, config)
+    asked = config.batching.micro_batch_tokens
+    return _first_updates(epochs, count, Padded(_MICRO_BATCH_TOKENS if asked == "auto" else asked), NO_OTHERS)
+
+
+def _first_updates(epochs: Epochs, count: int, batching: MicroBatching, ranks: Ranks) -> list[PlannedUpdate]:
+    updates = epochs.updates(0, 0, batching=lambda: batching, ranks=ranks)
+    return list(takewhile(lambda update: update.epoch == 0, islice(updates, count)))
+
+
+def spare_rows(data: Path, config: Config, gpus: int) -> float:
+    """The share of rows that hold no piece, where attention needs no padding and all micro-batches have one size.
 
     Args:
-        ranks: of which this one gets its share.
-        pads: whether the model pads sentences. If it does not, an update is a single micro-batch, unless
-            ``batching.micro_batch_tokens`` is set.
+        gpus: that share the updates, each with memory for its share.
     """
+    shards, epochs = _opened(data, config)
+    sides, longest = (shards.source_lengths, shards.target_lengths), _longest(shards)
+    _, plan = epochs.plan(0)
+    limits = fitting_limits(plan, *sides, ranks=gpus, max_tokens=_UNLIMITED, longest=longest)
+    filled = Filled.within(limits, longest, torch.device("cpu"))
+    pieces = rows = 0
+    for index in range(min(len(plan), _UPDATES_WITH_SPARE_ROWS)):
+        pairs = plan.update(index)
+        pieces += sum(int(lengths[pairs].sum()) + len(pairs) for lengths in sides)
+        rows += len(filled.of(plan, index, Ranks(0, gpus), sides)) * gpus * (filled.source.rows + filled.target.rows)
+    return 1 - pieces / rows
+
+
+def _opened(data: Path, config: Config) -> tuple[ParallelShards, Epochs]:
     shards = ParallelShards.open(data, "train")
-    asked = config.batching.micro_batch_tokens
-    size = asked if asked != "auto" else _MICRO_BATCH_TOKENS if pads else _UNLIMITED
-    epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
-    updates = epochs.updates(0, 0, micro_batch_tokens=lambda: size, ranks=ranks, pads=pads)
-    return list(takewhile(lambda update: update.epoch == 0, islice(updates, count)))
+    return shards, Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
+
+
+def _longest(shards: ParallelShards) -> int:
+    """The pieces of the longest sentence, with eos."""
+    return int(max(shards.source_lengths.max(), shards.target_lengths.max())) + 1

@@ -42,7 +42,7 @@ def write_lines(streams: Streams, job: Job) -> None:
         elif str(streams.output) != STDIN:
             out = stack.enter_context(open_stream(streams.output))
         # A progress bar would mix with translations on a terminal.
-        shows = streams.window > 1 and (streams.to_file or not sys.stdout.isatty())
+        shows = not streams.answers_each_line and (streams.to_file or not sys.stdout.isatty())
         update = (
             stack.enter_context(progress_display())("paragraphs" if streams.paragraphs else "lines") if shows else None
         )

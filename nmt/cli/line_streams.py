@@ -151,9 +151,9 @@ class Streams:
         return self.interactive is not False and str(self.input) == STDIN and sys.stdin.isatty()
 
     @property
-    def window(self) -> int:
-        """The number of lines that are read before they are worked on."""
-        return 1 if self.interactive or self.is_typed else 2_048
+    def answers_each_line(self) -> bool:
+        """Whether each line is answered before the next is read."""
+        return bool(self.interactive) or self.is_typed
 
     @property
     def can_be_resumed(self) -> bool:

@@ -116,7 +116,7 @@ def _translate(
     if streams.paragraphs and options.get("split_sentences", "auto") == "auto":
         options["split_sentences"] = "always"
     settings = translate_options(engine.config.decoding, called=flag_of, **options)
-    translator = Translator(engine, settings, window=streams.window, workers=workers)
+    translator = Translator(engine, settings, window=1 if streams.answers_each_line else None, workers=workers)
     for line in engine.remarks(settings):
         notice(line)
     job = TranslationJob(
@@ -141,7 +141,9 @@ def _score(streams: Streams, engine: LoadedEngine, options: dict[str, Any], form
     from nmt.translation.target_scorer import TargetScorer
 
     settings = translate_options(engine.config.decoding, called=flag_of, **options)
-    write_lines(streams, ScoringJob(TargetScorer(engine, settings, window=streams.window), form))
+    write_lines(
+        streams, ScoringJob(TargetScorer(engine, settings, window=1 if streams.answers_each_line else None), form)
+    )
 
 
 def _refuse_contradictions(

@@ -97,7 +97,7 @@ class BatchingConfig(Section):
     """Sizes of updates and batches. Tokens are target pieces with eos."""
 
     update_tokens: int = Field(25_000, ge=1, description="target tokens per update, over all ranks")
-    group_tokens: int = Field(4_096, ge=1, description="target tokens per group of pairs of similar length")
+    group_tokens: int = Field(1_000, ge=1, description="target tokens per group of pairs of similar length")
     micro_batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         8_192,
         description="maximum positions per micro-batch, source or target; auto: as many as fit",

@@ -51,9 +51,10 @@ def plan_epoch(
 ) -> EpochPlan:
     """Plan an epoch: a pure function of its arguments, the same for any number of ranks.
 
-    Pairs are sorted by length, pairs of equal lengths in random order, and cut into groups of ``group_tokens`` target
-    tokens (section 5.1: batched together by approximate sequence length). The groups are shuffled, and each update
-    takes groups until it has ``update_tokens``. A group or update ends with the pair that fills it.
+    Pairs are sorted by the length of their longer side, which determines the padding, and cut into groups of
+    ``group_tokens`` target tokens (section 5.1: batched together by approximate sequence length). The groups are
+    shuffled, and cut into updates. A group or update ends with the pair that fills it; groups of an update's size are
+    the updates.
 
     Args:
         pairs: the epoch's population, as indices into the lengths, repeated for pairs that occur several times; every
@@ -65,26 +66,23 @@ def plan_epoch(
     shuffled: Indices = random.permutation(count).astype(index_type)
     if pairs is not None:
         shuffled = pairs[shuffled].astype(index_type)
-    # By the length of the longer side, which determines the padding, then by that of the target. The sorts are stable
-    # and their input is shuffled, so the order of pairs of equal lengths is random.
-    by_length = _sorted_by(target_lengths, shuffled)
-    by_length = _sorted_by(np.maximum(source_lengths, target_lengths), by_length)
+    # Stable, and of shuffled pairs: pairs of equal length come in random order. A second key, such as the length of the
+    # target, would make groups of equal lengths differ in the ratio of source to target, and updates with them.
+    by_length = _sorted_by(np.maximum(source_lengths, target_lengths), shuffled)
 
-    tokens_by_length = target_lengths[by_length].astype(np.int64) + 1
-    group_ends = _cuts(tokens_by_length, min(group_tokens, update_tokens))
+    group_ends = _cuts(target_lengths[by_length].astype(np.int64) + 1, min(group_tokens, update_tokens))
     group_starts = np.concatenate([[0], group_ends[:-1]]).astype(np.int64)
     order = random.permutation(len(group_ends))
     sizes = (group_ends - group_starts)[order]
     # Positions of the pairs, group after group in the new order.
     offsets = np.repeat(group_starts[order] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
-    positions = np.arange(count, dtype=np.int64) + offsets
+    planned = by_length[np.arange(count, dtype=np.int64) + offsets]
 
-    group_tokens_in_order = np.add.reduceat(tokens_by_length, group_starts)[order] if count else np.zeros(0, np.int64)
-    update_ends_in_groups = _cuts(group_tokens_in_order, update_tokens)
-    pair_ends = np.cumsum(sizes)[update_ends_in_groups - 1]
-    token_ends = np.cumsum(group_tokens_in_order)[update_ends_in_groups - 1]
-    starts = np.concatenate([[0], pair_ends]).astype(np.int64)
-    return EpochPlan(by_length[positions], starts, np.diff(np.concatenate([[0], token_ends])).astype(np.int64))
+    tokens = target_lengths[planned].astype(np.int64) + 1
+    ends = _cuts(tokens, update_tokens) if group_tokens < update_tokens else np.cumsum(sizes)
+    token_ends = np.cumsum(tokens)[ends - 1]
+    starts = np.concatenate([[0], ends]).astype(np.int64)
+    return EpochPlan(planned, starts, np.diff(np.concatenate([[0], token_ends])).astype(np.int64))
 
 
 def _sorted_by(lengths: Indices, pairs: Indices) -> Indices:
@@ -114,12 +112,12 @@ def _cuts(tokens: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
 def rank_micro_batches(
     plan: EpochPlan,
     index: int,
+    source_lengths: Indices,
+    target_lengths: Indices,
     *,
     rank: int,
     ranks: int,
     max_tokens: int,
-    source_lengths: Indices,
-    target_lengths: Indices,
 ) -> list[Indices]:
     """The micro-batches of one rank in one update.
 

@@ -13,7 +13,7 @@ from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
 from nmt.errors import NmtError
 from nmt.kernels.flash_attention import masked_attention
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
-from nmt.kernels.recording import Recorder
+from nmt.kernels.recording import CudaRecorder, Recorder
 from nmt.machine.device import Hardware
 from nmt.model.packing import PackedAttention, PackedSequences, PackedSize
 from nmt.model.transformer import Transformer
@@ -71,7 +71,8 @@ def check_recorded_search(hardware: Hardware) -> list[Check]:
     """A search whose steps are recorded finds what a search without recordings finds."""
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
     if kernels.recorder is None:
-        return [Check("steps of a search are recorded", False, "this GPU or its driver cannot record work")]
+        why = CudaRecorder.failures.get(hardware.device, "this is no CUDA GPU")
+        return [Check("steps of a search are recorded", False, why)]
     make_recorder = kernels.recorder
     recorders: list[Recorder] = []
 

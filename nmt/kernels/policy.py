@@ -97,7 +97,7 @@ def packed_attention_if_possible(
     device: torch.device, products: torch.dtype | None, *, deterministic: bool = False
 ) -> PackedAttention | None:
     """Attention without padding, if this GPU and what is installed can compute it in this dtype."""
-    if products not in (torch.bfloat16, torch.float16) or not torch.cuda.is_available():
+    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
         return None
     if torch.cuda.get_device_capability(device) < _AMPERE:
         return None

@@ -20,8 +20,6 @@ Work = Callable[[], None]
 
 # Recording needs as much memory as the work itself, and a little for the recording.
 _SHARE_OF_FREE_MEMORY = 0.9
-# Earlier versions of torch do not survive a failed recording (pytorch#180395).
-_OLDEST_TORCH = "2.13"
 # A process may record one graph at a time.
 _one_at_a_time = threading.Lock()
 
@@ -49,7 +47,8 @@ class Recorder(Protocol):
 class CudaRecorder:
     """Records work on a CUDA GPU. All recordings of a recorder share memory: run only one at a time."""
 
-    _failures: ClassVar[dict[torch.device, str]] = {}
+    failures: ClassVar[dict[torch.device, str]] = {}
+    """Why a GPU records no more, of each that does not."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -59,7 +58,7 @@ class CudaRecorder:
     @property
     def failure(self) -> str | None:
         """As :attr:`Recorder.failure`, for all recorders of a GPU: torch does not release a failed recording."""
-        return self._failures.get(self._device)
+        return self.failures.get(self._device)
 
     def record(self, work: Work) -> Work:
         """As :meth:`Recorder.record`. Work whose recording would not fit into the free memory is not recorded."""
@@ -84,7 +83,7 @@ class CudaRecorder:
                 keep_memory(self._device)
                 if is_out_of_memory(error):
                     raise
-                self._failures[self._device] = str(error)
+                self.failures[self._device] = str(error)
                 return work
 
     def _fits(self, need: int) -> bool:
@@ -126,18 +125,22 @@ def without_cached_casts() -> Iterator[None]:
 
 def cuda_recorder_if_possible(device: torch.device) -> Callable[[], Recorder] | None:
     """What makes a :class:`CudaRecorder`, if this GPU and its driver can record: small work is tried."""
-    if not torch.cuda.is_available() or torch.__version__ < _OLDEST_TORCH:
+    if not torch.cuda.is_available():
         return None
     try:
-        can_record = _try_to_record(device)
+        failure = _try_to_record(device)
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
+        failure = str(error)
+    if failure is not None:
+        CudaRecorder.failures[device] = failure
         return None
-    return partial(CudaRecorder, device) if can_record else None
+    return partial(CudaRecorder, device)
 
 
-def _try_to_record(device: torch.device) -> bool:
+def _try_to_record(device: torch.device) -> str | None:
+    """Why work cannot be recorded, if it cannot."""
     number = torch.zeros((), device=device)
 
     def count() -> None:
@@ -145,4 +148,6 @@ def _try_to_record(device: torch.device) -> bool:
 
     recorder = CudaRecorder(device)
     recorder.record(count)()
-    return recorder.failure is None and number.item() == 2
+    if recorder.failure is None and number.item() != 2:
+        return "recorded work computed something else when it ran again"
+    return recorder.failure

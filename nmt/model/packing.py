@@ -26,8 +26,8 @@ Lengths = Sequence[int] | NDArray[np.int64]
 """Pieces of each sentence, on the host."""
 
 SPARE_SENTENCES = 8
-# Of compiled sizes: a multiple of the tiles of matrix products, and of flash attention's tiles.
-_ROWS_STEP, _LENGTH_STEP = 128, 256
+# Of the size of all micro-batches: rows that matrix products read aligned, and a multiple of flash attention's tiles.
+_ROWS_STEP, _LENGTH_STEP = 16, 256
 
 
 def rounded_up(count: int, sizes_per_octave: int = 8) -> int:
@@ -117,7 +117,7 @@ class PackedSize:
     @staticmethod
     def for_all(rows: int, sentences: int, longest: int) -> PackedSize:
         """One size for all micro-batches of at most ``rows`` rows and ``sentences`` sentences, each of at most
-        ``longest`` pieces. What exceeds it gets a doubled size: see :meth:`holding`."""
+        ``longest`` pieces."""
         max_seqlen = _multiple(longest, _LENGTH_STEP)
         # Enough for spare rows alone.
         spare_sentences = SPARE_SENTENCES + -(-rows // max_seqlen)
@@ -125,32 +125,9 @@ class PackedSize:
             _multiple(rows + spare_sentences, _ROWS_STEP), sentences + spare_sentences, max_seqlen, spare_sentences
         )
 
-    @property
-    def real_rows(self) -> int:
-        """The rows that are not needed for spare sentences."""
-        return self.rows - self.spare_sentences
-
-    def with_rows(self, rows: int) -> PackedSize:
-        """The size that :meth:`for_all` gives for fewer rows; sentences become fewer in proportion."""
-        sentences = self.sentences - self.spare_sentences
-        return PackedSize.for_all(rows, -(-sentences * rows // self.real_rows), self.max_seqlen)
-
-    def holding(self, lengths_B: Lengths) -> PackedSize:
-        """This size, doubled where sentences do not fit."""
-        lengths_B, spare = np.asarray(lengths_B, np.int64), self.spare_sentences
-        rows = _doubled(self.rows, int(lengths_B.sum()) + spare)
-        max_seqlen = _doubled(self.max_seqlen, max(int(lengths_B.max(initial=0)), -(-rows // max(spare, 1))))
-        return PackedSize(rows, _doubled(self.sentences, len(lengths_B) + spare), max_seqlen, spare)
-
 
 def _multiple(count: int, step: int) -> int:
     return -(-count // step) * step
-
-
-def _doubled(size: int, least: int) -> int:
-    while size < least:
-        size *= 2
-    return size
 
 
 def filled(tokens_N: NDArray[np.int64], rows: int) -> Tensor:

@@ -22,7 +22,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import BOS
 
-MAX_RECORDED_ROWS = 1_024
+MAX_RECORDED_ROWS = 16_384
 """Hypotheses of the largest search whose steps are recorded."""
 # Where steps are recorded, sizes are few, so that a recording is used again.
 _SIZES_PER_OCTAVE, _SOURCE_STEP, _MIN_ROOM = 2, 16, 32

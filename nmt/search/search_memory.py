@@ -14,7 +14,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.beam import Size
 from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
 
-_MOST_BATCH_TOKENS = 32_768
+_MOST_BATCH_TOKENS = 65_536
 _USUAL_PIECES, _USUAL_BEAM = 32, 4
 _SHARE_OF_BATCHES = 0.25
 _NUMBER = 4  # bytes of a float32

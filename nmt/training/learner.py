@@ -4,8 +4,8 @@ The gradients are summed over micro-batches and ranks and divided once by the nu
 a step. An update that fails changes nothing: where a micro-batch does not fit into the memory of a rank, all ranks make
 the update again from smaller ones; where a gradient is not finite, it is skipped.
 
-:meth:`Learner.update` makes one update in three parts. The loop calls these itself, because a GPU can compute the
-gradients of an update (1) while the host reads the figures of the one before it (3).
+:meth:`Learner.update` makes one update in three parts. :mod:`nmt.training.updates` calls these itself, since a GPU can
+compute the gradients of an update (1) while the host reads the figures of the one before it (3).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import NmtError, TrainingError
 from nmt.machine.device import Hardware, is_out_of_memory, release_memory
-from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import start_clock
 from nmt.training.gradients import GradientBuffer
@@ -33,6 +32,11 @@ from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateOutcome, UpdateResult
+
+WITHOUT_LONG_PAIRS = (
+    "Leave such pairs out (`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller "
+    "model."
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Learner:
         self._losses = losses_of_inputs
         if training.r_drop:
             self._losses = partial(losses_of_two_passes, weight=training.r_drop)
-        self._plain_losses, self._size_of = self._losses, model.size_of
+        self._plain_losses = self._losses
         self._warning: str | None = None
         self._seed = training.seed
         self.ranks = ranks
@@ -141,11 +145,6 @@ class Learner:
         )
         return Gradients(batches, target_tokens, loss_scale, unfit, stop_clock())
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether gradients were computed that no step has used."""
-        return self._is_begun
-
     def drop(self) -> None:
         """Forget the gradients that were computed, if no step has used them. Every rank calls this."""
         if self._is_begun:
@@ -157,7 +156,7 @@ class Learner:
         if self._busy_seconds is not None:  # this update is still queued
             report = replace(report, busy_seconds=self._busy_seconds)
         unfit = gradients.unfit
-        fitting_tokens = None if unfit is None else self._positions(unfit) // 2
+        fitting_tokens = None if unfit is None else _limited_tokens(unfit) // 2
         self._message.write(gradients.batches, report, fitting_tokens)
         self._buffer.all_reduce(1 / gradients.loss_scale)
         self._is_begun = False
@@ -182,18 +181,16 @@ class Learner:
         """
         result = Message.read(step.row_and_norm(), step.target_tokens)
         self._busy_seconds = step.busy_seconds()
-        if result.fitting_tokens is not None and self.is_compiled:
-            self._fill_up_to(self._compiled_size.with_rows(result.fitting_tokens))
         if self.average is not None and result.outcome is UpdateOutcome.DONE:
             self.average.update()
         return result
 
-    def compile(self, size: PackedSize) -> bool:
-        """Compute model and loss by one compiled graph, on micro-batches that are filled up to one size, if that is
-        possible: where attention needs no padding.
+    def compile(self) -> bool:
+        """Compute model and loss by one compiled graph, if that is possible: where attention needs no padding, so that
+        all micro-batches have one size.
 
-        Where compiling fails, training goes on without, with a warning. All gradients come at the end of a compiled
-        backward pass, so their exchange overlaps with nothing.
+        On a GPU, a compiled graph is a CUDA graph. Where compiling fails, training goes on without, with a warning. All
+        gradients come at the end of a compiled backward pass, so their exchange overlaps with nothing.
         """
         if self.model.packed_attention is None:
             self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
@@ -201,8 +198,8 @@ class Learner:
         if self._hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
             self._stop_compiling("training.deterministic rules it out")
             return False
-        self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True)
-        self._fill_up_to(size)
+        mode = "reduce-overhead" if self._hardware.device.type == "cuda" else None
+        self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True, mode=mode)
         return True
 
     @property
@@ -215,16 +212,9 @@ class Learner:
         warning, self._warning = self._warning, None
         return warning
 
-    def _fill_up_to(self, size: PackedSize) -> None:
-        self._compiled_size, self._size_of = size, size.holding
-
     def _stop_compiling(self, reason: str) -> None:
-        self._losses, self._size_of = self._plain_losses, self.model.size_of
+        self._losses = self._plain_losses
         self._warning = f"Model and loss are not compiled: {reason}."
-
-    def prepared(self, batch: Batch) -> Batch:
-        """A batch ready for the device. Any thread may call this."""
-        return PreparedBatch.of(batch, self._size_of, self._hardware.device)
 
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
@@ -284,28 +274,21 @@ class Learner:
             self._buffer.send_rest(1 / loss_scale)
         if unfit is not None:
             release_memory(self._hardware.device)
-            if unfit.pairs == 1 and (not self.is_compiled or unfit.longer_side_tokens > self._positions(unfit) // 2):
+            if unfit.pairs == 1 and unfit.longer_side_tokens > _limited_tokens(unfit) // 2:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_tokens} source and {unfit.target_tokens} target "
-                    "pieces does not fit into memory. Leave such pairs out (`nmt build-vocab --data DATA --vocab "
-                    "DATA/vocab.model --max-length N`), or train a smaller model."
+                    f"pieces does not fit into memory. {WITHOUT_LONG_PAIRS}"
                 )
         return unfit
 
     def _pass(self, batch: Batch, factor: float) -> None:
         """Add the gradients, times a factor, and the losses of a micro-batch; nothing else that it computes outlives
         it."""
-        inputs = model_inputs(batch, self._hardware.device, self._size_of)
+        inputs = model_inputs(batch, self._hardware.device, self.model.size_of)
         with self._hardware.autocast():
             losses = self._losses(self.model, inputs, self._label_smoothing)
         (losses.smoothed * factor).backward()  # type: ignore[no-untyped-call]
         self._message.add_losses(losses)
-
-    def _positions(self, batch: Batch) -> int:
-        """The positions of a micro-batch that ``micro_batch_tokens`` limits: those of all, where it is filled up."""
-        if self.is_compiled:
-            return self._compiled_size.real_rows
-        return batch.positions if self.model.packed_attention is None else batch.longer_side_tokens
 
     def weights_in_use(self) -> AbstractContextManager[None]:
         """Let the model be the one that is validated and saved, while the body runs: the moving average if there is
@@ -351,6 +334,11 @@ class Learner:
         averages = self.average.tensors if self.average is not None else []
         for tensor in (*self.model.state_dict().values(), *averages, *self.optimizer.moments().values()):
             self.ranks.broadcast(tensor)
+
+
+def _limited_tokens(batch: Batch) -> int:
+    """The pieces of one side of a micro-batch that count towards the maximum."""
+    return batch.tokens if isinstance(batch, PreparedBatch) else batch.positions
 
 
 def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:

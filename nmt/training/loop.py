@@ -1,39 +1,28 @@
-"""The training loop: updates in the order of the plan, with logging, validation and checkpoints between them."""
+"""The training loop: updates, with logging, validation and checkpoints between them."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 
 from nmt.checkpoint.scores import best_updates
 from nmt.config import Config
 from nmt.errors import TrainingError
 from nmt.io.writing import WriteError
 from nmt.machine.device import memory_in_use
-from nmt.training.input.feed import Epochs, PlannedUpdate, prefetched
-from nmt.training.learner import Gradients, Learner, Step
+from nmt.training.learner import Learner
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
-from nmt.training.ranks.message import Report, UpdateOutcome, UpdateResult
+from nmt.training.ranks.message import UpdateOutcome, UpdateResult
 from nmt.training.run_log import RunLog
 from nmt.training.saving import CheckpointWriter
-from nmt.training.schedule import learning_rate
 from nmt.training.stopping import Limits, StopRequest
+from nmt.training.updates import MadeUpdate, Updates
 from nmt.training.validation import Validator
 
 # The record of a skipped update names no more of its pairs than this.
 _NAMED_PAIRS = 1_000
-
-
-@dataclass(frozen=True)
-class _Update:
-    """An update of the plan, with its number in the run."""
-
-    plan: PlannedUpdate
-    number: int
 
 
 class Trainer:
@@ -44,34 +33,26 @@ class Trainer:
         config: Config,
         progress: Progress,
         learner: Learner,
-        epochs: Epochs,
+        updates: Updates,
+        limits: Limits,
         validator: Validator,
         log: RunLog,
         writer: CheckpointWriter,
         stop: StopRequest,
     ) -> None:
-        """Prepare to train.
-
-        Args:
-            progress: with the size of micro-batches that preflight found.
-        """
+        """Prepare to train with a learner, which the updates change."""
         self.progress = progress
         self._config = config
         self._learner = learner
-        self._epochs = epochs
+        self._updates = updates
         self._validator = validator
         self._ranks = learner.ranks
         self._log = log
         self._writer = writer
         self._saved_state = self._state_to_save()
         self._saved_seconds = progress.seconds
-        self._limits = Limits(config, progress)
+        self._limits = limits
         self._stop = stop
-        self._start = 0.0
-        self._since = 0.0
-        """When the update before was done, with all that follows it."""
-        self._waited = 0.0
-        """Seconds that the loop has waited for batches since then."""
         self._learning_rate = 0.0
         """Of the last update."""
 
@@ -83,27 +64,24 @@ class Trainer:
             WriteError: a checkpoint or record could not be written.
             LostPeerError: another rank is gone.
         """
-        with self._finishing(), self._log.open():
-            self._start = time.perf_counter() - self.progress.seconds
+        with self._finishing(), self._log.open(), closing(self._updates.make()) as updates:
             if self.progress.update and self._validation_is_due(self.progress.ending(self._config)):
                 # The run was stopped between an update and its validation.
                 ending = self._validate() or self._limits.reached() or self._ending(None)
                 if ending is not None:
                     return self._end(ending)
 
-            self._since = time.perf_counter()
-            with closing(self._planned_updates()) as planned:
-                for result in self._updates(planned):
-                    ending = self._ending(result)
-                    if ending is not None:
-                        self._log_updates()  # before the record of the validation
-                    if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
-                        ending = self._validate() or ending or self._ending(None)
-                    if ending is not None:
-                        return self._end(ending)
-                    if self._saving_is_due():
-                        self._save()
-                    self._since = time.perf_counter()
+            for update in updates:
+                self._note(update)
+                ending = self._ending(update.result)
+                if ending is not None:
+                    self._log_updates()  # before the record of the validation
+                if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
+                    ending = self._validate() or ending or self._ending(None)
+                if ending is not None:
+                    return self._end(ending)
+                if self._saving_is_due():
+                    self._save()
             # A signal came while the loop waited for data.
             return self._end(Ending.INTERRUPTED)
 
@@ -113,7 +91,7 @@ class Trainer:
             self._limits.spend_the_minutes()
         self._log_updates()
         self._save()
-        self._learner.drop()
+        self._updates.drop()
         return ending
 
     @contextmanager
@@ -131,117 +109,30 @@ class Trainer:
         self._writer.finish()
         self._log_warnings()
 
-    def _planned_updates(self) -> Generator[PlannedUpdate]:
-        updates = self._epochs.updates(
-            self.progress.epoch,
-            self.progress.index,
-            micro_batch_tokens=self._micro_batch_tokens,
-            ranks=self._ranks,
-            pads=self._learner.model.packed_attention is None,
-            prepare=self._learner.prepared,
-        )
-        # Several ranks must stop at the same update; a single one may stop while it waits for data.
-        return prefetched(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
-
-    def _micro_batch_tokens(self) -> int:
-        """The size of micro-batches. It is the same on all ranks when they begin an update; the thread that prepares
-        updates may see an earlier one, which the loop corrects."""
-        assert self.progress.micro_batch_tokens is not None
-        return self.progress.micro_batch_tokens
-
-    def _updates(self, planned: Iterator[PlannedUpdate]) -> Iterator[UpdateResult]:
-        """Make the updates in order. The result of each comes before the weights change again.
-
-        On a GPU, the gradients of the next update are queued by then, so that it need not wait for the host.
-        """
-        before: tuple[_Update, Step] | None = None
-        last = self._config.training.max_updates
-        while True:
-            try:
-                begin = time.perf_counter()
-                plan = next(planned, None)
-                self._waited += time.perf_counter() - begin
-                if plan is None:
-                    break
-                update = _Update(plan, self.progress.update + (1 if before is None else 2))
-                gradients = self._begin(update)
-            except Exception:
-                # What was made is not lost. Several ranks cannot go on together once one has failed.
-                if before is not None and self._ranks.size == 1:
-                    yield self._finish(*before)
-                raise
-            if before is not None:
-                yield self._finish(*before)
-                if not self._learner.is_begun:  # the update before was made again
-                    gradients = self._begin(update)
-            self._learning_rate = self._next_learning_rate()
-            before = update, self._step(update, gradients)
-            if not self._learner.reads_late or update.number == last:  # after the last, no data is waited for
-                yield self._finish(*before)
-                before = None
-        if before is not None:
-            yield self._finish(*before)
-
-    def _begin(self, update: _Update) -> Gradients:
-        """Compute the gradients of an update."""
-        scale = self.progress.loss_scale
-        return self._learner.begin(
-            update.plan.with_micro_batches_of(self._micro_batch_tokens()).batches,
-            update=update.number,
-            target_tokens=update.plan.target_tokens,
-            loss_scale=1.0 if scale is None else scale.value,
-        )
-
-    def _step(self, update: _Update, gradients: Gradients) -> Step:
-        """Change the weights by the gradients of an update. Those of the update before are final."""
-        report = Report(bool(self._stop), self._run_seconds(), time.perf_counter() - self._since)
-        return self._learner.step(gradients, self._learning_rate, report)
-
-    def _finish(self, update: _Update, step: Step) -> UpdateResult:
-        """Read what became of an update, make it again from smaller micro-batches until they fit, and log it."""
-        progress, scale, plan = self.progress, self.progress.loss_scale, update.plan
-        could_be_scaled = scale is not None and scale.value > 1
-        progress.update, progress.epoch, progress.index = update.number, plan.epoch, plan.index + 1
-        while (result := self._learner.read(step)).outcome is UpdateOutcome.AGAIN:
-            # What did not fit once is not dealt again, so a resumed run deals as this one does.
-            progress.micro_batch_tokens = result.fitting_tokens
-            self._log.event(
-                "micro-batch",
-                f"A micro-batch did not fit into memory: at most {progress.micro_batch_tokens:,} tokens from now on.",
-                micro_batch_tokens=progress.micro_batch_tokens,
-            )
-            self._learner.drop()  # the gradients of the next update, too, are dealt anew
-            step = self._step(update, self._begin(update))
-        progress.seconds = result.run_seconds
-        if scale is not None:
-            scale.adapt(overflowed=result.outcome is UpdateOutcome.SKIPPED)
-        memory = memory_in_use(self._learner.model.device)
-        progress.unlogged.add(result, time.perf_counter() - self._since, self._waited, memory)
-        self._waited = 0.0
-        self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
+    def _note(self, update: MadeUpdate) -> None:
+        """Count an update, and log it if it is time."""
+        progress, memory = self.progress, memory_in_use(self._learner.model.device)
+        self._learning_rate = update.learning_rate
+        progress.unlogged.add(update.result, update.seconds, update.waited, memory)
+        self._count_skipped(update)
         self._writer.check()
         self._log_warnings()
         if progress.update % self._config.logging.every_updates == 0:
             self._log_updates()
         self._log.progressed()
-        return result
 
-    def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult, *, could_be_scaled: bool) -> None:
+    def _count_skipped(self, update: MadeUpdate) -> None:
         """Note an update that changed nothing; end the run, saved, when there are too many in a row.
-
-        Args:
-            could_be_scaled: whether the loss had a scale that a next try lowers, so that this is no news: fp16 finds
-                its scale by such updates.
 
         Raises:
             TrainingError: there are too many.
         """
-        progress = self.progress
-        if result.outcome is UpdateOutcome.DONE:
+        progress, plan = self.progress, update.plan
+        if update.result.outcome is UpdateOutcome.DONE:
             progress.skipped_in_a_row = 0
             return
         progress.skipped += 1
-        if could_be_scaled:
+        if update.could_be_scaled:  # no news: fp16 finds its scale by such updates
             return
         progress.skipped_in_a_row += 1
         self._log.event(
@@ -256,20 +147,13 @@ class Trainer:
             count, progress.skipped_in_a_row = progress.skipped_in_a_row, 0
             self._save()
             self._writer.finish()
-            self._learner.drop()
+            self._updates.drop()
             self._ranks.gather(None)  # the first rank to fail ends all: none does before all is saved
             raise TrainingError(
                 f"{count} updates in a row had gradients that are not finite, the last one update {progress.update:,}; "
                 "all were skipped, and the weights from before them are saved. Usual causes: too high a learning rate "
                 "(schedule.factor, schedule.warmup), or fp16 where bf16 or fp32 is needed (--precision)."
             )
-
-    def _next_learning_rate(self) -> float:
-        schedule, d_model = self._config.schedule, self._config.model.d_model
-        return learning_rate(self.progress.update + 1, schedule, d_model, self._limits.last_update())
-
-    def _run_seconds(self) -> float:
-        return time.perf_counter() - self._start
 
     def _ending(self, result: UpdateResult | None) -> Ending | None:
         """Why the run ends here, if it does.
@@ -314,7 +198,7 @@ class Trainer:
         if validation is None:
             return Ending.INTERRUPTED
         progress.seconds, progress.validation_seconds = self._ranks.broadcast_object(
-            (self._run_seconds(), validation.seconds)
+            (self._updates.run_seconds(), validation.seconds)
         )
         best = max((score for score in progress.scores.values() if not math.isnan(score)), default=-math.inf)
         progress.validations_without_gain = 0 if validation.score > best else progress.validations_without_gain + 1

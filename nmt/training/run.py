@@ -44,8 +44,9 @@ from nmt.training.start.model_memory import check_memory, out_of_memory_explaine
 from nmt.training.start.new_folder import run_folder
 from nmt.training.start.preflight import Preflight, check_disk, preflight
 from nmt.training.start.recorded_data import write_data_record
-from nmt.training.stopping import StopRequest
+from nmt.training.stopping import Limits, StopRequest
 from nmt.training.tensorboard import check_tensorboard
+from nmt.training.updates import Updates
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
 # Ranks whose launcher was killed, or whose machine another one replaces, save first.
@@ -126,7 +127,8 @@ def train(
         record = _record(run, data, config, beginning, ranks) if ranks.is_main else None
         # The learner has copied the moments, so their file need not stay mapped.
         del beginning
-        found = preflight(learner, config, hardware, run, progress, training_data, ranks)
+        batching = training_data.micro_batching(config, learner.model, hardware.device, ranks)
+        found = preflight(learner, config, hardware, run, progress, training_data, ranks, batching)
         progress.micro_batch_tokens = found.micro_batch_tokens
         if config.training.compile == "auto":
             progress.compiles = found.compiles
@@ -148,7 +150,9 @@ def train(
         log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
         writer = CheckpointWriter(run, config, training_data.vocab, record)
         with training_data.epochs(config, run, ranks) as epochs, telling_where_to_resume(run):
-            trainer = Trainer(config, progress, learner, epochs, validator, log, writer, stop)
+            limits = Limits(config, progress)
+            updates = Updates(config, progress, learner, epochs, batching, limits, stop, log)
+            trainer = Trainer(config, progress, learner, updates, limits, validator, log, writer, stop)
             until_all_have_saved.enter_context(stop.listening())
             ending = trainer.train()
         return Outcome(run, ending, False, progress, stop.signal)
@@ -240,7 +244,8 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
         beginning = Beginning(Progress(), hardware, init_from=init_from, data=tuple(data))
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)
-        return preflight(learner, config, hardware, run, Progress(), training_data, ranks)
+        batching = training_data.micro_batching(config, learner.model, hardware.device, ranks)
+        return preflight(learner, config, hardware, run, Progress(), training_data, ranks, batching)
 
 
 def hardware_of(config: Config, ranks: Ranks) -> Hardware:

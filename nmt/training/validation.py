@@ -92,6 +92,9 @@ class Validator:
         )
         pairs = itertools.islice(read_parallel(*names), config.validation.bleu_sentences)
         self._pairs = list(pairs) if config.validation.bleu else []
+        self._ensemble: Ensemble | None = None
+        """Of the last validation. What its searches have recorded on a GPU reads the weights where they are, so it is
+        used again while they change."""
 
     def validate(self, model: Transformer, *, until: Callable[[], bool] = lambda: False) -> Validation | None:
         """Validate the model. The ranks share the work, and each gets the whole result.
@@ -139,9 +142,11 @@ class Validator:
         if not self._pairs:
             return []
         ranks, decoding = self._ranks, self._config.validation.decoding
+        if self._ensemble is None or self._ensemble.models != (model,):
+            self._ensemble = Ensemble((model,), self._vocab, self._config, self._hardware)
         # Without the guard, so that the score includes the model's wrong translations, such as loops.
         translator = Translator(
-            Ensemble((model,), self._vocab, self._config, self._hardware),
+            self._ensemble,
             # The score should not depend on the device, so batches have one size.
             translate_options(decoding, guard=False, batch_tokens=BATCH_TOKENS),
             window=_WINDOW_LINES,

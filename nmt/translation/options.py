@@ -61,7 +61,7 @@ class TranslateOptions(SearchSettings):
         int | None,
         Option(
             in_python="Source pieces searched at once, padding included; fewer if the beam is wider than 4. By default "
-            "2,048 on a CPU, and up to 32,768 on a GPU, if its memory has room for so many.",
+            "2,048 on a CPU, and up to 65,536 on a GPU, if its memory has room for so many.",
             unset="2048; on a GPU more",
             group=HARDWARE,
             is_recorded=False,

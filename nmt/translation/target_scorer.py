@@ -32,18 +32,18 @@ class TargetScorer:
         engine: Engine,
         options: TranslateOptions,
         *,
-        window: int = 2_048,
+        window: int | None = None,
     ) -> None:
         """Prepare to score.
 
         Args:
             options: those that apply to scoring have an effect. ``batch_tokens`` are here padded pieces of the longer
                 side that are scored at once.
-            window: the number of pairs that are read before their scores are returned.
+            window: the number of pairs that are read before their scores are returned; by default 2,048.
         """
         self._engine = engine
         self._options = options
-        self.window = window
+        self.window = window or 2_048
         data = engine.config.data
         self._normalize, self._normalize_target = data.source_normalizer(), data.target_normalizer()
 

@@ -29,6 +29,8 @@ from nmt.translation.windows import windows
 
 # The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256
+# Lines have some 30 pieces, so that a window of a GPU's largest batches holds eight of them.
+_MIN_WINDOW, _PIECES_PER_LINE = 2_048, 4
 # Greater than the number of parts of any line.
 _MAX_PARTS = 2**24
 
@@ -36,7 +38,7 @@ _MAX_PARTS = 2**24
 class _Pace(StrictSection):
     """The numbers of lines and batches that are processed at once."""
 
-    window: int = Field(ge=1, le=1_000_000)
+    window: int | None = Field(ge=1, le=1_000_000)
     workers: int | None = Field(ge=1)
 
 
@@ -48,7 +50,7 @@ class Translator:
         engine: Engine,
         options: TranslateOptions,
         *,
-        window: int = 2_048,
+        window: int | None = None,
         workers: int | None = None,
         searcher: Searcher | None = None,
     ) -> None:
@@ -56,7 +58,8 @@ class Translator:
 
         Args:
             options: what :func:`~nmt.translation.options.translate_options` returns.
-            window: the number of lines that are read before their translations are returned.
+            window: the number of lines that are read before their translations are returned; by default 2,048, and as
+                many as fill some batches of a GPU.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread on a CPU, one on a GPU.
             searcher: one that several translators share, and threads that call :meth:`search` at the same time;
@@ -71,7 +74,6 @@ class Translator:
         self._engine = engine
         self._vocab = engine.vocab
         self._options = options
-        self.window = window
         # Reranking chooses among all candidates.
         self._first_search = options.model_copy(update={"nbest": options.beam}) if options.mbr else options
         self._positions = engine.positions
@@ -94,6 +96,7 @@ class Translator:
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown, data.source_lang)
         self._searcher = searcher or engine.searcher(self._first_search, workers)
+        self.window = window or max(_MIN_WINDOW, self.batch_tokens // _PIECES_PER_LINE)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab,

@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from nmt.bench.train_worker import ours, set_up
-from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates
+from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates, spare_rows
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import dump_config
 from nmt.data.shards import ParallelShards
 from nmt.errors import ConfigError, NmtError
 from nmt.kernels import policy
+from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.input.feed import Epochs
@@ -41,22 +42,37 @@ def config(data, tmp_path_factory):
     return resolve_config([(data, 1.0)], config_file=path)[0]
 
 
-def test_updates_are_those_of_a_run(data, config):
-    padded, rows = (bench_updates(data, config, 3, pads=pads) for pads in (True, False))
-    assert len(padded) == len(rows) == 3
-    for one, other in zip(padded, rows, strict=True):
+def bench_learner(config, monkeypatch, policy_name="cuda-16-bit", **changed):
+    batching = config.batching.model_copy(update=changed)
+    monkeypatch.setattr(policy, "choose_kernels", lambda device, products: POLICIES[policy_name])
+    return BenchLearner(config.model_copy(update={"batching": batching}), choose_hardware("cpu", "fp32", 1))
+
+
+def test_updates_are_those_of_a_run(data, config, monkeypatch):
+    padded, filled = bench_updates(data, config, 3), bench_learner(config, monkeypatch).updates(data, 3)
+    assert len(padded) == len(filled) == 3
+    for one, other in zip(padded, filled, strict=True):
         assert np.array_equal(one.pairs, other.pairs)
         for update in (one, other):
             assert sum(batch.target_tokens for batch in update.batches) == update.target_tokens
             assert sum(batch.pairs for batch in update.batches) == len(update.pairs)
         # The settings limit a micro-batch to 50 positions.
         assert all(batch.positions <= 50 for batch in one.batches)
-        assert all(batch.longer_side_tokens <= 50 for batch in other.batches)
+        assert all(batch.tokens <= 50 for batch in other.batches)
 
 
-def test_without_padding_an_update_is_one_micro_batch_unless_its_size_is_set(data, config):
-    free = config.model_copy(update={"batching": config.batching.model_copy(update={"micro_batch_tokens": "auto"})})
-    assert [len(update.batches) for update in bench_updates(data, free, 3, pads=False)] == [1, 1, 1]
+def test_without_padding_an_update_is_one_micro_batch_unless_its_size_is_set(data, config, monkeypatch):
+    updates = bench_learner(config, monkeypatch, micro_batch_tokens="auto").updates(data, 3)
+    assert [len(update.batches) for update in updates] == [1, 1, 1]
+
+
+def test_spare_rows_are_those_that_hold_no_piece(data, config, monkeypatch):
+    config = config.model_copy(update={"batching": config.batching.model_copy(update={"micro_batch_tokens": "auto"})})
+    updates = bench_learner(config, monkeypatch).updates(data, 1_000)
+    inputs = [(batch, side) for update in updates for batch in update.batches for side in ("source", "target")]
+    real = sum(int(getattr(batch, f"{side}_lengths_B").sum()) for batch, side in inputs)
+    made = sum(len(getattr(batch.inputs, side).tokens_N) for batch, side in inputs)
+    assert spare_rows(data, config, 1) == pytest.approx(1 - real / made)
 
 
 def test_a_small_data_set_has_no_more_updates_than_an_epoch(data, config):
@@ -74,9 +90,11 @@ def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_p
         monkeypatch.setattr(policy, "choose_kernels", lambda device, products, kernels=kernels: kernels)
         set_up(ours, data, tmp_path / "config.yaml", 3, 3)
     shards = ParallelShards.open(data, "train")
-    for pads, made in ((False, trained[:3]), (True, trained[3:])):
+    for kernels, made in ((POLICIES["cuda-16-bit"], trained[:3]), (POLICIES["cpu"], trained[3:])):
         epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
-        run = epochs.updates(0, 0, micro_batch_tokens=lambda: 50, ranks=NO_OTHERS, pads=pads)
+        model = accelerate(Transformer(config.model, 30), kernels)
+        batching = epochs.micro_batching(model, model.device, NO_OTHERS, 13)(50)
+        run = epochs.updates(0, 0, batching=lambda batching=batching: batching, ranks=NO_OTHERS)
         for batches, planned in zip(made, run, strict=False):
             assert len(batches) == len(planned.batches)
             for one, other in zip(batches, planned.batches, strict=True):
@@ -115,7 +133,8 @@ def test_a_model_with_two_vocabularies_is_measured(separate, tmp_path):
 
 def test_each_rank_gets_its_share_of_the_updates(data, config):
     whole = bench_updates(data, config, 3)
-    shares = [bench_updates(data, config, 3, ranks=Ranks(rank, 2)) for rank in range(2)]
+    cpu = choose_hardware("cpu", "fp32", 1)
+    shares = [BenchLearner(config, cpu, Ranks(rank, 2)).updates(data, 3) for rank in range(2)]
     for number, update in enumerate(whole):
         batches = [batch for share in shares for batch in share[number].batches]
         assert sum(batch.pairs for batch in batches) == len(update.pairs)
@@ -138,7 +157,7 @@ def test_an_update_that_does_not_fit_is_made_again_and_its_size_is_kept(data, co
         return SimpleNamespace(fitting_tokens=sizes[-1] // 2 if sizes[-1] > 40 else None)
 
     monkeypatch.setattr(learner.learner, "update", update)
-    updates = bench_updates(data, config, 2)
+    updates = learner.updates(data, 2)
     for number, planned in enumerate(updates, start=1):
         learner.update(planned, number)
     assert [size > 40 for size in sizes] == [True] * (len(sizes) - 2) + [False] * 2

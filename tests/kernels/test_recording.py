@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.torch_version import TorchVersion
 
 from nmt.kernels import recording
 from nmt.kernels.policy import choose_kernels
@@ -17,23 +16,31 @@ GPU = torch.device("cuda", 0)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"is_available": False}, {"fails": True}, {"differs": True}, {"torch": "2.12.1"}], ids=str
+    ("changes", "failure"),
+    [
+        ({}, None),
+        ({"is_available": False}, None),
+        ({"fails": True}, "CUDA error: operation not permitted when stream is capturing"),
+        ({"differs": "recorded work computed something else"}, "recorded work computed something else"),
+    ],
+    ids=str,
 )
-def test_only_a_gpu_that_can_record_does(monkeypatch, changes):
-    given = {"is_available": True, "fails": False, "differs": False, "torch": "2.13.0+cu130"} | changes
+def test_only_a_gpu_that_can_record_does_and_the_reason_is_kept(monkeypatch, changes, failure):
+    given = {"is_available": True, "fails": False, "differs": None} | changes
 
     def tried(device):
         if given["fails"]:
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
-        return not given["differs"]
+        return given["differs"]
 
+    monkeypatch.setattr(CudaRecorder, "failures", {})
     monkeypatch.setattr(recording, "_try_to_record", tried)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
-    monkeypatch.setattr(torch, "__version__", TorchVersion(given["torch"]))
     assert (cuda_recorder_if_possible(GPU) is None) == bool(changes)
     assert (choose_kernels(GPU).recorder is None) == bool(changes)
     assert choose_kernels(torch.device("mps")).recorder is None
     assert choose_kernels(None).recorder is None
+    assert CudaRecorder.failures.get(GPU) == failure
 
 
 def test_running_out_of_memory_in_the_trial_is_an_error(monkeypatch):
@@ -113,7 +120,7 @@ class Cuda:
         }  # fmt: skip
         for name, answer in answers.items():
             monkeypatch.setattr(torch.cuda, name, answer, raising=False)
-        monkeypatch.setattr(CudaRecorder, "_failures", {})
+        monkeypatch.setattr(CudaRecorder, "failures", {})
         monkeypatch.setattr(device_module, "_KEPT", set())
         recording._stream.cache_clear()
 

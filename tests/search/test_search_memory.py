@@ -149,7 +149,7 @@ def test_the_estimate_holds(model, settings, monkeypatch):
 @pytest.mark.parametrize(
     ("total", "beam", "searches", "expected"),
     [
-        (None, 4, 1, 2_048), (80e9, 4, 1, 32_768), (16e9, 4, 1, 8_192), (16e9, 16, 1, 8_192), (16e9, 4, 4, 2_048),
+        (None, 4, 1, 2_048), (80e9, 4, 1, 65_536), (16e9, 4, 1, 8_192), (16e9, 16, 1, 8_192), (16e9, 4, 4, 2_048),
         (1e6, 4, 1, 2_048),
     ],
 )  # fmt: skip

@@ -35,11 +35,11 @@ def main() -> None:
     from nmt.machine.device import Hardware
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
-    from nmt.training.loop import Trainer
     from nmt.training.ranks import heartbeat
     from nmt.training.run import train
     from nmt.training.start import beginning
     from nmt.training.start.setup import resolve_config
+    from nmt.training.updates import Updates
     from tests.training.nccl_double import behave_like_nccl
 
     data, settings, run, out, *rest = sys.argv[1:]
@@ -122,18 +122,18 @@ def main() -> None:
             digest.update(parameter.detach().numpy().tobytes())
         return digest.hexdigest()
 
-    class WatchedTrainer(Trainer):
-        def _finish(self, update, step):
-            result = super()._finish(update, step)
-            with Path(f"{out}.{rank}.order").open("a") as stream:
-                stream.write(f"{self.progress.update} {update.plan.pairs.tolist()} {hash_of(learners[0])}\n")
-            return result
+    class WatchedUpdates(Updates):
+        def make(self):
+            for number, made in enumerate(super().make(), start=self._progress.update + 1):
+                with Path(f"{out}.{rank}.order").open("a") as stream:
+                    stream.write(f"{number} {made.plan.pairs.tolist()} {hash_of(learners[0])}\n")
+                yield made
 
     class Quiet:
         def __getattr__(self, name):
             return lambda *arguments: None
 
-    beginning.Learner, run_module.Trainer = WatchedLearner, WatchedTrainer
+    beginning.Learner, run_module.Updates = WatchedLearner, WatchedUpdates
     small_buckets = ["training.bucket_megabytes=0.002"] if "LIKE_NCCL" in os.environ else []
     config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings), settings=small_buckets)
     outcome = train([Path(data)], Path(run), config, Quiet())

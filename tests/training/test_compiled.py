@@ -4,17 +4,17 @@ import dataclasses
 import functools
 import shutil
 
-import numpy as np
 import pytest
 import torch
 
 from nmt.cli.training_view import preflight_lines
 from nmt.config import Config, ModelConfig, TrainingConfig
+from nmt.data.dealing import Limits
 from nmt.errors import TrainingError
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
-from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
+from nmt.training.input.micro_batches import Filled
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner
 from nmt.training.loss import label_smoothed_loss
@@ -28,7 +28,11 @@ from tests.training.test_learner import batch, gradient, out_of_memory, pairs, w
 
 SLOW = pytest.mark.slow
 BATCHES = [batch(pairs(9)), batch(pairs(4)), batch(pairs(1))]
-SIZE = PackedSize.for_all(60, 12, 10)
+CPU = torch.device("cpu")
+
+
+def filled(tokens=60, pairs=12, longest=10) -> Filled:
+    return Filled.within(Limits(tokens, tokens, pairs), longest, CPU)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +72,9 @@ def learner(precision="fp64", *, policy="cuda-16-bit", sizes=None, **training) -
     return Learner(model, config, hardware, **options)
 
 
-def updated(made: Learner, batches=BATCHES, *, update=1):
+def updated(made: Learner, batches=BATCHES, *, update=1, size=None):
+    if made.is_compiled or size is not None:
+        batches = [(size or filled()).prepared(one) for one in batches]
     tokens = sum(one.target_tokens for one in batches)
     return made.update(batches, update=update, target_tokens=tokens, learning_rate=0.01)
 
@@ -83,7 +89,7 @@ def test_a_real_compiler_computes_the_same(precision, within, sizes, training):
     if shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler here")
     plain, compiled = (learner(precision, sizes=sizes, **training) for _ in range(2))
-    compiled.compile(SIZE)
+    compiled.compile()
     expected, found = updated(plain), updated(compiled)
     assert compiled.take_warning() is None
     assert (gradient(plain) - gradient(compiled)).norm() <= within * gradient(plain).norm()
@@ -103,7 +109,7 @@ def test_a_real_compiler_computes_the_same(precision, within, sizes, training):
 )
 def test_micro_batches_of_all_sizes_are_one_graph_and_learn_the_same(graphs, sizes):
     plain, compiled = learner(sizes=sizes), learner(sizes=sizes)
-    compiled.compile(SIZE)
+    compiled.compile()
     for update in (1, 2):
         updated(plain, update=update)
         updated(compiled, update=update)
@@ -127,10 +133,10 @@ def test_the_loss_in_a_graph_is_that_outside(monkeypatch, smoothing):
 
 def test_without_a_compiler_the_same_is_learnt_and_one_line_says_why(broken_compiler):
     plain, compiled = (learner(sizes={"dropout": 0.3}, ema_decay=0.5) for _ in range(2))
-    compiled.compile(SIZE)
+    compiled.compile()
     for update in (1, 2):
-        updated(plain, update=update)
-        updated(compiled, update=update)
+        updated(plain, update=update, size=filled())
+        updated(compiled, update=update, size=filled())
     assert torch.equal(weights(plain), weights(compiled))
     warning = compiled.take_warning()
     assert compiled.take_warning() is None
@@ -143,7 +149,7 @@ def test_without_a_compiler_the_same_is_learnt_and_one_line_says_why(broken_comp
 @pytest.mark.parametrize("policy", ["cpu", "cuda"])
 def test_attention_that_pads_is_not_compiled(graphs, policy):
     made = learner(policy=policy)
-    assert not made.compile(SIZE)
+    assert not made.compile()
     updated(made)
     assert not graphs
     assert "attention without padding" in made.take_warning()
@@ -152,62 +158,44 @@ def test_attention_that_pads_is_not_compiled(graphs, policy):
 def test_deterministic_training_is_not_compiled(graphs):
     made = learner()
     made._hardware = dataclasses.replace(made._hardware, is_deterministic=True)
-    assert not made.compile(SIZE)
+    assert not made.compile()
     assert "training.deterministic" in made.take_warning()
 
 
-def test_memory_that_ends_is_not_taken_for_a_broken_compiler_and_makes_the_graph_smaller(graphs):
-    made, plain = learner(), learner()
-    size = PackedSize.for_all(300, 12, 10)
-    made.compile(size)
-    failures = [out_of_memory()]
-    compute = made._losses
+def failing(made: Learner, times: int) -> None:
+    """Let memory run out so many times."""
+    compute, failures = made._losses, [out_of_memory() for _ in range(times)]
 
-    def failing(*arguments):
+    def losses(*arguments):
         if failures:
             raise failures.pop()
         return compute(*arguments)
 
-    made._losses = failing
-    assert updated(made, BATCHES[:1]).outcome is UpdateOutcome.AGAIN
+    made._losses = losses
+
+
+@pytest.mark.parametrize("unfit", [batch(pairs(9)), batch(pairs(2)), batch(pairs(1))])
+def test_memory_that_ends_is_not_taken_for_a_broken_compiler_but_for_a_size_that_is_too_large(graphs, unfit):
+    """However few pieces a micro-batch holds."""
+    made, plain = learner(), learner()
+    made.compile()
+    failing(made, times=2)
+    for size, fitting in ((300, 150), (150, 75)):
+        assert updated(made, [unfit], size=filled(size)).fitting_tokens == fitting
     assert made.is_compiled
     assert made.take_warning() is None
-    parts = [batch(pairs(9)[:4]), batch(pairs(9)[4:])]
-    inputs = model_inputs(parts[0], torch.device("cpu"), made._size_of)
-    assert len(inputs.source.tokens_N) < size.rows
-    assert updated(made, parts).outcome is UpdateOutcome.DONE
-    updated(plain, parts)
+    assert updated(made, [unfit], size=filled(75)).outcome is UpdateOutcome.DONE
+    updated(plain, [unfit])
     assert (weights(plain) - weights(made)).norm() <= 1e-10 * weights(plain).norm()
-
-
-@pytest.mark.parametrize("unfit", [batch(pairs(2)), batch(pairs(1))])
-def test_memory_is_judged_by_the_size_that_all_micro_batches_are_filled_up_to(graphs, unfit):
-    """However few pieces a micro-batch holds."""
-    made = learner()
-    size = PackedSize.for_all(5_000, 200, 10)
-    made.compile(size)
-    compute, failures = made._losses, [out_of_memory(), out_of_memory()]
-
-    def failing(*arguments):
-        if failures:
-            raise failures.pop()
-        return compute(*arguments)
-
-    made._losses = failing
-    assert updated(made, [unfit]).fitting_tokens == size.real_rows // 2
-    assert updated(made, [unfit]).fitting_tokens == pytest.approx(size.real_rows / 4, rel=0.05)
-    assert updated(made, [unfit]).outcome is UpdateOutcome.DONE
-    # Smaller micro-batches with as many sentences in proportion still have one size.
-    assert made._size_of([25] * 50) == made._size_of([10] * 10) == made._compiled_size
 
 
 def test_a_pair_that_fills_a_graph_and_does_not_fit_is_an_error(graphs):
     made = learner()
-    made.compile(PackedSize.for_all(200, 1, 140))
-    made._losses = lambda *arguments: (_ for _ in ()).throw(out_of_memory())
+    made.compile()
+    failing(made, times=1)
     long = batch([(range(4, 140), range(4, 140))])
     with pytest.raises(TrainingError, match="a single pair of 137 source and 137 target pieces"):
-        updated(made, [long])
+        updated(made, [long], size=filled(200, 1, 140))
 
 
 class Lost(Twice):
@@ -221,7 +209,7 @@ class Lost(Twice):
 
 def test_an_exchange_that_fails_is_not_taken_for_a_broken_compiler(graphs):
     made = learner(ranks=Lost(), **SMALL_BUCKETS)
-    made.compile(SIZE)
+    made.compile()
     with pytest.raises(LostPeerError):
         updated(made)
     assert made.is_compiled
@@ -231,7 +219,7 @@ def test_an_exchange_that_fails_is_not_taken_for_a_broken_compiler(graphs):
 def test_gradients_in_buckets_are_those_of_a_whole(graphs):
     whole = learner(ranks=Twice(), overlaps_exchange=False)
     compiled = learner(ranks=Twice(), **SMALL_BUCKETS)
-    compiled.compile(SIZE)
+    compiled.compile()
     for made in (whole, compiled):
         updated(made)
     assert (weights(whole) - weights(compiled)).norm() <= 1e-9 * weights(whole).norm()
@@ -239,10 +227,10 @@ def test_gradients_in_buckets_are_those_of_a_whole(graphs):
 
 def test_saved_weights_have_the_same_names_and_validation_is_not_compiled(graphs):
     made = learner()
-    made.compile(SIZE)
+    made.compile()
     assert list(made.weights()) == list(learner().weights())
     made.model.eval()
-    inputs = model_inputs(BATCHES[0], torch.device("cpu"), made.model.size_of)
+    inputs = model_inputs(BATCHES[0], CPU, made.model.size_of)
     made.model(inputs.source, inputs.target)
     assert not graphs
 
@@ -291,10 +279,18 @@ def test_a_run_without_a_compiler_goes_on_and_says_why(
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-def test_rows_that_fill_a_graph_hold_no_piece():
-    inputs = model_inputs(BATCHES[0], torch.device("cpu"), SIZE.holding)
-    real = int(np.sum(BATCHES[0].target_lengths_B))
-    assert len(inputs.target_output_N) == SIZE.rows
-    assert not inputs.target_output_N[real:].any()
-    assert len(inputs.target.cu_seqlens) == SIZE.sentences + 1
-    assert int(inputs.target.cu_seqlens.diff().max()) <= SIZE.max_seqlen
+def test_a_longest_pair_for_which_memory_is_too_small_ends_a_run(packed_attention, run_training, tmp_path, monkeypatch):
+    compute = Learner.compute_gradients
+
+    def failing(self, batches, *, update, **options):
+        if update != 2:
+            return compute(self, batches, update=update, **options)
+        self._buffer.clear()
+        return batches[0]
+
+    monkeypatch.setattr(Learner, "compute_gradients", failing)
+    with pytest.raises(TrainingError, match=r"^update 2: a micro-batch of \d+ pieces on a side, as the longest pair"):
+        run_training(tmp_path / "run", "batching.micro_batch_tokens=auto")
+    sizes = [event["micro_batch_tokens"] for event in records(tmp_path / "run", "event")]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) > 1

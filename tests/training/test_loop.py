@@ -23,7 +23,7 @@ from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
-from nmt.training import loop
+from nmt.training import updates
 from nmt.training.learner import Learner
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending
@@ -411,10 +411,10 @@ def test_patience_compares_with_the_best_validation_not_with_the_last(run_traini
 
 def test_the_time_that_an_update_waited_is_its_own(run_training, tmp_path, monkeypatch):
     counted = []
-    add, prefetched = Meter.add, loop.prefetched
+    add, prefetched = Meter.add, updates.prefetched
 
-    def slowly(updates, until):
-        for update in prefetched(updates, until=until):
+    def slowly(planned, until):
+        for update in prefetched(planned, until=until):
             time.sleep(0.01)
             yield update
 
@@ -422,7 +422,7 @@ def test_the_time_that_an_update_waited_is_its_own(run_training, tmp_path, monke
         counted.append((waited, seconds))
         add(meter, result, seconds, waited, memory)
 
-    monkeypatch.setattr(loop, "prefetched", slowly)
+    monkeypatch.setattr(updates, "prefetched", slowly)
     monkeypatch.setattr(Meter, "add", noting)
     run_training(tmp_path / "run", "training.max_updates=8")
     assert len(counted) == 8

@@ -22,9 +22,8 @@ from nmt.config import load_yaml
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
 from nmt.machine import device
 from nmt.machine.measured import forget_measurements
-from nmt.training import loop
+from nmt.training import updates
 from nmt.training.learner import Learner
-from nmt.training.loop import Trainer
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
@@ -175,7 +174,7 @@ def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(
     run_training, tmp_path, listener, monkeypatch, decay
 ):
     now = itertools.count(step=0.01)  # a clock that a busy machine does not hurry
-    monkeypatch.setattr(loop.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(updates.time, "perf_counter", lambda: next(now))
     settings = [
         f"schedule.decay={decay}", "schedule.warmup=1", "training.max_minutes=0.05", "training.max_updates=null",
         "training.patience=null", "validation.every_updates=1000000", "logging.every_updates=1",
@@ -198,14 +197,14 @@ def test_a_checkpoint_is_saved_when_minutes_have_passed_since_the_last(
 ):
     """An update takes 20 seconds of this clock."""
     now = [0.0]
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    advance = Trainer._step
+    monkeypatch.setattr(updates, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    advance = updates.Updates._step
 
     def step(self, *arguments):
         now[0] += 20.0
         return advance(self, *arguments)
 
-    monkeypatch.setattr(Trainer, "_step", step)
+    monkeypatch.setattr(updates.Updates, "_step", step)
     run_training(
         tmp_path / "run", f"checkpoints.every_minutes={minutes}", "checkpoints.every_updates=null",
         "checkpoints.keep_last=100", "training.max_updates=10", "validation.every_updates=100",

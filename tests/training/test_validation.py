@@ -1,19 +1,24 @@
 """Validation measures what ``nmt score`` does."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.evaluation.metrics import make_metric, score
+from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
+from nmt.training.moving_average import MovingAverage
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
 from nmt.translation.translator import Translator
+from tests.policies import POLICIES
+from tests.recording_double import DoubleOfRecorder
 
 TRANSLATIONS = {
     "zh": (["今天天气很好。", "我们去公园散步吧。"], ["今天的天气真好。", "我们去公园走走吧。"]),
@@ -67,6 +72,34 @@ def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reve
     samples = Validator(reversed_words, config, vocab, hardware).validate(model).samples
     assert {sample["source"]: sample["translation"] for sample in samples}.items() <= wrong.items()
     assert any(wrong[sample["source"]] != repaired[sample["source"]] for sample in samples)
+
+
+def test_steps_that_a_gpu_recorded_are_used_again_with_the_weights_of_then(settled, reversed_words, monkeypatch):
+    config, vocab = settled("validation.bleu_sentences=4"), VocabularyPair.load(reversed_words / "vocab.model")
+    hardware, recorders = choose_hardware("cpu", "fp32", 1), []
+
+    class Noted(DoubleOfRecorder):
+        def __init__(self):
+            super().__init__()
+            recorders.append(self)
+
+    torch.manual_seed(1)
+    model = accelerate(Transformer(config.model, vocab.target.size), replace(POLICIES["cuda"], recorder=Noted))
+    average = MovingAverage(list(model.parameters()), 0.5)
+    validator = Validator(reversed_words, config, vocab, hardware)
+
+    def found(validator):
+        with average.in_use():
+            return validator.validate(model).samples
+
+    first, recordings = found(validator), len(recorders[0].recordings)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(-1.5)
+    average.update()
+    second = found(validator)
+    assert (len(recorders), len(recorders[0].recordings)) == (1, recordings)
+    assert second == found(Validator(reversed_words, config, vocab, hardware)) != first
 
 
 def test_the_ranks_of_all_machines_share_the_batches(settled, reversed_words):

@@ -129,6 +129,11 @@ def test_batch_window_and_workers_change_nothing_in_int8_either(options):
     assert translated(**options) == translated(workers=1)
 
 
+@pytest.mark.parametrize(("options", "window"), [({}, 2_048), ({"batch_tokens": 65_536}, 16_384)])
+def test_a_window_holds_several_batches(options, window):
+    assert translator(**options).window == window
+
+
 def test_reads_no_further_than_a_window():
     read = []
 

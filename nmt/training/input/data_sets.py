@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config
 from nmt.data.arrays import Indices
-from nmt.data.batching import plan_epoch
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.manifest import read_manifest
@@ -24,7 +24,9 @@ from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_index
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
+from nmt.model.transformer import Transformer
 from nmt.training.input.feed import UPDATES_AHEAD, Epochs
+from nmt.training.input.micro_batches import MicroBatching
 from nmt.training.ranks.exchange import EXCHANGE_TIMEOUT, Ranks
 
 Shards = ParallelShards | MixedShards
@@ -75,30 +77,21 @@ class TrainingData:
             )
         return TrainingData(tuple(data), vocab, shards, weights, longest)
 
-    @property
-    def short(self) -> int:
-        """Half of the average length of a source, in pieces with eos: micro-batches hardly ever have shorter ones."""
-        lengths = self.shards.source_lengths
-        return max(1, self._pieces(lengths) // (2 * len(lengths)))
-
     def max_positions(self, update_tokens: int) -> int:
         """The approximate maximum of padded positions, source or target, in an update of ``update_tokens``."""
         ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)
         return math.ceil(1.5 * max(update_tokens * max(1.0, ratio), self.longest))
 
-    def update_sizes(self, config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each update of the first epoch, the tokens of its longer side and the number of its pairs."""
-        sides = self.shards.source_lengths, self.shards.target_lengths
-        plan = plan_epoch(
-            *sides,
-            pairs=self._population(self.shards, config.training.seed, 0),
-            update_tokens=config.batching.update_tokens,
-            group_tokens=config.batching.group_tokens,
-            seed=config.training.seed,
-            epoch=0,
-        )
-        tokens = [np.add.reduceat(lengths[plan.pairs].astype(np.int64) + 1, plan.starts[:-1]) for lengths in sides]
-        return np.maximum(*tokens), np.diff(plan.starts)
+    def micro_batching(
+        self, config: Config, model: Transformer, device: torch.device, ranks: Ranks
+    ) -> Callable[[int], MicroBatching]:
+        """How updates are divided into micro-batches of a maximum of tokens, for the model's attention."""
+        return self._encoded_epochs(config).micro_batching(model, device, ranks, self.longest)
+
+    def _encoded_epochs(self, config: Config) -> Epochs:
+        """The epochs, as they are encoded."""
+        seed = config.training.seed
+        return Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
 
     def epoch_size(self, config: Config) -> tuple[int, int]:
         """Estimate the numbers of pairs and updates per epoch. Small corpora may have fewer updates."""
@@ -117,7 +110,7 @@ class TrainingData:
         """The epochs of the run. If subwords are sampled, another process prepares epochs while the body runs."""
         seed, dropout = config.training.seed, config.training.subword_sampling
         if not dropout:
-            yield Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
+            yield self._encoded_epochs(config)
             return
         with ExitStack() as stack:
             # One rank per machine writes into that machine's own folder, because machines may or may not share disks.

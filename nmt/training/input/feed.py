@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+import torch
+
 from nmt.config import BatchingConfig
 from nmt.data.arrays import Indices
-from nmt.data.batching import Batch, EpochPlan, collate, plan_epoch, rank_micro_batches
-from nmt.data.dealing import dealt_micro_batches
+from nmt.data.batching import Batch, EpochPlan, collate, plan_epoch
+from nmt.data.dealing import fitting_limits
 from nmt.data.shards import PairSource
 from nmt.errors import DataError
+from nmt.model.transformer import Transformer
+from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
 from nmt.training.ranks.exchange import Ranks
 
 T = TypeVar("T")
@@ -39,16 +43,14 @@ class PlannedUpdate:
     """The indices of the update's pairs in the epoch's shards, over all ranks."""
     batches: list[Batch]
     """This rank's micro-batches."""
-    micro_batch_tokens: int
-    """The size that they were dealt with."""
-    deal: Callable[[int], list[Batch]]
-    """Deals this rank's micro-batches with another size."""
+    batching: MicroBatching
+    """By which the update was divided."""
+    divide: Callable[[MicroBatching], list[Batch]]
+    """This rank's micro-batches by another one."""
 
-    def with_micro_batches_of(self, micro_batch_tokens: int) -> PlannedUpdate:
-        """The same update in micro-batches of a size, which may have changed since they were dealt."""
-        if micro_batch_tokens == self.micro_batch_tokens:
-            return self
-        return replace(self, batches=self.deal(micro_batch_tokens), micro_batch_tokens=micro_batch_tokens)
+    def divided_by(self, batching: MicroBatching) -> PlannedUpdate:
+        """The same update in other micro-batches, if they have changed since it was divided."""
+        return self if batching == self.batching else replace(self, batches=self.divide(batching), batching=batching)
 
 
 @dataclass(frozen=True)
@@ -60,65 +62,73 @@ class Epochs:
     batching: BatchingConfig
     seed: int
 
+    def plan(self, epoch: int) -> tuple[PairSource, EpochPlan]:
+        """The shards and the plan of an epoch."""
+        shards, population = self.open(epoch)
+        plan = plan_epoch(
+            shards.source_lengths,
+            shards.target_lengths,
+            pairs=population,
+            update_tokens=self.batching.update_tokens,
+            group_tokens=self.batching.group_tokens,
+            seed=self.seed,
+            epoch=epoch,
+        )
+        return shards, plan
+
+    def micro_batching(
+        self, model: Transformer, device: torch.device, ranks: Ranks, longest: int
+    ) -> Callable[[int], MicroBatching]:
+        """How updates are divided into micro-batches of a maximum of tokens, for the attention of a model.
+
+        Where that needs no padding, all epochs get the size that suits the first one.
+
+        Args:
+            longest: the pieces of the longest sentence of any epoch, with eos.
+        """
+        if model.packed_attention is None:
+            return lambda tokens: Padded(tokens, model.size_of, device)
+        shards, plan = self.plan(0)
+        sides = shards.source_lengths, shards.target_lengths
+
+        def filled(tokens: int) -> MicroBatching:
+            limits = fitting_limits(plan, *sides, ranks=ranks.size, max_tokens=tokens, longest=longest)
+            return Filled.within(limits, longest, device)
+
+        return filled
+
     def updates(
         self,
         epoch: int,
         index: int,
         *,
-        micro_batch_tokens: Callable[[], int],
+        batching: Callable[[], MicroBatching],
         ranks: Ranks,
-        pads: bool = True,
-        prepare: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> Iterator[PlannedUpdate]:
         """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed.
 
         Args:
-            micro_batch_tokens: asked for the size of micro-batches at each update. It may change while updates are
-                prepared ahead, so use :meth:`PlannedUpdate.with_micro_batches_of`. All ranks must use one size.
-            pads: whether the model pads sentences, so that those of a micro-batch should have similar lengths.
-            prepare: called with each micro-batch, in the thread that makes it.
+            batching: asked at each update how it is divided. That may change while updates are prepared ahead, so use
+                :meth:`PlannedUpdate.divided_by`. All ranks must divide alike.
         """
         while True:
-            shards, population = self.open(epoch)
-            plan = plan_epoch(
-                shards.source_lengths,
-                shards.target_lengths,
-                pairs=population,
-                update_tokens=self.batching.update_tokens,
-                group_tokens=self.batching.group_tokens,
-                seed=self.seed,
-                epoch=epoch,
-            )
+            shards, plan = self.plan(epoch)
             if len(plan) == 0:
                 raise DataError(f"epoch {epoch + 1} has no pairs: all are longer than the maximum of the shards.")
             while index < len(plan):
-                deal = partial(_dealt, shards, plan, index, ranks, pads, prepare)
-                size = micro_batch_tokens()
-                yield PlannedUpdate(epoch, index, plan.target_tokens(index), plan.update(index), deal(size), size, deal)
+                divide = partial(_divided, shards, plan, index, ranks)
+                now = batching()
+                yield PlannedUpdate(
+                    epoch, index, plan.target_tokens(index), plan.update(index), divide(now), now, divide
+                )
                 index += 1
             epoch, index = epoch + 1, 0
 
 
-def _dealt(
-    shards: PairSource,
-    plan: EpochPlan,
-    index: int,
-    ranks: Ranks,
-    pads: bool,
-    prepare: Callable[[Batch], Batch],
-    micro_batch_tokens: int,
-) -> list[Batch]:
+def _divided(shards: PairSource, plan: EpochPlan, index: int, ranks: Ranks, batching: MicroBatching) -> list[Batch]:
     """One rank's micro-batches of an update."""
-    shares = (rank_micro_batches if pads else dealt_micro_batches)(
-        plan,
-        index,
-        rank=ranks.rank,
-        ranks=ranks.size,
-        max_tokens=micro_batch_tokens,
-        source_lengths=shards.source_lengths,
-        target_lengths=shards.target_lengths,
-    )
-    return [prepare(collate(shards, pairs)) for pairs in shares]
+    lengths = shards.source_lengths, shards.target_lengths
+    return [batching.prepared(collate(shards, pairs)) for pairs in batching.of(plan, index, ranks, lengths)]
 
 
 def prefetched(

@@ -12,9 +12,6 @@ from nmt.data.batching import Batch
 from nmt.machine.device import to_device
 from nmt.model.packing import Lengths, PackedSequences, PackedSize, filled
 
-SizeOf = Callable[[Lengths], PackedSize]
-"""What sentences of given lengths are filled up to."""
-
 
 @dataclass(frozen=True)
 class ModelInputs:
@@ -28,9 +25,8 @@ class ModelInputs:
     """Pieces + eos of each sentence; padding at spare rows."""
 
     @staticmethod
-    def of(batch: Batch, size_of: SizeOf) -> ModelInputs:
-        """The inputs of a batch, on the host."""
-        source_size, target_size = size_of(batch.source_lengths_B), size_of(batch.target_lengths_B)
+    def of(batch: Batch, source_size: PackedSize, target_size: PackedSize) -> ModelInputs:
+        """The inputs of a batch, on the host, filled up to these sizes."""
         return ModelInputs(
             PackedSequences.of(batch.source_M, batch.source_lengths_B, source_size),
             PackedSequences.of(batch.target_input_N, batch.target_lengths_B, target_size),
@@ -47,17 +43,24 @@ class PreparedBatch(Batch):
     """A batch with its inputs, in memory that a GPU reads while the host goes on."""
 
     inputs: ModelInputs
+    tokens: int
+    """The pieces of one side that count towards the maximum of a micro-batch: with padding or spare rows."""
 
     @staticmethod
-    def of(batch: Batch, size_of: SizeOf, device: torch.device) -> PreparedBatch:
-        """Prepare a batch for a device. Any thread may do this."""
-        inputs = ModelInputs.of(batch, size_of)
+    def of(batch: Batch, inputs: ModelInputs, device: torch.device, tokens: int) -> PreparedBatch:
+        """A batch whose inputs are ready for a device. Any thread may call this."""
         if device.type == "cuda":
             inputs = ModelInputs(inputs.source.pinned(), inputs.target.pinned(), inputs.target_output_N.pin_memory())
-        return PreparedBatch(**{field.name: getattr(batch, field.name) for field in fields(Batch)}, inputs=inputs)
+        values = {field.name: getattr(batch, field.name) for field in fields(Batch)}
+        return PreparedBatch(**values, inputs=inputs, tokens=tokens)
 
 
-def model_inputs(batch: Batch, device: torch.device, size_of: SizeOf) -> ModelInputs:
-    """The inputs of a batch, prepared or not, on a device."""
-    inputs = batch.inputs if isinstance(batch, PreparedBatch) else ModelInputs.of(batch, size_of)
-    return inputs.to(device)
+def model_inputs(batch: Batch, device: torch.device, size_of: Callable[[Lengths], PackedSize]) -> ModelInputs:
+    """The inputs of a batch on a device.
+
+    Args:
+        size_of: what sentences of given lengths are filled up to, in a batch that was not prepared.
+    """
+    if isinstance(batch, PreparedBatch):
+        return batch.inputs.to(device)
+    return ModelInputs.of(batch, size_of(batch.source_lengths_B), size_of(batch.target_lengths_B)).to(device)

@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from nmt.config import Config
 from nmt.data.batching import Batch
-from nmt.data.vocab import Vocabulary
 from nmt.errors import TrainingError
 from nmt.machine.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
-from nmt.model.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
+from nmt.training.input.micro_batches import MicroBatching, Padded
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
@@ -39,16 +36,12 @@ _SHARE_OF_MEMORY = 0.85
 _MOST_DOUBLINGS_ON_CPU = 2
 # A shorter first pass was mostly warm-up, so a second pass is timed.
 _WARMING_UP_SECONDS = 2.0
-# Compiling takes one or two minutes. By arithmetic, a compiled update takes two thirds of the time.
-_SECONDS_WORTH_COMPILING = 1_800
-# The few larger updates are dealt to more micro-batches.
-_PERCENT_OF_UPDATES = 95
-# How full the fullest micro-batch of an update usually is, relative to the average.
-_UNEVENLY_DEALT = 1.05
+# Measured on an H100: compiling takes 30 to 40 seconds, and an update then takes half of the time or less.
+_SECONDS_WORTH_COMPILING = 120
 
 
 _Tried = tuple[Batch, float, int]
-"""The micro-batch of the first length that was tried, the seconds for it, and the memory in use with the largest."""
+"""The micro-batch that was tried, the seconds for it, and the memory in use."""
 
 
 @dataclass(frozen=True)
@@ -96,30 +89,29 @@ def preflight(
     progress: Progress,
     data: TrainingData,
     ranks: Ranks,
+    batching: Callable[[int], MicroBatching],
 ) -> Preflight:
     """Try the worst micro-batch, forward and backward, and measure.
 
     If ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is searched, unless an earlier
     start has found it. A given size that does not fit is lowered until it does.
 
+    Args:
+        batching: how updates are divided into micro-batches of a size.
+
     Raises:
         TrainingError: a single longest pair does not fit into memory.
     """
     learner.reserve_exchange()  # else the largest micro-batch that fits would leave no memory for it
-    # Without padding, flash attention needs the most memory for many short sentences.
-    lengths = [data.longest] if learner.model.packed_attention is None else [data.longest, data.short]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
-    size = _size_to_try(learner, useful, config, progress, hardware, lengths, ranks)
-    while (tried := _tried(learner, min(size, useful), config, hardware, lengths)) is None:
-        size = min(size, useful) // 2
-    # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
-    size = min(ranks.gather(size))
+    size = _size_to_try(learner, useful, config, progress, hardware, data.longest, ranks)
+    size, tried = _fitting(learner, batching, size, useful, config, hardware, data, ranks)
     # As the main rank decides. The time of the whole run counts, however often it resumes.
     whole, _ = _seconds_left(config, Progress(), _rate(tried, ranks))
     compiles = ranks.gather(_is_to_compile(learner, config, hardware, progress, whole))[0]
-    if compiles:
-        size, tried = _compiled(learner, size, useful, config, hardware, data, ranks, tried)
+    if compiles and learner.compile():
+        size, tried = _fitting(learner, batching, size, useful, config, hardware, data, ranks)
     not_compiled = next((reason for reason in ranks.gather(learner.take_warning()) if reason), None)
     worst, seconds, memory_bytes = tried
     rate = _rate(tried, ranks)
@@ -173,34 +165,29 @@ def _is_to_compile(
     return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
 
 
-def _compiled(
+def _fitting(
     learner: Learner,
+    batching: Callable[[int], MicroBatching],
     size: int,
     useful: int,
     config: Config,
     hardware: Hardware,
     data: TrainingData,
     ranks: Ranks,
-    tried: _Tried,
 ) -> tuple[int, _Tried]:
-    """Compile, for micro-batches of which as few as possible hold nearly all updates, and try one.
+    """Halve a size until micro-batches fit on all ranks.
 
     Returns:
-        The size of micro-batches, and what a try of one has shown; both as they were if nothing can be compiled.
+        The size, and what a try has shown.
     """
-    tokens, pairs = data.update_sizes(config)
-    usual, fitting = float(np.percentile(tokens, _PERCENT_OF_UPDATES)), min(size, useful)
+    size = min(ranks.gather(size))  # all ranks divide alike
     while True:
-        count = ranks.size * math.ceil(usual / (ranks.size * fitting))
-        even = math.ceil(usual / count * (_UNEVENLY_DEALT if count > 1 else 1))
-        even = min(ranks.gather(max(min(fitting, even), data.longest)))
-        if not learner.compile(PackedSize.for_all(even, math.ceil(pairs.max() / count), data.longest)):
+        divided = batching(min(size, useful))
+        tried = _tried(learner, divided, config, hardware, data.longest)
+        fits = ranks.gather(tried is not None)
+        if tried is not None and all(fits):
             return size, tried
-        found = _tried(learner, even, config, hardware, [data.longest])
-        fits = ranks.gather(found is not None)
-        if found is not None and all(fits):
-            return even, found
-        fitting = even // 2
+        size = divided.tokens // 2
 
 
 def _rate(tried: _Tried, ranks: Ranks) -> float:
@@ -215,22 +202,24 @@ def _size_to_try(
     config: Config,
     progress: Progress,
     hardware: Hardware,
-    lengths: Sequence[int],
+    longest: int,
     ranks: Ranks,
 ) -> int:
     """The size of micro-batches that is asked for, that ``auto`` chooses, or that an earlier start has found."""
     asked, device = config.batching.micro_batch_tokens, hardware.device.type
     largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // config.data.target_pieces}.get(device, useful)
+    if asked == "auto" and progress.micro_batch_tokens:
+        return progress.micro_batch_tokens
+    if asked == "auto" and learner.model.packed_attention is not None:
+        return useful  # a GPU reports when its memory is full, and all micro-batches of a run have one size
     if asked == "auto":
-        return progress.micro_batch_tokens or _largest_fitting(
-            learner, min(useful, largest), config, hardware, lengths, ranks
-        )
+        return _largest_fitting(learner, min(useful, largest), config, hardware, longest, ranks)
     asked = progress.micro_batch_tokens or asked
     if device == "mps":
         return min(asked, largest)
     if device == "cpu":  # a GPU reports when its memory is full; on a CPU, the system kills the process
         most = min(asked, useful)
-        fitting = _largest_fitting(learner, most, config, hardware, lengths, ranks)
+        fitting = _largest_fitting(learner, most, config, hardware, longest, ranks)
         return fitting if fitting < most else asked
     return asked
 
@@ -240,17 +229,10 @@ def _pieces(config: Config) -> int:
     return min(config.data.vocab_size, config.data.target_pieces)
 
 
-def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
-    """The micro-batch that needs the most memory: as many of the longest pairs as fit, without padding."""
-    lengths = np.full(max(1, positions // longest), longest)
-    pieces = np.random.default_rng(0).integers(Vocabulary.EOS + 1, vocab_size, lengths.sum())
-    return Batch(pieces, pieces, pieces, lengths, lengths)
-
-
 def _largest_fitting(
-    learner: Learner, limit: int, config: Config, hardware: Hardware, lengths: Sequence[int], ranks: Ranks
+    learner: Learner, limit: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
 ) -> int:
-    """Find the largest size that fits with sentences of each of the ``lengths``, up to ``limit``.
+    """Find the largest size that fits, up to ``limit``.
 
     Memory is a constant plus a part proportional to the size. Two small micro-batches give an estimate of the largest
     size; trying that size gives a better estimate, and so on.
@@ -260,13 +242,11 @@ def _largest_fitting(
         """The memory in use with micro-batches of a size, and their positions, which are whole rows; None if one does
         not fit."""
         forget_peak_memory(hardware.device)
-        batches = [worst_batch(size, length, _pieces(config)) for length in lengths]
-        if not all(learner.fits(batch) for batch in batches):
-            return None
-        return memory_in_use(hardware.device), max(batch.positions for batch in batches)
+        batch = Padded(size).full_of(longest, _pieces(config))
+        return (memory_in_use(hardware.device), batch.positions) if learner.fits(batch) else None
 
     # Two sizes of different numbers of rows, however long the longest pair is.
-    size = min(max(_SMALLEST, 2 * max(lengths)), limit)
+    size = min(max(_SMALLEST, 2 * longest), limit)
     first = memory_with(size // 2) if size < limit else None
     # The main rank copies what it saves. The first checkpoint allocates this memory.
     is_cpu = hardware.device.type == "cpu"
@@ -291,15 +271,16 @@ def _largest_fitting(
     return min(ranks.gather(size))
 
 
-def _tried(learner: Learner, size: int, config: Config, hardware: Hardware, lengths: Sequence[int]) -> _Tried | None:
-    """Try micro-batches of a size with sentences of each of the ``lengths``; None if one does not fit."""
-    memory, compiles = 0, learner.is_compiled
-    for length in reversed(lengths):
-        batch = worst_batch(size, length, _pieces(config))
-        if (found := _seconds(learner, batch, hardware)) is None:
-            return None
-        seconds, memory = found, max(memory, memory_in_use(hardware.device))
-    if seconds < _WARMING_UP_SECONDS or compiles:
+def _tried(
+    learner: Learner, batching: MicroBatching, config: Config, hardware: Hardware, longest: int
+) -> _Tried | None:
+    """Try the micro-batch that needs the most memory; None if it does not fit."""
+    batch, compiles = batching.prepared(batching.full_of(longest, _pieces(config))), learner.is_compiled
+    if (seconds := _seconds(learner, batch, hardware)) is None:
+        return None
+    memory = memory_in_use(hardware.device)
+    # A second pass, unless the first was hardly warm-up. The first one may have compiled, the second recorded a graph.
+    for _ in range(2 if compiles else int(seconds < _WARMING_UP_SECONDS)):
         if (found := _seconds(learner, batch, hardware)) is None:
             return None
         seconds = found

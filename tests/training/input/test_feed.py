@@ -9,25 +9,33 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch
+from nmt.data.dealing import Limits
 from nmt.model.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.input.feed import prefetched
-from nmt.training.input.model_inputs import PreparedBatch, model_inputs
+from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
+from nmt.training.input.model_inputs import model_inputs
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 
 EPOCHS = 3
+CPU = torch.device("cpu")
+PADDED, SMALLER_PADDED = Padded(50), Padded(20)
+FILLED, SMALLER_FILLED = (Filled.within(Limits(size, size + 4, 9), 12, CPU) for size in (50, 20))
+EITHER = pytest.mark.parametrize(
+    ("batching", "smaller"), [(PADDED, SMALLER_PADDED), (FILLED, SMALLER_FILLED)], ids=["padded", "filled"]
+)
 
 
 @pytest.fixture
 def updates(reversed_words, settled, tmp_path):
     """The updates of the first epochs, as one rank gets them, from a place in the plan on."""
 
-    def make(ranks: Ranks = NO_OTHERS, epoch: int = 0, index: int = 0, size: int = 50, *, pads: bool = True) -> list:
+    def make(ranks: Ranks = NO_OTHERS, epoch: int = 0, index: int = 0, batching: MicroBatching = PADDED) -> list:
         config = settled()
         data = TrainingData.open([reversed_words], config)
         planned = []
         with data.epochs(config, tmp_path, ranks) as epochs:
-            for update in epochs.updates(epoch, index, micro_batch_tokens=lambda: size, ranks=ranks, pads=pads):
+            for update in epochs.updates(epoch, index, batching=lambda: batching, ranks=ranks):
                 if update.epoch == EPOCHS:
                     return planned
                 planned.append(update)
@@ -75,49 +83,64 @@ def test_a_start_in_the_middle_yields_the_rest(updates):
     ]
 
 
-@pytest.mark.parametrize("pads", [True, False])
-def test_an_update_is_dealt_again_as_it_would_have_been_dealt(updates, pads):
+@EITHER
+def test_an_update_is_divided_again_as_it_would_have_been(updates, batching, smaller):
     """When the size that fits is learnt, some updates are already prepared."""
-    shares = [updates(Ranks(rank, 2), pads=pads) for rank in range(2)]
-    smaller = [updates(Ranks(rank, 2), pads=pads, size=20) for rank in range(2)]
-    for old, new in zip(shares, smaller, strict=True):
+    first = [updates(Ranks(rank, 2), batching=batching) for rank in range(2)]
+    second = [updates(Ranks(rank, 2), batching=smaller) for rank in range(2)]
+    for old, new in zip(first, second, strict=True):
         for update, expected in zip(old, new, strict=True):
-            again = update.with_micro_batches_of(20)
+            again = update.divided_by(smaller)
             assert rows(again) == rows(expected)
             assert [batch.positions for batch in again.batches] == [batch.positions for batch in expected.batches]
             assert (again.index, again.target_tokens) == (update.index, update.target_tokens)
-            assert again.with_micro_batches_of(20) is again
-    assert any(len(new.batches) > len(old.batches) for old, new in zip(shares[0], smaller[0], strict=True))
-    for old, *new in zip(updates(), *smaller, strict=True):
+            assert again.divided_by(smaller) is again
+    assert any(len(new.batches) > len(old.batches) for old, new in zip(first[0], second[0], strict=True))
+    for old, *new in zip(updates(), *second, strict=True):
         assert Counter(rows(old)) == sum((Counter(rows(part)) for part in new), Counter())
 
 
-@pytest.mark.parametrize("pads", [True, False])
+@EITHER
 def test_micro_batches_are_prepared_where_they_are_made_and_give_the_same_inputs(
-    reversed_words, settled, tmp_path, pads
+    reversed_words, settled, tmp_path, batching, smaller, monkeypatch
 ):
-    config = settled()
-    data = TrainingData.open([reversed_words], config)
-    cpu, threads = torch.device("cpu"), set()
+    config, threads = settled(), set()
+    data, prepare = TrainingData.open([reversed_words], config), type(batching).prepared
 
-    def size_of(lengths):
-        return PackedSize.of(lengths, rows_per_octave=2)
-
-    def prepare(batch):
+    def prepared(self, batch):
         threads.add(threading.current_thread().name)
-        return PreparedBatch.of(batch, size_of, cpu)
+        return prepare(self, batch)
 
+    monkeypatch.setattr(type(batching), "prepared", prepared)
     with data.epochs(config, tmp_path, NO_OTHERS) as epochs:
-        made = prefetched(
-            epochs.updates(0, 0, micro_batch_tokens=lambda: 50, ranks=NO_OTHERS, pads=pads, prepare=prepare)
-        )
+        made = prefetched(epochs.updates(0, 0, batching=lambda: batching, ranks=NO_OTHERS))
         [batch, *_] = next(made).batches
         made.close()
     assert threads == {"batches"}
+    assert batch.tokens == (batch.positions if batching is PADDED else 54)
     plain = Batch(*(getattr(batch, field.name) for field in dataclasses.fields(Batch)))
-    found, expected = (model_inputs(one, cpu, size_of) for one in (batch, plain))
-    assert batch.inputs is not None
-    for side in ("source", "target"):
-        for name in ("tokens_N", "positions_N", "cu_seqlens"):
-            assert torch.equal(getattr(getattr(found, side), name), getattr(getattr(expected, side), name))
-    assert torch.equal(found.target_output_N, expected.target_output_N)
+    found, expected = (model_inputs(one, CPU, PackedSize.of) for one in (batch, plain))
+    assert (len(found.target_output_N) > batch.target_tokens) == (batching is FILLED)
+    for side, size in (("source", FILLED.source), ("target", FILLED.target)):
+        mine, other = getattr(found, side), getattr(expected, side)
+        assert batching is PADDED or len(mine.tokens_N) == size.rows
+        for name in ("tokens_N", "positions_N"):
+            values = getattr(other, name)
+            assert torch.equal(getattr(mine, name)[: len(values)], values)
+            assert not getattr(mine, name)[len(values) :].any()
+        assert torch.equal(mine.cu_seqlens[: len(other.cu_seqlens)], other.cu_seqlens)
+    assert torch.equal(found.target_output_N[: batch.target_tokens], expected.target_output_N)
+
+
+@EITHER
+@pytest.mark.parametrize("longest", [1, 7])
+def test_the_fullest_micro_batch_is_one_that_the_limits_allow(batching, smaller, longest):
+    batch = batching.full_of(longest, 30)
+    assert set(batch.source_lengths_B) == set(batch.target_lengths_B) == {longest}
+    limit = {PADDED: 50, FILLED: min(50, 9 * longest)}[batching]
+    assert limit - longest < batch.source_tokens == batch.target_tokens <= limit
+    assert batching.prepared(batch).tokens <= batching.tokens
+
+
+def test_a_pair_that_exceeds_a_padded_micro_batch_is_tried_alone():
+    assert PADDED.full_of(60, 30).source_lengths_B.tolist() == [60]

@@ -17,11 +17,8 @@ from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.run import rehearse
-from nmt.training.start import beginning
 from nmt.training.start import preflight as module
 from nmt.training.start.beginning import Beginning, make_learner
-from nmt.training.start.preflight import worst_batch
-from tests.policies import POLICIES
 
 LONGEST = 64
 ONCE = 300_000_000
@@ -63,7 +60,7 @@ def found(settled):
 
     def find(machine: Machine, ranks: Ranks = module.Ranks(), longest: int = LONGEST) -> int:
         hardware = choose_hardware("cpu", "fp32", 1)
-        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, [longest], ranks)
+        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, longest, ranks)
 
     return find
 
@@ -115,29 +112,52 @@ def test_one_that_breaks_nevertheless_is_halved(found, monkeypatch, breaks_at, s
     assert found(machine) == size
 
 
-def test_a_size_is_halved_until_sentences_of_every_length_fit(settled, reversed_words, tmp_path, monkeypatch):
-    """Without padding, many short sentences need more memory than few long ones."""
-    config, hardware = settled("batching.micro_batch_tokens=64"), choose_hardware("cpu", "fp32", 1)
-    data = TrainingData.open([reversed_words], config)
-    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-    learner.model.packed_attention = masked_attention
-    monkeypatch.setattr(learner, "fits", lambda batch: batch.pairs <= 20 // data.short)
-    found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
-    assert found.micro_batch_tokens == 16
+@pytest.fixture
+def measured(settled, reversed_words, tmp_path):
+    """The preflight of a run with some settings, and how it would divide updates."""
+
+    def measure(*settings, ranks=NO_OTHERS, progress=None, hardware=None, attention=None, prepare=lambda learner: None):
+        config = settled(*settings)
+        data = TrainingData.open([reversed_words], config)
+        learner = make_learner(Beginning(Progress(), choose_hardware("cpu", "fp32", 1)), config, data.vocab, NO_OTHERS)
+        if attention is not None:
+            learner.model.packed_attention = attention
+        prepare(learner)
+        hardware = hardware or choose_hardware("cpu", "fp32", 1)
+        batching = data.micro_batching(config, learner.model, torch.device("cpu"), ranks)
+        found = module.preflight(learner, config, hardware, tmp_path, progress or Progress(), data, ranks, batching)
+        return found, batching
+
+    return measure
 
 
-def test_what_an_earlier_start_found_is_tried_again_on_a_cpu(settled, reversed_words, tmp_path, monkeypatch):
+@pytest.mark.parametrize("size", ["auto", 1_000, 40])
+def test_a_size_is_halved_until_it_fits_where_all_micro_batches_have_one(measured, monkeypatch, size):
+    tried = []
+
+    def fits(batch):
+        tried.append((batch.tokens, len(batch.inputs.target.tokens_N)))
+        return batch.tokens <= 30
+
+    found, batching = measured(
+        f"batching.micro_batch_tokens={size}",
+        attention=masked_attention,
+        prepare=lambda learner: monkeypatch.setattr(learner, "fits", fits),
+    )
+    assert batching(found.micro_batch_tokens).tokens <= 30 < tried[0][0]
+    assert [tokens for tokens, _ in tried] == sorted((tokens for tokens, _ in tried), reverse=True)
+    assert all(rows >= tokens for tokens, rows in tried)
+
+
+def test_what_an_earlier_start_found_is_tried_again_on_a_cpu(measured, monkeypatch):
     """Its memory may be less now, and a try that does not fit would end the process."""
-    config, hardware = settled("batching.micro_batch_tokens=4000"), choose_hardware("cpu", "fp32", 1)
-    data = TrainingData.open([reversed_words], config)
-    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
     limits = []
     monkeypatch.setattr(module, "_largest_fitting", lambda learner, limit, *others: limits.append(limit) or 8)
-    found = module.preflight(learner, config, hardware, tmp_path, Progress(micro_batch_tokens=32), data, NO_OTHERS)
+    found, _ = measured("batching.micro_batch_tokens=4000", progress=Progress(micro_batch_tokens=32))
     assert (limits, found.micro_batch_tokens) == ([32], 8)
 
 
-def test_all_ranks_take_the_smallest_size_of_any(settled, reversed_words, tmp_path):
+def test_all_ranks_take_the_smallest_size_of_any(measured):
     """Otherwise ranks would deal an update to micro-batches of different sizes, and not share its pairs out."""
 
     class One(Ranks):
@@ -146,49 +166,37 @@ def test_all_ranks_take_the_smallest_size_of_any(settled, reversed_words, tmp_pa
         def gather(self, value):
             return [value, 11]
 
-    config, hardware = settled(), choose_hardware("cpu", "fp32", 1)
-    data = TrainingData.open([reversed_words], config)
-    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-    found = [
-        module.preflight(learner, config, hardware, tmp_path, Progress(micro_batch_tokens=size), data, One(0, 2))
-        for size in (30, 10)
-    ]
+    found = [measured(ranks=One(0, 2), progress=Progress(micro_batch_tokens=size))[0] for size in (30, 10)]
     assert [one.micro_batch_tokens for one in found] == [11, 10]
 
 
-def test_ranks_are_as_many_times_as_fast_as_one(settled, reversed_words, tmp_path, monkeypatch):
+def test_ranks_are_as_many_times_as_fast_as_one(measured, monkeypatch):
     class Alike(Ranks):
         def gather(self, value):
             return [value] * self.size
 
-    config, hardware = settled("batching.micro_batch_tokens=32"), choose_hardware("cpu", "fp32", 1)
-    data = TrainingData.open([reversed_words], config)
     monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: 30.0)
     rates = []
     for ranks in (NO_OTHERS, Alike(0, 2, 0, 2)):
-        learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-        measured = module.preflight(learner, config, hardware, tmp_path, Progress(), data, ranks)
-        rates.append((measured.worst_positions, measured.target_tokens_per_second))
+        found, _ = measured("batching.micro_batch_tokens=32", ranks=ranks)
+        rates.append((found.worst_positions, found.target_tokens_per_second))
     (positions, one), (same_positions, two) = rates
     assert (same_positions, two) == (positions, 2 * one)
 
 
 @pytest.mark.parametrize("size", ["auto", "512"])
-def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path, monkeypatch, size):
+def test_no_logits_of_an_apple_gpu_take_4_gib(measured, settled, monkeypatch, size):
     """Larger ones end the process, whether the size was asked for or not."""
-    config = settled(f"batching.micro_batch_tokens={size}")
-    data = TrainingData.open([reversed_words], config)
-    learner = make_learner(Beginning(Progress(), choose_hardware("cpu", "fp32", 1)), config, data.vocab, NO_OTHERS)
-    monkeypatch.setattr(module, "_LARGEST_ON_MPS", 100 * config.data.target_pieces)
+    monkeypatch.setattr(module, "_LARGEST_ON_MPS", 100 * settled().data.target_pieces)
     for name, value in {"memory_in_use": 1, "memory_for_use": 10**12, "matrix_rate": 1.0}.items():
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
     tried = []
     monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: tried.append(batch.positions) or 1.0)
     apple = Hardware(torch.device("mps"), "fp32", 1, "as asked")
-    measured = module.preflight(learner, config, apple, tmp_path, Progress(), data, NO_OTHERS)
+    found, _ = measured(f"batching.micro_batch_tokens={size}", hardware=apple)
     assert max(tried) <= 100
-    assert measured.micro_batch_tokens <= 100
-    assert size == "auto" or measured.micro_batch_tokens == 100
+    assert found.micro_batch_tokens <= 100
+    assert size == "auto" or found.micro_batch_tokens == 100
 
 
 @pytest.mark.parametrize(
@@ -196,7 +204,7 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path,
     [
         ("auto", "cuda", masked_attention, 3_600, True),
         ("auto", "cuda", masked_attention, None, True),  # only patience ends the run
-        ("auto", "cuda", masked_attention, 600, False),
+        ("auto", "cuda", masked_attention, 60, False),
         ("auto", "cuda", None, 3_600, False),
         ("auto", "cpu", masked_attention, 3_600, False),
         ("true", "cpu", None, 1, True),
@@ -218,75 +226,65 @@ def test_a_run_is_compiled_where_that_pays(settled, asked, device, packed_attent
 
 
 @pytest.mark.parametrize("size", ["auto", 40])
-def test_where_nothing_can_be_compiled_the_size_stays(settled, reversed_words, tmp_path, size):
-    found = []
-    for compiles in ("true", "false"):
-        config = settled(f"training.compile={compiles}", f"batching.micro_batch_tokens={size}")
-        data, hardware = TrainingData.open([reversed_words], config), choose_hardware("cpu", "fp32", 1)
-        learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-        found.append(module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS))
+def test_where_nothing_can_be_compiled_the_size_stays(measured, size):
+    found = [
+        measured(f"training.compile={compiles}", f"batching.micro_batch_tokens={size}")[0]
+        for compiles in ("true", "false")
+    ]
     assert found[0].micro_batch_tokens == found[1].micro_batch_tokens
     assert "attention without padding" in found[0].not_compiled
     assert found[1].not_compiled is None
 
 
-def test_the_time_of_a_compiler_that_fails_is_not_the_speed(settled, reversed_words, tmp_path, monkeypatch):
+def test_the_time_of_a_compiler_that_fails_is_not_the_speed(measured, monkeypatch):
     def failing(graph, _):
         time.sleep(10)
         raise RuntimeError("no compiler")
 
-    config = settled("training.compile=true", "batching.micro_batch_tokens=40")
-    data, hardware = TrainingData.open([reversed_words], config), choose_hardware("cpu", "fp32", 1)
-    monkeypatch.setattr(beginning, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch._dynamo.reset()
-    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-    found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
+    found, _ = measured("training.compile=true", "batching.micro_batch_tokens=40", attention=masked_attention)
     assert "no compiler" in found.not_compiled
     assert found.target_tokens_per_second > 40 / 9
 
 
-def test_a_compiled_micro_batch_that_does_not_fit_is_halved(settled, reversed_words, tmp_path, monkeypatch):
-    config = settled("training.compile=true", "batching.micro_batch_tokens=200")
-    data, hardware = TrainingData.open([reversed_words], config), choose_hardware("cpu", "fp32", 1)
-    monkeypatch.setattr(beginning, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
-    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
+def test_a_compiled_micro_batch_that_does_not_fit_is_halved(measured, monkeypatch):
     tried = []
 
     def seconds(learner, batch, hardware):
         if not learner.is_compiled:
             return 1.0
-        tried.append(batch.longer_side_tokens)
-        return None if batch.longer_side_tokens > 30 else 1.0
+        tried.append(batch.tokens)
+        return None if batch.tokens > 30 else 1.0
 
     monkeypatch.setattr(module, "_seconds", seconds)
-    found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
-    assert tried[0] > 30 >= tried[-1]
-    assert found.micro_batch_tokens < 30 + data.longest
+    found, batching = measured("training.compile=true", "batching.micro_batch_tokens=200", attention=masked_attention)
+    assert tried[0] > 30 >= tried[-1] == batching(found.micro_batch_tokens).tokens
 
 
 @pytest.mark.parametrize("size", [1_000, 40, 20])
-def test_all_micro_batches_of_a_compiled_run_have_one_size(settled, reversed_words, tmp_path, monkeypatch, size):
-    config = settled("training.compile=true", f"batching.micro_batch_tokens={size}")
-    data, hardware = TrainingData.open([reversed_words], config), choose_hardware("cpu", "fp32", 1)
-    monkeypatch.setattr(beginning, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
+def test_all_micro_batches_of_a_compiled_run_have_one_size(
+    measured, settled, reversed_words, tmp_path, monkeypatch, size
+):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
     seconds = []
     monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: seconds.append(30.0) or 30.0)
-    found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
+    settings = "training.compile=true", f"batching.micro_batch_tokens={size}"
+    found, batching = measured(*settings, attention=masked_attention)
     assert found.compiles
     assert found.not_compiled is None
-    assert len(seconds) == 2 + 2  # two lengths without a compiler; then twice, since the first pass compiles
-    sizes = set()
-    with data.epochs(config, tmp_path, NO_OTHERS) as epochs:
-        tokens = lambda: found.micro_batch_tokens  # noqa: E731
-        for update in epochs.updates(0, 0, micro_batch_tokens=tokens, ranks=NO_OTHERS, pads=False):
+    # Once without a compiler; then three times: the first pass compiles, the second records a graph.
+    assert len(seconds) == 1 + 3
+    config, sizes = settled(*settings), set()
+    divided = batching(found.micro_batch_tokens)
+    with TrainingData.open([reversed_words], config).epochs(config, tmp_path, NO_OTHERS) as epochs:
+        for update in epochs.updates(0, 0, batching=lambda: divided, ranks=NO_OTHERS):
             if update.epoch > 0:
                 break
-            sizes |= {learner._size_of(batch.target_lengths_B) for batch in update.batches}
-            sizes |= {learner._size_of(batch.source_lengths_B) for batch in update.batches}
-    assert len(sizes) == 1
+            inputs = [batch.inputs for batch in update.batches]
+            sizes |= {(len(one.source.tokens_N), len(one.target.tokens_N)) for one in inputs}
+            sizes |= {(len(one.source.cu_seqlens), one.source.max_seqlen) for one in inputs}
+    assert len(sizes) == 2
 
 
 @pytest.mark.parametrize(
@@ -313,14 +311,6 @@ def test_a_resumed_run_takes_what_is_left_to_the_first_of_its_limits(settled, li
 def test_all_checkpoints_that_are_kept_and_the_one_that_is_written_are_counted(settled, keep_every, updates, expected):
     changes = ["checkpoints.keep_last=2", "checkpoints.keep_best=3", f"checkpoints.keep_every={keep_every}"]
     assert module._checkpoints_at_once(settled(*changes, f"training.max_updates={updates}")) == expected
-
-
-def test_the_worst_batch_is_full_of_the_longest_pairs():
-    batch = worst_batch(1_000, LONGEST, 50)
-    assert batch.source_lengths_B.tolist() == batch.target_lengths_B.tolist() == [LONGEST] * 15
-    assert batch.source_tokens == len(batch.target_input_N) == 15 * LONGEST
-    assert batch.target_tokens == 15 * LONGEST
-    assert worst_batch(10, LONGEST, 50).source_lengths_B.tolist() == [LONGEST]
 
 
 @pytest.mark.parametrize(
