@@ -83,6 +83,7 @@ SENTENCES, FLASH = "the kernel for sentences", "flash attention"
     ("changes", "up_to_512", "beyond", "deterministic"),
     [
         ({}, SENTENCES, FLASH, SENTENCES),
+        ({"device": torch.device("mps")}, None, None, None),
         ({"products": None}, None, None, None),
         ({"products": torch.float32}, None, None, None),
         ({"is_available": False}, None, None, None),
@@ -99,7 +100,7 @@ SENTENCES, FLASH = "the kernel for sentences", "flash attention"
 def test_attention_without_padding_is_chosen_by_length_among_what_a_gpu_can(
     monkeypatch, changes, up_to_512, beyond, deterministic
 ):
-    given = {"products": torch.float16, "is_available": True, "capability": (8, 0)}
+    given = {"device": GPU, "products": torch.float16, "is_available": True, "capability": (8, 0)}
     given |= {"has": [SENTENCES, FLASH], "works": [SENTENCES, FLASH]} | changes
     looked_for = []
 
@@ -118,7 +119,8 @@ def test_attention_without_padding_is_chosen_by_length_among_what_a_gpu_can(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: given["capability"])
     by_length, exact = (
-        choose_kernels(GPU, given["products"], deterministic=is_exact).packed_attention for is_exact in (False, True)
+        choose_kernels(given["device"], given["products"], deterministic=is_exact).packed_attention
+        for is_exact in (False, True)
     )
     short, longer = rows_of(512), rows_of(513)
     if up_to_512 == SENTENCES:
