@@ -115,7 +115,7 @@ def test_attention_without_padding_is_chosen_by_length_among_what_a_gpu_can(
     monkeypatch.setitem(sys.modules, "nmt.kernels.sentence_attention", ours)
     monkeypatch.setattr(policy, "flash_attention", find_flash_attention)
     monkeypatch.setattr(policy, "computes", lambda attend, device, dtype: attend() in given["works"])
-    monkeypatch.setattr(recording, "_try_to_record", lambda device: True)
+    monkeypatch.setattr(recording, "_try_to_record", lambda device: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: given["capability"])
     by_length, exact = (
