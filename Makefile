@@ -2,6 +2,7 @@
 # make test       set up, then lint, types, import layers and all tests but the longer ones: ten minutes on two cores
 # make test-slow  the longer tests
 # make test-versions  of those, the installed wheel beside the oldest and the newest versions, with each Python that is found
+# make test-gpu   the tests of tests/gpu, which need a CUDA GPU; make test has them too, and skips them without one
 # make bench      training and translating speed beside other toolkits, which it installs first
 # make docs       the documentation as a site, in build/site: open build/site/index.html
 # make mutate     what share of small mistakes in the code the tests notice: MUTANTS of them, drawn with SEED, in ROOMS
@@ -23,7 +24,7 @@ MUTANTS ?= 200
 SEED    ?= 1
 ROOMS   ?= model kernels training search translation checkpoint data
 
-.PHONY: demo test test-slow test-versions bench docs mutate lint style types collected audit format clean
+.PHONY: demo test test-slow test-versions test-gpu bench docs mutate lint style types collected audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -42,6 +43,9 @@ test-slow: $(STAMP)
 
 test-versions: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -rs tests/system/test_installing.py
+
+test-gpu: $(STAMP)
+	$(BIN)/pytest -rs tests/gpu
 
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import os
 import random
 import re
 import shutil
@@ -22,6 +24,12 @@ import pytest
 hypothesis.settings.register_profile("random", deadline=None)
 hypothesis.settings.register_profile("nmt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("nmt")
+
+# Triton reads this when it is imported: without a GPU, its interpreter runs kernels on the CPU.
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError:
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # A shell starts a background command with SIGINT ignored, and nohup one with SIGHUP ignored. The commands under test
 # would inherit that, and the tests that send them these signals would wait for ever.

@@ -17,7 +17,7 @@ from nmt.machine.device import memory_for_use
 from nmt.machine.measured import VARIABLES
 from nmt.machine.processor import processor_flags, processor_name
 
-_PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "ctranslate2", "transformers")
+_PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "ctranslate2", "transformers", "triton")
 _COMPILERS = ("c++", "g++", "clang++")
 # How long other processes are watched, in seconds.
 _WATCHED = 0.5

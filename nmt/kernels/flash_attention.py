@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
+from nmt.machine.device import is_out_of_memory
 from nmt.model.packing import PackedAttention, PackedSequences, PackedSize
 
 _LARGEST_HEAD, _HEAD_MULTIPLE = 256, 8
@@ -70,31 +71,30 @@ def flash_attention() -> PackedAttention | None:
     return attend
 
 
-def flash_attention_if_possible(device: torch.device, products: torch.dtype | None) -> PackedAttention | None:
-    """:func:`flash_attention` if this GPU and this torch have it for this dtype: a small one is tried."""
-    if products not in (torch.bfloat16, torch.float16) or not torch.cuda.is_available():
-        return None
-    attend = flash_attention()
-    if attend is None:
-        return None
+def computes(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether this GPU computes an attention and its gradients: a small one is tried.
+
+    Raises:
+        torch.OutOfMemoryError: its memory is full.
+    """
     try:
-        _try(attend, device, products)
-    except RuntimeError as error:
-        if isinstance(error, torch.OutOfMemoryError):
+        _try(attend, device, dtype)
+    except Exception as error:  # a compiler, a library or a driver may fail in its own way
+        if is_out_of_memory(error):
             raise
-        return None
-    return attend
+        return False
+    return True
 
 
 def _try(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> None:
-    rows = PackedSequences.of(np.ones(8, np.int64), [8], PackedSize(8, 1, 8)).to(device)
-    heads = torch.zeros(8, 1, 64, dtype=dtype, device=device, requires_grad=True)
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
+        rows = PackedSequences.of(np.ones(8, np.int64), [8], PackedSize(8, 1, 8)).to(device)
+        heads = torch.zeros(8, 1, 64, dtype=dtype, device=device, requires_grad=True)
         attend(heads, heads, heads, rows, rows, True).sum().backward()  # type: ignore[no-untyped-call]
 
 
-def suits_flash_attention(config: ModelConfig) -> bool:
-    """Whether flash attention computes the attention of these settings."""
+def suits_packed_attention(config: ModelConfig) -> bool:
+    """Whether attention without padding is that of these settings, by flash attention or the kernel for sentences."""
     return (
         config.attention == "scaled_dot_product"
         and not config.attention_dropout

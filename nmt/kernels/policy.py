@@ -7,23 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
-from nmt.kernels.flash_attention import flash_attention_if_possible, suits_flash_attention
+from nmt.kernels.flash_attention import computes, flash_attention, suits_packed_attention
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.recording import Recorder, cuda_recorder_if_possible
 from nmt.model.attention import MultiHeadAttention, choose_attention
 from nmt.model.masks import Attention
-from nmt.model.packing import PackedAttention
+from nmt.model.packing import PackedAttention, PackedSequences
 from nmt.model.transformer import Transformer
 
 _ROWS_PER_OCTAVE_ON_CPU, _ROWS_PER_OCTAVE_ON_GPU = 8, 16
 # On a GPU.
 _STEPS_PER_LOOK = 8
+_AMPERE = (8, 0)
+# Longer sequences are for flash attention. Its tiles are 128 long, those of the kernel for sentences 64: for 30 pieces
+# it computes four times as many scores, around 512 only an eighth more. And one program computes a sentence and head:
+# 25,000 pieces in sentences of 512 with 8 heads are 390 programs, three for each of the 132 processors of an H100; in
+# sentences of twice that length there would not be two.
+_LONGEST_SENTENCE = 512
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
         for name, child in module.named_children():
             if isinstance(child, nn.Dropout):
                 setattr(module, name, kernels.dropout(child.p).train(child.training))
-    model.packed_attention = kernels.packed_attention if suits_flash_attention(model.config) else None
+    model.packed_attention = kernels.packed_attention if suits_packed_attention(model.config) else None
     model.rows_per_octave = kernels.rows_per_octave
     model.steps_per_look, model.recorder = kernels.steps_per_look, kernels.recorder
     return model
@@ -79,8 +86,62 @@ def choose_kernels(
     is_fused = device.type == "cuda" and not deterministic
     return Kernels(
         fused_attention if is_fused else two_product_attention,
-        packed_attention=flash_attention_if_possible(device, products) if is_fused else None,
+        packed_attention=packed_attention_if_possible(device, products, deterministic=deterministic),
         rows_per_octave=_ROWS_PER_OCTAVE_ON_GPU,
         steps_per_look=_STEPS_PER_LOOK,
         recorder=cuda_recorder_if_possible(device) if device.type == "cuda" else None,
     )
+
+
+def packed_attention_if_possible(
+    device: torch.device, products: torch.dtype | None, *, deterministic: bool = False
+) -> PackedAttention | None:
+    """Attention without padding, if this GPU and what is installed can compute it in this dtype."""
+    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
+        return None
+    if torch.cuda.get_device_capability(device) < _AMPERE:
+        return None
+    attend = _sentence_attention_if_possible(device, products)
+    if deterministic:  # flash attention sums gradients in an order that differs
+        return attend
+    find_flash_attention = partial(_flash_attention_if_possible, device, products)
+    return find_flash_attention() if attend is None else AttentionByLength(attend, find_flash_attention)
+
+
+class AttentionByLength:
+    """The kernel for sentences; for longer sequences flash attention, which is imported when one occurs."""
+
+    def __init__(self, of_sentences: PackedAttention, find_for_longer: Callable[[], PackedAttention | None]) -> None:
+        self._of_sentences = of_sentences
+        self._find_for_longer = find_for_longer
+        self._for_longer: PackedAttention | None = None
+
+    def __call__(
+        self,
+        query_NHK: Tensor,
+        key_MHK: Tensor,
+        value_MHK: Tensor,
+        queries: PackedSequences,
+        keys: PackedSequences,
+        is_causal: bool,
+    ) -> Tensor:
+        attend = self._of_sentences
+        if max(queries.max_seqlen, keys.max_seqlen) > _LONGEST_SENTENCE:
+            # A compiler cannot trace a trial. The kernel for sentences computes any length.
+            if self._for_longer is None and not torch.compiler.is_compiling():
+                self._for_longer = self._find_for_longer() or attend
+            attend = self._for_longer or attend
+        return attend(query_NHK, key_MHK, value_MHK, queries, keys, is_causal)
+
+
+def _sentence_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:
+    try:
+        from nmt.kernels.sentence_attention import sentence_attention
+    except ImportError:  # there is no Triton
+        return None
+    return sentence_attention if computes(sentence_attention, device, dtype) else None
+
+
+def _flash_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:
+    attend = flash_attention()
+    return attend if attend is not None and computes(attend, device, dtype) else None

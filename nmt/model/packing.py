@@ -1,8 +1,8 @@
 """Packed sequences: sentences one after the other, a row per piece, so that no time goes into padding.
 
-Only attention needs to know which rows are a sentence. Flash attention is told where sentences end
-(nmt/kernels/flash_attention.py). Every other attention takes padded sentences, made from the rows and back
-(nmt/model/slots.py). The lengths are known on the host, so no device has to be waited for.
+Only attention needs to know which rows are a sentence. That of a GPU in 16 bits is told where sentences end
+(nmt/kernels/sentence_attention.py, flash_attention.py). Every other attention takes padded sentences, made from the
+rows and back (nmt/model/slots.py). The lengths are known on the host, so no device has to be waited for.
 
 Shapes: B sentences, T positions of each, N rows, H heads, K size of a head.
 """

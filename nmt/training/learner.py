@@ -195,6 +195,9 @@ class Learner:
         if self.model.packed_attention is None:
             self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
             return False
+        if self._hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
+            self._stop_compiling("training.deterministic rules it out")
+            return False
         mode = "reduce-overhead" if self._hardware.device.type == "cuda" else None
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True, mode=mode)
         return True

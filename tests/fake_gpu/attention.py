@@ -134,18 +134,36 @@ def _varlen_backward(
     return [of_query, of_key, of_value]
 
 
-def _varlen_operations() -> dict[Any, Any]:
+def _ours(query, key, value, ends_Q, ends_K, is_causal):
+    return _varlen(query, key, value, ends_Q, ends_K, 0, 0, is_causal)
+
+
+def _ours_backward(gradient, out, sums, query, key, value, ends_Q, ends_K, is_causal):
+    return _varlen_backward(gradient, query, key, value, out, sums, ends_Q, ends_K, 0, 0, is_causal, None)
+
+
+def _packed_operations() -> dict[Any, Any]:
+    found = {}
     try:
         from torch.nn.attention import varlen  # noqa: F401
+
+        theirs = torch.ops.torch_attn
+        found |= {theirs._varlen_attn.default: _varlen, theirs._varlen_attn_backward.default: _varlen_backward}
     except ImportError:  # torch < 2.10
-        return {}
-    ours = torch.ops.torch_attn
-    return {ours._varlen_attn.default: _varlen, ours._varlen_attn_backward.default: _varlen_backward}
+        pass
+    try:
+        from nmt.kernels import sentence_attention  # noqa: F401
+
+        ours = torch.ops.nmt
+        found |= {ours.sentence_attention.default: _ours, ours.sentence_attention_backward.default: _ours_backward}
+    except ImportError:  # no Triton
+        pass
+    return found
 
 
 COMPUTED_ON_HOST: dict[Any, Any] = {
     _aten._scaled_dot_product_efficient_attention.default: _efficient,
     _aten._scaled_dot_product_efficient_attention_backward.default: _efficient_backward,
     _aten._scaled_dot_product_flash_attention.default: _flash,
-} | _varlen_operations()
+} | _packed_operations()
 """What a CPU computes in the place of kernels that it does not have: the first results; the others are zero."""

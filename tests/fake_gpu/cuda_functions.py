@@ -89,7 +89,7 @@ def install() -> None:
     torch.Tensor.is_pinned = lambda tensor, *args: getattr(tensor, "is_in_pinned_memory", False)
     F.scaled_dot_product_attention = scaled_dot_product_attention
     recording.CudaRecorder = Recorder
-    recording._try_to_record = lambda device: True
+    recording._try_to_record = lambda device: None
     # torch refuses these for every kind of tensor but its own.
     torch.Tensor.tolist = _of_copy(torch.Tensor.tolist)
     torch.Tensor.numpy = _of_copy(torch.Tensor.numpy)

@@ -8,8 +8,8 @@ import torch
 
 from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
 from nmt.kernels.attention import fused_attention, two_product_attention
-from nmt.kernels.flash_attention import flash_attention
-from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.kernels.policy import AttentionByLength, accelerate, choose_kernels
+from nmt.kernels.sentence_attention import sentence_attention
 from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
@@ -19,7 +19,7 @@ from tests.fake_gpu.gpu import FakeGpu
 from tests.fake_gpu.ranks import RanksAlone
 from tests.training.test_learner import batch, pairs
 
-# 16 bits take flash attention within packed sequences, fp32 attention over padded sentences.
+# 16 bits take attention within packed sequences, fp32 attention over padded sentences.
 OTHERS = ("fp32", "fp16", "fp64")
 PRECISIONS = ["bf16", "fp32", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS[1:])]
 VOCAB = 30
@@ -85,10 +85,11 @@ def test_a_gpu_gets_its_own_kernels(gpu, deterministic):
     hardware = choose_hardware("auto", "auto", 1)
     assert (hardware.device.type, hardware.precision) == ("cuda", "bf16")
     kernels = choose_kernels(hardware.device, torch.bfloat16)
-    assert (kernels.attention, kernels.packed_attention) == (fused_attention, flash_attention())
+    assert kernels.attention is fused_attention
+    assert isinstance(kernels.packed_attention, AttentionByLength)
     assert choose_kernels(hardware.device, None).packed_attention is None
     exact = choose_kernels(hardware.device, torch.bfloat16, deterministic=True)
-    assert (exact.attention, exact.packed_attention) == (two_product_attention, None)
+    assert (exact.attention, exact.packed_attention) == (two_product_attention, sentence_attention)
 
 
 @pytest.mark.parametrize("precision", ["bf16", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])

@@ -2,20 +2,17 @@
 
 import importlib
 import itertools
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.kernels import flash_attention as module
-from nmt.kernels import recording
-from nmt.kernels.flash_attention import (
-    flash_attention,
-    flash_attention_if_possible,
-    masked_attention,
-    suits_flash_attention,
-)
+from nmt.kernels import policy, recording
+from nmt.kernels.flash_attention import computes, flash_attention, masked_attention, suits_packed_attention
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.attention import attention
 from nmt.model.packing import PackedSequences, PackedSize
@@ -79,36 +76,87 @@ def test_flash_attention_is_the_masked_one(is_causal):
         torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
 
 
+SENTENCES, FLASH = "the kernel for sentences", "flash attention"
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"products": None}, {"products": torch.float32}, {"is_available": False}, {"attend": None}, {"fails": True}],
+    ("changes", "up_to_512", "beyond", "deterministic"),
+    [
+        ({}, SENTENCES, FLASH, SENTENCES),
+        ({"device": torch.device("mps")}, None, None, None),
+        ({"products": None}, None, None, None),
+        ({"products": torch.float32}, None, None, None),
+        ({"is_available": False}, None, None, None),
+        ({"capability": (7, 5)}, None, None, None),
+        ({"has": [FLASH]}, FLASH, FLASH, None),
+        ({"works": [FLASH]}, FLASH, FLASH, None),
+        ({"has": [SENTENCES]}, SENTENCES, SENTENCES, SENTENCES),
+        ({"works": [SENTENCES]}, SENTENCES, SENTENCES, SENTENCES),
+        ({"works": []}, None, None, None),
+        ({"has": []}, None, None, None),
+    ],
     ids=str,
 )
-def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
-    given = {"products": torch.bfloat16, "is_available": True, "attend": object(), "fails": False} | changes
-    expected = None if changes else given["attend"]
+def test_attention_without_padding_is_chosen_by_length_among_what_a_gpu_can(
+    monkeypatch, changes, up_to_512, beyond, deterministic
+):
+    given = {"device": GPU, "products": torch.float16, "is_available": True, "capability": (8, 0)}
+    given |= {"has": [SENTENCES, FLASH], "works": [SENTENCES, FLASH]} | changes
+    looked_for = []
 
-    def tried(attend, device, dtype):
-        if given["fails"]:
-            raise RuntimeError("No available kernel")
+    def attend(name):
+        return lambda *arguments: name
 
-    monkeypatch.setattr(module, "flash_attention", lambda: given["attend"])
-    monkeypatch.setattr(module, "_try", tried)
-    monkeypatch.setattr(recording, "_try_to_record", lambda device: True)
+    def find_flash_attention():
+        looked_for.append(FLASH)
+        return attend(FLASH) if FLASH in given["has"] else None
+
+    ours = SimpleNamespace(sentence_attention=attend(SENTENCES)) if SENTENCES in given["has"] else None
+    monkeypatch.setitem(sys.modules, "nmt.kernels.sentence_attention", ours)
+    monkeypatch.setattr(policy, "flash_attention", find_flash_attention)
+    monkeypatch.setattr(policy, "computes", lambda attend, device, dtype: attend() in given["works"])
+    monkeypatch.setattr(recording, "_try_to_record", lambda device: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
-    assert flash_attention_if_possible(GPU, given["products"]) is expected
-    assert choose_kernels(GPU, given["products"]).packed_attention is expected
-    assert choose_kernels(GPU, given["products"], deterministic=True).packed_attention is None
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: given["capability"])
+    by_length, exact = (
+        choose_kernels(given["device"], given["products"], deterministic=is_exact).packed_attention
+        for is_exact in (False, True)
+    )
+    short, longer = rows_of(512), rows_of(513)
+    if up_to_512 == SENTENCES:
+        with monkeypatch.context() as tracing:  # a compiler cannot trace a trial
+            tracing.setattr(torch.compiler, "is_compiling", lambda: True)
+            assert by_length(None, None, None, longer, longer, True) == SENTENCES
+        assert by_length(None, None, None, short, short, True) == SENTENCES
+        assert not looked_for
+    for queries, keys, expected in (
+        (short, short, up_to_512), (short, longer, beyond), (longer, short, beyond), (short, short, up_to_512)
+    ):  # fmt: skip
+        assert (by_length and by_length(None, None, None, queries, keys, False)) == expected
+    assert (exact and exact(None, None, None, longer, longer, True)) == deterministic
+    assert len(looked_for) <= 1
 
 
-def test_running_out_of_memory_in_the_trial_is_an_error(monkeypatch):
-    def tried(attend, device, dtype):
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_a_trial_computes_gradients_also_where_a_search_has_switched_them_off(is_inference):
+    with torch.inference_mode(is_inference):
+        assert computes(masked_attention, torch.device("cpu"), torch.float32)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("No available kernel"), subprocess.CalledProcessError(1, ["cc"])])
+def test_a_trial_that_fails_is_no_error(error):
+    def attend(*arguments):
+        raise error
+
+    assert not computes(attend, torch.device("cpu"), torch.float32)
+
+
+def test_running_out_of_memory_in_the_trial_is_an_error():
+    def attend(*arguments):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(module, "_try", tried)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(torch.OutOfMemoryError):
-        flash_attention_if_possible(GPU, torch.bfloat16)
+        computes(attend, torch.device("cpu"), torch.bfloat16)
 
 
 @needs_flash_attention
@@ -133,9 +181,9 @@ def test_flash_attention_gives_what_masked_attention_gives(monkeypatch):
         torch.testing.assert_close(flash_attention()(*arguments), masked_attention(*arguments))
 
 
-def test_flash_attention_takes_heads_of_certain_sizes():
+def test_attention_without_padding_takes_heads_of_certain_sizes():
     def suits(key: int, value: int) -> bool:
-        return suits_flash_attention(ModelConfig(d_k=key, d_v=value))
+        return suits_packed_attention(ModelConfig(d_k=key, d_v=value))
 
     assert suits(64, 64)
     assert not any(suits(*sizes) for sizes in [(64, 32), (12, 12), (512, 512)])

@@ -1,5 +1,6 @@
 """Model and loss compiled as one graph: they learn the same, and where there is no compiler, training goes on."""
 
+import dataclasses
 import functools
 import shutil
 
@@ -152,6 +153,13 @@ def test_attention_that_pads_is_not_compiled(graphs, policy):
     updated(made)
     assert not graphs
     assert "attention without padding" in made.take_warning()
+
+
+def test_deterministic_training_is_not_compiled(graphs):
+    made = learner()
+    made._hardware = dataclasses.replace(made._hardware, is_deterministic=True)
+    assert not made.compile()
+    assert "training.deterministic" in made.take_warning()
 
 
 def failing(made: Learner, times: int) -> None:

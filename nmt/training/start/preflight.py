@@ -161,6 +161,7 @@ def _is_to_compile(
     if progress.compiles is not None:
         return progress.compiles
     can_be = hardware.device.type == "cuda" and learner.model.packed_attention is not None
+    can_be = can_be and not hardware.is_deterministic
     return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
 
 

@@ -1,5 +1,6 @@
 """The micro-batch that is found fits, is not needlessly small, and is found in few tries."""
 
+import dataclasses
 import time
 from functools import partial
 from itertools import pairwise
@@ -216,6 +217,8 @@ def test_a_run_is_compiled_where_that_pays(settled, asked, device, packed_attent
     learner.model.packed_attention = packed_attention
     hardware = Hardware(torch.device(device), "bf16", 1, "as asked")
     assert module._is_to_compile(learner, config, hardware, Progress(), seconds_left) is expected
+    exact = dataclasses.replace(hardware, is_deterministic=True)
+    assert module._is_to_compile(learner, config, exact, Progress(), seconds_left) is (asked == "true")
     # As an earlier start chose, whatever speed is measured now.
     for chosen in (False, True):
         found = module._is_to_compile(learner, config, hardware, Progress(compiles=chosen), seconds_left)
