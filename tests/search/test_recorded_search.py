@@ -281,8 +281,9 @@ def test_sizes_are_few():
     assert len({size.sentences for size in sizes}) <= 16
     assert len({(size.source, size.room) for size in sizes}) == 8
     assert all(size.sentences <= 4 / 3 * 1_024 and size.is_recorded for size in sizes)
-    assert size_of(256, 20, beam=4).is_recorded
-    assert size_of(257, 21, beam=4) == Size(257, 21, 42)  # computed as it is
+    assert len({size_of(left, 20).sentences for left in range(1, 16_385)}) <= 24
+    assert size_of(4_096, 20, beam=4).is_recorded
+    assert size_of(4_097, 21, beam=4) == Size(4_097, 21, 42)  # computed as it is
 
 
 def test_a_size_has_room_for_its_sentences():
