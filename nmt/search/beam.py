@@ -24,6 +24,9 @@ from nmt.special_ids import BOS
 
 MAX_RECORDED_ROWS = 16_384
 """Hypotheses of the largest search whose steps are recorded."""
+# The mask of a search has as many rows as hypotheses, and each is as long as those of a sentence together: a recorded
+# one, which has room for many steps and for sentences that there are not, must not take gigabytes.
+_MAX_RECORDED_MASK = 1 << 18
 # Where steps are recorded, sizes are few, so that a recording is used again.
 _SIZES_PER_OCTAVE, _SOURCE_STEP, _MIN_ROOM = 2, 16, 32
 # A GPU makes a step for eight sentences in the time of a step for one.
@@ -48,7 +51,8 @@ class Size:
 
         Sizes of recorded steps are rounded up to few ones. Others compute nothing for sentences that there are not.
         """
-        if model.recorder is None or sentences * beam > MAX_RECORDED_ROWS:
+        mask = max(sentences, _MIN_SENTENCES) * beam * beam
+        if model.recorder is None or sentences * beam > MAX_RECORDED_ROWS or mask > _MAX_RECORDED_MASK:
             # A target is about as long as its source, so few searches need more room than twice that.
             return Size(sentences, source, _doubled(2 * source, length))
         sentences = max(_MIN_SENTENCES, rounded_up(sentences, _SIZES_PER_OCTAVE))

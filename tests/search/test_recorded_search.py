@@ -284,6 +284,10 @@ def test_sizes_are_few():
     assert len({size_of(left, 20).sentences for left in range(1, 16_385)}) <= 24
     assert size_of(4_096, 20, beam=4).is_recorded
     assert size_of(4_097, 21, beam=4) == Size(4_097, 21, 42)  # computed as it is
+    # A wide beam takes memory by its square.
+    assert size_of(1, 20, beam=180).is_recorded
+    assert not size_of(1, 20, beam=200).is_recorded
+    assert not size_of(600, 20, beam=24).is_recorded
 
 
 def test_a_size_has_room_for_its_sentences():
