@@ -23,7 +23,7 @@ _SPARE_PAIRS = 1.25
 
 
 @dataclass(frozen=True)
-class Limits:
+class MicroBatchLimits:
     """What a micro-batch holds at most."""
 
     source: int
@@ -46,7 +46,7 @@ def dealt_micro_batches(
     *,
     rank: int,
     ranks: int,
-    limits: Limits,
+    limits: MicroBatchLimits,
 ) -> list[Indices]:
     """The micro-batches of one rank in one update.
 
@@ -54,7 +54,7 @@ def dealt_micro_batches(
     nearly the same number of rows on either side, and sentences of all lengths.
 
     Args:
-        limits: of any single pair, too.
+        limits: which hold each single pair.
     """
     pairs = plan.update(index)
     tokens_2P = _tokens(pairs, source_lengths, target_lengths)
@@ -71,7 +71,7 @@ def dealt_micro_batches(
 
 def fitting_limits(
     plan: EpochPlan, source_lengths: Indices, target_lengths: Indices, *, ranks: int, max_tokens: int, longest: int
-) -> Limits:
+) -> MicroBatchLimits:
     """The limits within which the micro-batches of a run have the fewest spare rows.
 
     At least 98% of the updates get no more micro-batches than ``max_tokens`` rows on each side would need. The others
@@ -88,14 +88,14 @@ def fitting_limits(
         owner_P, filled_2C = _dealt(tokens_2P, ranks * rounds)
         found.append([*filled_2C.max(axis=1).clip(min=longest), np.bincount(owner_P).max(), rounds])
     source_U, target_U, pairs_U, rounds_U = np.array(found).T
-    best, fewest_rows = Limits(1, 1, 1), np.inf
+    best, fewest_rows = MicroBatchLimits(1, 1, 1), np.inf
     for share in np.linspace(_SHARE_THAT_FITS, 1.0, 5):
         # Each side may exclude half of the updates that may be excluded.
         source, target = (int(np.quantile(side_U, (1 + share) / 2, method="higher")) for side_U in (source_U, target_U))
         fits_U = (source_U <= source) & (target_U <= target)
         rows = ((source + target) * (rounds_U + ~fits_U)).sum()
         if rows < fewest_rows:
-            best, fewest_rows = Limits(source, target, int(_SPARE_PAIRS * pairs_U.max())), rows
+            best, fewest_rows = MicroBatchLimits(source, target, int(_SPARE_PAIRS * pairs_U.max())), rows
     return best
 
 

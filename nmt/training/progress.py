@@ -52,7 +52,7 @@ class Progress:
     """The setting for which the micro-batch size below was found."""
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """The maximum of tokens of a micro-batch: as asked, as ``auto`` chose it, or less where that did not fit into
-    memory or one size is compiled. None before preflight has found it."""
+    memory. None before preflight has found it."""
     compiles: bool | None = None
     """Whether ``training.compile: auto`` chose to compile on this machine. It is kept until the end, because another
     measurement of speed may choose otherwise. None before preflight has chosen."""

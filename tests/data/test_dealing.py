@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batching import plan_epoch
-from nmt.data.dealing import Limits, dealt_micro_batches, fitting_limits
+from nmt.data.dealing import MicroBatchLimits, dealt_micro_batches, fitting_limits
 
 
 def lengths_like_wmt(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +59,7 @@ def test_each_pair_is_dealt_once_and_no_share_is_too_large(pairs, ranks, max_tok
     plan = plan_epoch(*lengths, update_tokens=500, group_tokens=100, seed=1, epoch=0)
     found = fitting_limits(plan, *lengths, ranks=ranks, max_tokens=max_tokens, longest=41)
     assert min(found.source, found.target) >= 41
-    for limits in (found, Limits(41, 41 + max_tokens, places)):
+    for limits in (found, MicroBatchLimits(41, 41 + max_tokens, places)):
         for index in range(len(plan)):
             shares = [share for rank in range(ranks) for share in dealt(lengths, index, plan, rank, ranks, limits)]
             assert sorted(np.concatenate(shares)) == sorted(plan.update(index))

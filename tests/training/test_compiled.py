@@ -9,7 +9,7 @@ import torch
 
 from nmt.cli.training_view import preflight_lines
 from nmt.config import Config, ModelConfig, TrainingConfig
-from nmt.data.dealing import Limits
+from nmt.data.dealing import MicroBatchLimits
 from nmt.errors import TrainingError
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 
 
 def filled(tokens=60, pairs=12, longest=10) -> Filled:
-    return Filled.within(Limits(tokens, tokens, pairs), longest, CPU)
+    return Filled.within(MicroBatchLimits(tokens, tokens, pairs), longest, CPU)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import torch
 
 from nmt.data.arrays import Indices
 from nmt.data.batching import Batch, EpochPlan, rank_micro_batches
-from nmt.data.dealing import Limits, dealt_micro_batches
+from nmt.data.dealing import MicroBatchLimits, dealt_micro_batches
 from nmt.model.packing import Lengths, PackedSize
 from nmt.special_ids import EOS
 from nmt.training.input.model_inputs import ModelInputs, PreparedBatch
@@ -68,13 +68,13 @@ class Padded:
 class Filled:
     """For attention that needs no padding: micro-batches of pairs of all lengths, all filled up to one size."""
 
-    limits: Limits
+    limits: MicroBatchLimits
     source: PackedSize
     target: PackedSize
     device: torch.device = _HOST
 
     @staticmethod
-    def within(limits: Limits, longest: int, device: torch.device) -> Filled:
+    def within(limits: MicroBatchLimits, longest: int, device: torch.device) -> Filled:
         """With the size that these limits need.
 
         Args:

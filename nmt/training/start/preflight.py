@@ -94,7 +94,8 @@ def preflight(
     """Try the worst micro-batch, forward and backward, and measure.
 
     If ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is searched, unless an earlier
-    start has found it. A given size that does not fit is lowered until it does.
+    start has found it; where attention needs no padding, a whole update is tried first. A given size that does not fit
+    is lowered until it does.
 
     Args:
         batching: how updates are divided into micro-batches of a size.
@@ -279,7 +280,8 @@ def _tried(
     if (seconds := _seconds(learner, batch, hardware)) is None:
         return None
     memory = memory_in_use(hardware.device)
-    # A second pass, unless the first was hardly warm-up. The first one may have compiled, the second recorded a graph.
+    # A short first pass was mostly warm-up. Where model and loss are compiled, the first pass compiles and the second one
+    # records a graph.
     for _ in range(2 if compiles else int(seconds < _WARMING_UP_SECONDS)):
         if (found := _seconds(learner, batch, hardware)) is None:
             return None

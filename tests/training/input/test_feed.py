@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch
-from nmt.data.dealing import Limits
+from nmt.data.dealing import MicroBatchLimits
 from nmt.model.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.input.feed import prefetched
@@ -20,7 +20,7 @@ from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 EPOCHS = 3
 CPU = torch.device("cpu")
 PADDED, SMALLER_PADDED = Padded(50), Padded(20)
-FILLED, SMALLER_FILLED = (Filled.within(Limits(size, size + 4, 9), 12, CPU) for size in (50, 20))
+FILLED, SMALLER_FILLED = (Filled.within(MicroBatchLimits(size, size + 4, 9), 12, CPU) for size in (50, 20))
 EITHER = pytest.mark.parametrize(
     ("batching", "smaller"), [(PADDED, SMALLER_PADDED), (FILLED, SMALLER_FILLED)], ids=["padded", "filled"]
 )
