@@ -280,8 +280,7 @@ def _tried(
     if (seconds := _seconds(learner, batch, hardware)) is None:
         return None
     memory = memory_in_use(hardware.device)
-    # A short first pass was mostly warm-up. Where model and loss are compiled, the first pass compiles and the second one
-    # records a graph.
+    # A short first pass was mostly warm-up. With a compiler, the first pass compiles and the second records a graph.
     for _ in range(2 if compiles else int(seconds < _WARMING_UP_SECONDS)):
         if (found := _seconds(learner, batch, hardware)) is None:
             return None
