@@ -93,12 +93,8 @@ class FileServer:
     """Sent with every file."""
     ranges: bool = True
     """Whether it honours the Range header."""
-    then: dict[str, tuple[bytes, str]] = field(default_factory=dict)
-    """By path, the content and ETag that take the file's place after its next answer."""
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     """What was asked for: path and Range header."""
-    conditions: list[str | None] = field(default_factory=list)
-    """The If-Range header of each request."""
     authorizations: list[str | None] = field(default_factory=list)
     """The Authorization header of each request."""
     lengths: bool = True
@@ -120,9 +116,7 @@ def file_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
         def do_GET(self) -> None:
             path = self.path.lstrip("/")
             wanted = self.headers.get("Range")
-            condition = self.headers.get("If-Range")
             state.requests.append((path, wanted))
-            state.conditions.append(condition)
             state.authorizations.append(self.headers.get("Authorization"))
             statuses = state.statuses.get(path)
             content = state.files.get(path)
@@ -137,8 +131,6 @@ def file_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-            if condition is not None and condition != state.headers.get("ETag"):
-                wanted = None
             start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and state.ranges else 0
             if start and start >= len(content):
                 self.send_response(416)
@@ -157,8 +149,6 @@ def file_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
             for name, value in state.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            if path in state.then:
-                state.files[path], state.headers["ETag"] = state.then.pop(path)
             cuts = state.cut_after.get(path)
             if cuts:
                 self.wfile.write(body[: cuts.pop(0)])

@@ -93,7 +93,7 @@ def _reporting_the_rest(streams: Streams, partial: Path, window: int) -> Iterato
         raise
     except WriteError as error:
         if error.path in OutputFile(streams.output).names:
-            error.change(then=_how_to_resume(streams))
+            error.advise(_how_to_resume(streams))
         raise
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 _TOKENS = "--set batching.update_tokens=N: target tokens per update over all devices"
 _LIMITS = "--max-updates N or --max-minutes X"
 _RATE = "--set schedule.factor=X, which multiplies the learning rate of the schedule"
-_TEXT = "nmt prepare-data NAME --train-source FILE --train-target FILE, then nmt train --data data/NAME"
+_TEXT = "nmt prepare-data NAME --train SOURCE TARGET, then nmt train --data data/NAME"
 _GPU = "--device cuda"
 _DIRECTION = "Leave it out: a model has its languages, which the line `model:` shows. Name another with --model RUN"
 _GLOSSARY = "There are no glossaries: train on with examples of the terms, nmt train --init-from RUN --data data/NAME"
@@ -38,8 +38,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "trainpref train-prefix": "--train PREFIX",
         "validpref valid-prefix dev": "--valid PREFIX",
         "testpref test-prefix": "--test PREFIX",
-        "src source s": "--train-source FILE, with --source-lang LANG",
-        "tgt target t": "--train-target FILE, with --target-lang LANG",
+        "src source s": "--train SOURCE TARGET, with --source-lang LANG",
+        "tgt target t": "--train SOURCE TARGET, with --target-lang LANG",
         "src-lang s-lang": "--source-lang LANG",
         "tgt-lang trg-lang t-lang": "--target-lang LANG",
         "max-len max-seq-len": "--max-length N",

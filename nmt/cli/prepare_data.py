@@ -12,11 +12,9 @@ from nmt.cli.console import notice, write_stdout
 from nmt.cli.options import Mirrors, Offline, option, yaml_names
 from nmt.cli.progress_lines import progress_display
 from nmt.errors import ConfigError
-from nmt.text.addresses import is_address, public_address
 
 if TYPE_CHECKING:
     from nmt.corpora.schema import Recipe
-    from nmt.corpora.user_corpora import UserText
 
 
 def prepare_data(
@@ -37,25 +35,14 @@ def prepare_data(
     source_lang: Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")] = None,
     target_lang: Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")] = None,
     train: Annotated[
-        list[str] | None, option("Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.", metavar="TEXT")
+        list[str] | None, option("Prefix, two files, .tsv, .tmx, .zip, URL, folder, -; repeatable.", metavar="TEXT")
     ] = None,
     valid: Annotated[list[str] | None, option("The same for validation.  [held out of train]", metavar="TEXT")] = None,
     test: Annotated[list[str] | None, option("The same for testing.  [held out of train]", metavar="TEXT")] = None,
-    train_source: Annotated[
-        list[str] | None, option("A source file, pipe or URL; may be repeated.", metavar="PATH")
-    ] = None,
-    train_target: Annotated[
-        list[str] | None, option("Its target file, one per --train-source.", metavar="PATH")
-    ] = None,
-    valid_source: Annotated[list[str] | None, option("The same for validation.", metavar="PATH")] = None,
-    valid_target: Annotated[list[str] | None, option("The same for validation.", metavar="PATH")] = None,
-    test_source: Annotated[list[str] | None, option("The same for testing.", metavar="PATH")] = None,
-    test_target: Annotated[list[str] | None, option("The same for testing.", metavar="PATH")] = None,
     columns: Annotated[
         str | None, option("Columns of tab-separated files: languages, score, - ignored.", metavar="NAME,...")
     ] = None,
     header: Annotated[bool, option("Tab-separated files begin with a line of names.")] = False,
-    min_score: Annotated[float | None, option("Drop training pairs whose score is below X.")] = None,
     max_length: Annotated[
         int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", min=0)
     ] = None,
@@ -84,15 +71,11 @@ def prepare_data(
     if list_:
         _list_built_in()
         return
-    own: dict[str, list[UserText]] = {
-        "train": [*(train or []), *_pairs("train", train_source, train_target)],
-        "valid": [*(valid or []), *_pairs("valid", valid_source, valid_target)],
-        "test": [*(test or []), *_pairs("test", test_source, test_target)],
-    }
+    own = {"train": train or [], "valid": valid or [], "test": test or []}
     languages = {"--source-lang": source_lang, "--target-lang": target_lang}
-    sets = {"--valid": valid, "--valid-source": valid_source, "--test": test, "--test-source": test_source}
+    sets = {"--valid": valid, "--test": test}
     recipe = _recipe(dataset, own, languages | sets | {"--columns": columns, "--header": header})
-    own_options = {"max_length": max_length, "max_ratio": max_ratio, "dedup": dedup, "min_score": min_score}
+    own_options = {"max_length": max_length, "max_ratio": max_ratio, "dedup": dedup}
     changes = _filter_changes(filter_ or [], own_options)
     recipe = with_filters(recipe, changes) if changes else recipe
     if show_recipe:
@@ -111,7 +94,7 @@ def _list_built_in() -> None:
         write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
 
 
-def _recipe(dataset: str | None, own: dict[str, list[UserText]], given: Mapping[str, Any]) -> Recipe:
+def _recipe(dataset: str | None, own: dict[str, list[str]], given: Mapping[str, Any]) -> Recipe:
     """The recipe of a built-in data set, of a file, or of text of the user's own.
 
     Args:
@@ -176,22 +159,3 @@ def _prepare(recipe: Recipe, folder: Path, *, show_dropped: bool, **how: Any) ->
         notice(f"written: {folder}")
     else:
         notice(f"{folder} is up to date: nothing to do (--force prepares it again)")
-
-
-def _pairs(split: str, sources: list[str] | None, targets: list[str] | None) -> list[tuple[str, str]]:
-    """The source and target files of a split."""
-    sources, targets = sources or [], targets or []
-    if len(sources) != len(targets):
-        raise ConfigError(
-            f"--{split}-source was given {_times(len(sources))} and --{split}-target {_times(len(targets))}: each "
-            "source file needs its target file."
-        )
-    for source, target in zip(sources, targets, strict=True):
-        if source == target:
-            shown = public_address(source) if is_address(source) else source
-            raise ConfigError(f"{shown}: was given as --{split}-source and as its --{split}-target.")
-    return list(zip(sources, targets, strict=True))
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

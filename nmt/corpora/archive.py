@@ -10,37 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NoReturn
+from typing import IO, Any, BinaryIO
 
 from nmt.errors import DownloadError, NmtError
 from nmt.io.files import replacing
-from nmt.io.writing import WriteError
-from nmt.text.compression import SUFFIXES, is_recognised, open_unpacked
+from nmt.text.compression import open_unpacked
 from nmt.text.printable import has_control_characters
-
-FETCH_AGAIN = " Delete it and fetch it again."
-"""The advice at the end of a message about a damaged archive."""
 
 _BLOCK = 1 << 20
 _READ_AHEAD = 1 << 17
 # An archive may unpack to this many times its size, or to this many bytes if that is more. Text: 3 to 10 times.
 _MAX_RATIO = 100
 _ALWAYS_ALLOWED = 256 << 20
-# tarfile reads headers with names and comments into memory. Before Python 3.11.10 and 3.12.6 that takes quadratic time
-# (CVE-2024-6232), so the maximum is low.
-_LONGEST_HEADER = 1 << 14
-# No file is larger. tarfile would pass over a member of 10^30 bytes block by block.
-_LARGEST_MEMBER = 1 << 50
-_HELD_IN_MEMORY = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-)
-_IS_END = (tarfile.EmptyHeaderError, tarfile.EOFHeaderError)  # type: ignore[attr-defined]
 _ZIP_ENCRYPTED = 0x1
-_ENDINGS = (".tar", ".tgz", ".tbz2", ".txz", ".zip", *SUFFIXES)
+_ZIP_BEGINNINGS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[Path]:
@@ -67,15 +50,8 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
         for name, stream in _regular_files(archive, members):
             taken[name] = folder / name
             _copy(archive, stream, taken[name])
-    except (NmtError, OSError) as error:
+    except (NmtError, OSError):
         _remove(taken)
-        if isinstance(error, WriteError) and error.code in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
-            raise DownloadError(f"{archive}: holds a file and a folder with the same name.") from None
-        code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
-        if code == errno.ENAMETOOLONG:
-            raise DownloadError(
-                f"{archive}: the name of its member {name[:100]!r}… is too long for the disk."
-            ) from None
         raise
     wanted = list(taken) if members is None else list(members)
     missing = [name for name in wanted if name not in taken]
@@ -133,38 +109,6 @@ class ZippedMembers:
         with _as_download_error(self._archive):
             stream = self._zipped.open(entry)
         return _limited(self._archive, stream, self._budget)
-
-
-def check_whole(path: Path, *, name: str | None = None) -> bool:
-    """Read an archive or a compressed file to its end, to check that it is complete.
-
-    Args:
-        name: the file's name if the path has another one; its ending says what kind of file is expected.
-
-    Returns:
-        False for a plain file, which cannot be checked.
-
-    Raises:
-        DownloadError: the file is damaged or truncated, or not what its name says.
-    """
-    with _as_download_error(path):
-        if is_recognised(path):
-            with open_limited(path) as unpacked:
-                _drain(unpacked)
-            return True
-        if _is_tar(path):
-            with path.open("rb") as plain:
-                plain.seek(-2 * tarfile.BLOCKSIZE, io.SEEK_END)
-                if any(plain.read()):
-                    raise tarfile.ReadError("the two empty blocks at the end are missing")
-            return True
-        if zipfile.is_zipfile(path):
-            for _, stream in _zipped_files(path, None):
-                _drain(stream)
-            return True
-        if (name or path.name).endswith(_ENDINGS):
-            raise tarfile.ReadError("it is neither an archive nor a compressed file")
-    return False
 
 
 def safe_member(name: str) -> bool:
@@ -243,41 +187,14 @@ class _Limited(io.RawIOBase):
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header that raises an error if it is bad; the standard library takes some for the archive's end."""
-
-    @classmethod
-    def frombuf(cls, *arguments: Any) -> Any:
-        header = super().frombuf(*arguments)
-        if header.type == tarfile.GNUTYPE_SPARSE:
-            _refuse_sparse()  # before its map is read
-        _check_size(header, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
-        return header
+    """A tar header. The standard library takes a damaged one after the first for the end of the archive."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: Any) -> Any:
         try:
-            header = super().fromtarfile(tarfile_)
-        except _IS_END:
-            raise
-        except tarfile.HeaderError as error:
+            return super().fromtarfile(tarfile_)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
             raise tarfile.ReadError(f"bad header: {error}") from None
-        _check_size(header, _LARGEST_MEMBER)  # again: a pax header may have changed it
-        if header.issparse():
-            _refuse_sparse()
-        return header
-
-    def _proc_gnusparse_10(self, *_: Any) -> None:
-        _refuse_sparse()  # before its map is read
-
-
-def _refuse_sparse() -> NoReturn:
-    """Refuse a sparse file: its holes are no bytes of the archive, and its map is read without a limit."""
-    raise tarfile.ReadError("a sparse file, which nmt does not read: repack it without the option --sparse")
-
-
-def _check_size(header: tarfile.TarInfo, largest: int) -> None:
-    if not 0 <= header.size <= largest:
-        raise tarfile.ReadError(f"bad header: a size of {header.size:,} bytes")
 
 
 def _copy(archive: Path, stream: IO[bytes], path: Path) -> None:
@@ -297,43 +214,14 @@ def _remove(taken: dict[str, Path]) -> None:
             path.unlink()
 
 
-def _drain(stream: IO[bytes] | io.RawIOBase) -> None:
-    while stream.read(_BLOCK):
-        pass
-
-
 def _regular_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, IO[bytes]]]:
     """The regular files among the members: name without a leading ``./``, and open stream.
 
     All names in the archive are checked, including those of other members.
     """
-    with _as_download_error(archive):
-        # A tar file whose last member is a stored zip archive ends like a zip archive.
-        is_zip = not _is_tar(archive) and zipfile.is_zipfile(archive)
+    with _as_download_error(archive), archive.open("rb") as stream:
+        is_zip = stream.read(4) in _ZIP_BEGINNINGS
     yield from _zipped_files(archive, members) if is_zip else _tarred_files(archive, members)
-
-
-def _is_tar(path: Path) -> bool:
-    """Whether a file, decompressed if needed, begins with a tar header.
-
-    Raises:
-        tarfile.ReadError: it begins with one that is damaged or refused.
-    """
-    try:
-        with open_limited(path) as stream:
-            begins_as_tar = stream.read(tarfile.BLOCKSIZE)[257:262] == b"ustar"
-        with open_limited(path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header):
-            return True
-    except OSError as error:
-        if _is_of_system(error):
-            raise
-        return False
-    except tarfile.ReadError:
-        if begins_as_tar:
-            raise
-        return False
-    except Exception:
-        return False
 
 
 def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, IO[bytes]]]:
@@ -362,8 +250,10 @@ def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tupl
                     return
                 _check_name(archive, member.name)
                 name = str(PurePosixPath(member.name))
+                budget.check(member.size, name)  # Also if it is not wanted: tarfile passes over it block by block.
                 if member.isreg() and (members is None or name in members):
-                    budget.check(member.size, name)
+                    if member.issparse():  # The budget does not count its holes.
+                        raise DownloadError(f"{archive}: its member {name} is sparse. Repack it without --sparse.")
                     with _as_download_error(archive):
                         content = tar.extractfile(member)
                     if content is not None:
@@ -388,7 +278,9 @@ def _as_download_error(archive: Path) -> Iterator[None]:
         if isinstance(error, OSError) and _is_of_system(error):
             raise DownloadError(f"{archive}: cannot be read ({error.strerror}).") from None
         reason = str(error) or type(error).__name__
-        raise DownloadError(f"{archive}: is a damaged or truncated archive ({reason}).{FETCH_AGAIN}") from None
+        raise DownloadError(
+            f"{archive}: is a damaged or truncated archive ({reason}). Delete it and fetch it again."
+        ) from None
 
 
 def _is_of_system(error: OSError) -> bool:

@@ -1,6 +1,7 @@
 """Downloads: fetch, resume, verify.
 
-A file is written as ``NAME.part`` and renamed once its checksum is verified. The next attempt resumes from the part.
+A file is written as ``NAME.part`` and renamed once its checksum is verified. The next attempt resumes from the part, if
+a checksum is known; else it starts again.
 Mirrors are tried before the file's own address.
 """
 
@@ -13,9 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.corpora.archive import FETCH_AGAIN, check_whole
 from nmt.corpora.locations import Input
-from nmt.corpora.transfer import Progress, RemoteFile, UnavailableError, download, size_of
+from nmt.corpora.transfer import Progress, RemoteFile, UnavailableError, download
 from nmt.errors import DownloadError
 from nmt.io.files import free_name, replacing, why_not_made
 from nmt.io.hashing import sha256_of
@@ -62,7 +62,7 @@ class Fetcher:
         Args:
             file: what to fetch. If no checksum is known, the sha256 of the first complete copy is recorded beside it
                 (``NAME.sha256``) and expected from then on. A copy is known to be complete if the server sent its
-                length, or it unpacks to its end.
+                length.
             folder: where it is kept.
             name: the file's name there; its base name if unset.
 
@@ -94,7 +94,7 @@ class Fetcher:
                 ) from None
             failures = []
             if path.is_file():
-                fault = self._fault_of_kept(file, path)
+                fault = _fault(file, path, path)
                 if fault is None:
                     return path
                 failures.append(f"{path}: {fault}")
@@ -108,16 +108,13 @@ class Fetcher:
                     is_whole = _fetch_from(place, file, path, self.progress)
                 except UnavailableError as error:
                     failures.append(f"{shown}: {error}")
-                except WriteError as error:
-                    error.change(kept=_kept(file, path))
-                    raise
                 except OSError as error:
-                    raise WriteError.of(error, path, kept=_kept(file, path)) from error
+                    raise WriteError.of(error, path) from error
                 else:
                     for failure in failures:
                         self.notify(f"{failure}; took {shown} instead.")
                     if not _verifiable(file, path):
-                        self._pin_if_whole(path, is_whole)
+                        self._pin(path, is_whole)
                     return path
         tried = "".join(f"\n  {failure}" for failure in failures)
         raise DownloadError(
@@ -125,17 +122,7 @@ class Fetcher:
             "or name a folder that holds it with --mirror."
         )
 
-    def _fault_of_kept(self, file: RemoteFile, path: Path) -> str | None:
-        """Why the file in the cache is not the right one; None if it is. Its checksum is recorded if none is known."""
-        fault = _fault(file, path, path)
-        try:
-            if fault is None and not _verifiable(file, path) and check_whole(path):
-                self._pin_if_whole(path, is_whole=True)
-        except DownloadError as error:
-            return _without_name(error, path)
-        return fault
-
-    def _pin_if_whole(self, path: Path, is_whole: bool) -> None:
+    def _pin(self, path: Path, is_whole: bool) -> None:
         """Record the sha256 of a file without a known checksum, in the format of ``sha256sum --check``."""
         if not is_whole:
             self.notify(
@@ -177,7 +164,7 @@ def _fetch_from(place: str | Path, file: RemoteFile, path: Path, progress: Progr
     """Fetch the file from one place into the cache, and verify it.
 
     Returns:
-        Whether the file is known to be complete: by its checksum, by its length, or because it unpacks to its end.
+        Whether the file is known to be complete: by its checksum, or because its length was sent.
 
     Raises:
         UnavailableError: the place does not have the right file.
@@ -192,12 +179,9 @@ def _fetch_from(place: str | Path, file: RemoteFile, path: Path, progress: Progr
         fault = _fault(file, part, path)
         progress(file.name, part.stat().st_size, part.stat().st_size)
     else:
-        if not is_verifiable:
-            # There would be no way to check that the part and the rest belong together.
-            part.unlink(missing_ok=True)
-        resumed = part.exists()
+        resumed = is_verifiable and part.exists()
         try:
-            is_whole = download(place, part, file, progress)
+            is_whole = download(place, part, file, progress, resumes=is_verifiable)
         except BaseException:
             if not is_verifiable:  # No later attempt resumes it.
                 part.unlink(missing_ok=True)
@@ -206,13 +190,8 @@ def _fetch_from(place: str | Path, file: RemoteFile, path: Path, progress: Progr
         if fault is not None and resumed:
             # The part may have come from another copy.
             part.unlink()
-            is_whole = download(place, part, file, progress)
+            is_whole = download(place, part, file, progress, resumes=True)
             fault = _fault(file, part, path)
-        if fault is None and not is_whole and not is_verifiable:
-            try:
-                is_whole = check_whole(part, name=file.name)
-            except DownloadError as error:
-                fault = f"was sent without its length, and {_without_name(error, part)}"
     if fault is not None:
         part.unlink()
         raise UnavailableError(fault)
@@ -231,21 +210,8 @@ def _copy(place: Path, part: Path) -> None:
         raise UnavailableError(f"cannot be read ({error.strerror})") from None
 
 
-def _kept(file: RemoteFile, path: Path) -> str:
-    """What remains of a file that could not be written, as a sentence; empty if nothing."""
-    part = _part(path)
-    if size_of(part) and _verifiable(file, path):
-        return f"The part that was fetched is kept as {part}; the next attempt resumes it."
-    return ""
-
-
 def _part(path: Path) -> Path:
     return path.with_name(f"{path.name}.part")
-
-
-def _without_name(error: DownloadError, path: Path) -> str:
-    """The message of an error without the file's name and the advice, to quote in another message."""
-    return str(error).removeprefix(f"{path}: ").removesuffix(FETCH_AGAIN).rstrip(".")
 
 
 def _fault(file: RemoteFile, candidate: Path, path: Path) -> str | None:

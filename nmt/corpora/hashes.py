@@ -94,9 +94,9 @@ def _write(path: Path, blocks: Iterable[Hashes]) -> None:
             for block in blocks:
                 stream.write(block.data)
     except WriteError as error:
-        error.change(
-            kept="Cleaning keeps 8 to 16 bytes per pair beside the data set; an earlier data set is unchanged.",
-            then="Make room, or name a folder on another disk with --out, then run the same command again.",
+        error.advise(
+            "Cleaning keeps 8 to 16 bytes per pair beside the data set: make room, or name a folder on another disk "
+            "with --out. Then run the same command again."
         )
         raise
 

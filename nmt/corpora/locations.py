@@ -130,7 +130,7 @@ def _file(path: Path, nor: str) -> Path:
     if kind in ("file", "other"):
         return path
     found = "is a folder, not a text file" if kind == "folder" else "does not exist"
-    raise DataError(f"{path}: {found}. --train-source, --train-target and the like take the files themselves.{nor}")
+    raise DataError(f"{path}: {found}.{nor}")
 
 
 def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
@@ -154,7 +154,7 @@ def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
 
 def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
     existing = files_of_prefix(prefix, language)
-    both = "name both files (for --train: with --train-source and --train-target)"
+    both = "name both files, one after the other"
     if not existing and (form := other_form(Path(prefix).name)):
         raise DataError(f"{prefix}: {form}{nor}")
     if not existing:
@@ -193,8 +193,8 @@ def _advice(prefix: str) -> str:
             )
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
-            f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
-            "a file with both sides must end in .tsv, .tmx or .zip."
+            f"and write {stem}, or name both files, one after the other. The name of a file with both sides must end "
+            "in .tsv, .tmx or .zip."
         )
     return (
         "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de. "

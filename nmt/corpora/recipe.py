@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from nmt.config import did_you_mean, load_yaml, mistakes
 from nmt.config.documents import parse_yaml
 from nmt.corpora.schema import SPLITS, Recipe
-from nmt.corpora.user_corpora import UserText, paired, user_corpora
+from nmt.corpora.user_corpora import paired, user_corpora
 from nmt.errors import ConfigError
 
 # A language, with script and region. A language is in lower case; a script or region has a capital or is a number.
@@ -84,9 +84,9 @@ def own_recipe(
     *,
     source_lang: str | None,
     target_lang: str | None,
-    train: Sequence[UserText],
-    valid: Sequence[UserText] = (),
-    test: Sequence[UserText] = (),
+    train: Sequence[str],
+    valid: Sequence[str] = (),
+    test: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     header: bool = False,
     notify: Callable[[str], object] = lambda notice: None,
@@ -97,9 +97,8 @@ def own_recipe(
         name: of the data set. Its end gives missing languages (``mine-en-de``, ``mine-en-pt_BR``).
         source_lang: code of the source language.
         target_lang: code of the target language.
-        train: prefixes of two files, files that hold both sides, folders, or pairs of source and target file; relative
-            to the current folder. Two files of one side each in succession are such a pair. A file may also be given
-            by its web address. ``-`` is standard input.
+        train: prefixes of two files, files that hold both sides, folders, or a source and a target file in succession;
+            relative to the current folder. A file may also be given by its web address. ``-`` is standard input.
         valid: as for train.
         test: as for train.
         columns: what the columns of tab-separated files hold, in order: the two languages, ``score``; any other name
@@ -124,7 +123,7 @@ def own_recipe(
         source_lang, target_lang = source_lang or from_name[1], target_lang or from_name[2]
     languages = source_lang, target_lang
 
-    def corpora(texts: Iterable[UserText]) -> list[dict[str, Any]]:
+    def corpora(texts: Iterable[str]) -> list[dict[str, Any]]:
         layout: dict[str, Any] = {"columns": columns, "header": header, "notify": notify}
         return [corpus for text in paired(texts, languages) for corpus in user_corpora(text, languages, **layout)]
 

@@ -115,7 +115,7 @@ def _columns(text: ParallelText, names: Sequence[str]) -> _Columns:
     if text.scored and names.count(SCORE) != 1:
         raise DataError(
             f"{text.name}: {names.count(SCORE) or 'no'} columns are named score, but a minimum score needs one. Name "
-            f"the columns with --columns {text.source_lang},{text.target_lang},score, or leave out --min-score."
+            f"the columns with --columns {text.source_lang},{text.target_lang},score, or leave out the filter."
         )
     return _Columns(source, target, names.index(SCORE) if text.scored else None)
 

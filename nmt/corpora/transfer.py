@@ -1,4 +1,4 @@
-"""One file over HTTP, resumed after a broken connection or an earlier attempt."""
+"""One file over HTTP, over as many connections as needed."""
 
 from __future__ import annotations
 
@@ -79,8 +79,12 @@ class UnavailableError(Exception):
     """One place does not have the file; the next may."""
 
 
-def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool:
+def download(url: str, part: Path, file: RemoteFile, progress: Progress, *, resumes: bool) -> bool:
     """Complete a partial file, over as many connections as needed while each one adds bytes.
+
+    Args:
+        resumes: request only the rest of a part, whose checksum will show whether it is right; else each connection
+            starts again.
 
     Returns:
         Whether the server sent the file's length, and all of it arrived.
@@ -89,8 +93,6 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
         UnavailableError: the server does not have the file, cannot be reached, or sends more than there is room for.
         WriteError: the system refused to write the part.
     """
-    checked = file.sha256 is not None or file.md5 is not None
-    validator: str | None = None
     furthest = size_of(part)
     attempt = 0
     was_reached = False
@@ -98,13 +100,16 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
     url = without_user(url)
     with _client() as client:
         while True:
+            if not resumes:
+                part.unlink(missing_ok=True)
+            have = size_of(part)
             try:
-                with client.stream("GET", url, auth=auth, headers=_range(size_of(part), validator)) as response:
+                headers = {"Range": f"bytes={have}-"} if have else {}
+                with client.stream("GET", url, auth=auth, headers=headers) as response:
                     was_reached = True
                     if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                         return False  # The server has no bytes after the part. The checksum shows whether it is right.
                     response.raise_for_status()
-                    validator = _strong_validator(response)
                     return _receive(response, part, file, progress)
             except httpx.HTTPStatusError as error:
                 status = error.response.status_code
@@ -124,9 +129,6 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
                     attempt = 0
                 if attempt >= len(_BACKOFF):
                     raise UnavailableError(f"the connection was lost ({error})") from None
-            if validator is None and not checked:
-                # There would be no way to check that the rest comes from the same copy.
-                part.unlink(missing_ok=True)
             time.sleep(_BACKOFF[attempt])
             attempt += 1
 
@@ -161,18 +163,6 @@ def _client() -> httpx.Client:
             "the proxy of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: give it as http://HOST:PORT (for "
             "socks5:// install httpx[socks]), or unset it."
         ) from None
-
-
-def _range(have: int, validator: str | None) -> dict[str, str]:
-    if not have:
-        return {}
-    return {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
-
-
-def _strong_validator(response: httpx.Response) -> str | None:
-    """The strong ETag of a response, if any: it makes sure that the rest comes from the same copy."""
-    tag: str = response.headers.get("ETag", "")
-    return tag if tag.startswith('"') else None
 
 
 def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> bool:

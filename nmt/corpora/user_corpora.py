@@ -19,7 +19,7 @@ from nmt.text.languages import fitting, language_of_name
 from nmt.text.lines import ARCHIVES, STDIN
 
 UserText = str | tuple[str, str]
-"""A word: a prefix that two files share, a file with both sides, a folder, ``-``. Or source file and target file."""
+"""A word (a prefix that two files share, a file with both sides, a folder, ``-``), or source file and target file."""
 _ENDINGS: dict[str, Format] = {".tsv": "tsv", ".zip": "opus-zip", ".tmx": "tmx"}
 
 
@@ -71,15 +71,21 @@ def user_corpora(
     return [_prefix(text)]
 
 
-def paired(texts: Iterable[UserText], languages: tuple[str, str]) -> list[UserText]:
-    """A user's words, with two plain files in succession as source and target file.
+def paired(texts: Iterable[str], languages: tuple[str, str]) -> list[UserText]:
+    """A user's words, with two plain files or pipes in succession as source and target file.
 
     The names of the files may say that the target comes first.
+
+    Raises:
+        ConfigError: both are the same file.
     """
     found: list[UserText] = []
     for text in texts:
         last = found[-1] if found else None
-        if isinstance(text, str) and isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
+        if isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
+            if text == last:
+                shown = public_address(text) if is_address(text) else text
+                raise ConfigError(f"{shown}: was given as source and as target.")
             codes = [language_of_name(Path(_name(word))) for word in (last, text)]
             # The names of pt and pt-BR fit both ways.
             found[-1] = (text, last) if _fit(codes, languages[::-1]) and not _fit(codes, languages) else (last, text)
@@ -120,8 +126,8 @@ def _fit(codes: Iterable[str], languages: tuple[str, str]) -> bool:
 
 
 def _is_side(text: str, languages: tuple[str, str]) -> bool:
-    """Whether a word is a file that holds one side."""
-    is_file = is_address(text) or kind_of(text) == "file"
+    """Whether a word is a file that holds one side. A pipe is one if it stands beside another such file."""
+    is_file = text != STDIN and (is_address(text) or kind_of(text) in ("file", "other"))
     return is_file and format_by_name(text) is None and not _is_prefix(text, languages)
 
 

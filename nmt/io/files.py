@@ -23,7 +23,6 @@ from nmt.io.writing import (
     open_to_write,
     temporary_path,
     temporary_paths,
-    what_remains,
     writing,
 )
 
@@ -128,7 +127,8 @@ def why_not_made(folder: Path, error: OSError) -> str:
 
 def file_in_path(folder: Path) -> Path | None:
     """The file, if any, at the path of a folder or one of its parents."""
-    return next((path for path in (folder, *folder.parents) if path.is_file()), None)
+    isfile = os.path.isfile  # Path.is_file raises an error for a name that is too long.
+    return next((path for path in (folder, *folder.parents) if isfile(path)), None)
 
 
 def record_name(path: Path) -> Path:
@@ -154,18 +154,13 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
         WriteError: the system refused to write the file, or the partial file is a symbolic link.
     """
     partial = partial_name(path)
-    try:
-        with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
-            stream.truncate(keep)
-            stream.seek(keep)
-            yield stream
-            flush_to_disk(stream, partial)
-        with writing(path):
-            partial.replace(path)
-    except WriteError as error:  # of this file or another one, such as its record
-        has_some = partial.is_file() and partial.stat().st_size > 0
-        error.change(kept=f"The finished part is kept in {partial}." if has_some else "Nothing was left behind.")
-        raise
+    with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
+        stream.truncate(keep)
+        stream.seek(keep)
+        yield stream
+        flush_to_disk(stream, partial)
+    with writing(path):
+        partial.replace(path)
 
 
 @contextmanager
@@ -300,7 +295,7 @@ class LockedFolder:
             path = self.path if error.filename is None else Path(os.fsdecode(error.filename))
             if error.errno is None or not self._is_written(path):  # of a library that reads, or another file
                 raise
-            raise WriteError.of(error, path, kept=what_remains(self.path)) from error
+            raise WriteError.of(error, path) from error
 
     def _is_written(self, path: Path) -> bool:
         """Whether a path is that of this folder, or stands for it or a file in it until it is complete."""

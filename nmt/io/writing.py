@@ -1,4 +1,4 @@
-"""Opening, writing and flushing files: if the system refuses, the error names the file and says what was kept.
+"""Opening, writing and flushing files: if the system refuses, the error names the file.
 
 The functions in :mod:`nmt.io.files`, which replace files and folders, use these.
 """
@@ -52,44 +52,29 @@ FAULTS = frozenset(
 class WriteError(NmtError):
     """The system refused to write a file or folder: the disk is full or broken, the quota is exceeded, and so on."""
 
-    def __init__(
-        self, path: Path | str, reason: str, *, code: int | None = None, kept: str | None = None, then: str = _AGAIN
-    ) -> None:
+    def __init__(self, path: Path | str, reason: str, *, code: int | None = None) -> None:
         """Join the parts of the message.
 
         Args:
             path: the file or folder that could not be written. A temporary path stands for the final one.
             reason: the system's message.
             code: the system's error number (``errno``), which selects the advice.
-            kept: what was lost and what was kept, as sentences. By default what remains at the final path.
-            then: what to do once the cause is fixed, as a sentence.
         """
         self.path = final_path(Path(path))
         """The file or folder that could not be written."""
-        self.reason = reason
-        """The system's message."""
         self.code = code
         """The system's error number; None if unknown."""
-        self.kept = _kept(Path(path)) if kept is None else kept
-        """What was lost and what was kept, as sentences."""
-        self.then = then
-        """What to do once the cause is fixed, as a sentence."""
-        super().__init__(self._message())
+        self._what = " ".join(filter(None, (f"{self.path}: cannot be written ({reason}).", _ADVICE.get(code or 0))))
+        super().__init__(f"{self._what} {_AGAIN}")
 
-    def _message(self) -> str:
-        what = f"{self.path}: cannot be written ({self.reason})."
-        return " ".join(filter(None, (what, self.kept, _ADVICE.get(self.code or 0, ""), self.then)))
-
-    def change(self, *, kept: str | None = None, then: str | None = None) -> None:
-        """Change what the message says about what was kept, and what to do."""
-        self.kept = self.kept if kept is None else kept
-        self.then = self.then if then is None else then
-        self.args = (self._message(),)
+    def advise(self, then: str) -> None:
+        """Say what to do once the cause is fixed, instead of running the same command again."""
+        self.args = (f"{self._what} {then}",)
 
     @classmethod
-    def of(cls, error: OSError, path: Path | str, *, kept: str | None = None) -> WriteError:
+    def of(cls, error: OSError, path: Path | str) -> WriteError:
         """The error for a path, made from the system's error."""
-        return cls(path, error.strerror or str(error), code=error.errno, kept=kept)
+        return cls(path, error.strerror or str(error), code=error.errno)
 
     @classmethod
     def of_native(cls, error: Exception, path: Path) -> WriteError:
@@ -126,19 +111,6 @@ def final_path(path: Path) -> Path:
         if folder.suffix == ".scratch" and _HIDDEN.fullmatch(folder.name):
             path = folder
     return Path(*(_HIDDEN.sub(r"\1", part) for part in path.parts))
-
-
-def _kept(path: Path) -> str:
-    """What remains if a path cannot be written, as a sentence; empty if it is not temporary."""
-    hidden = next((part for part in reversed((path, *path.parents)) if _HIDDEN.fullmatch(part.name)), None)
-    return "" if hidden is None else what_remains(final_path(hidden))
-
-
-def what_remains(path: Path) -> str:
-    """What remains of a file or folder that could not be replaced, as a sentence."""
-    if not os.path.lexists(path):
-        return "Nothing was left behind."
-    return f"The earlier {'folder' if path.is_dir() else 'file'} is unchanged; the new one is lost."
 
 
 @contextmanager
@@ -214,10 +186,9 @@ def append(path: Path, content: bytes) -> None:
         try:
             while rest:
                 rest = rest[stream.write(rest) :]
-        except WriteError as error:
+        except WriteError:
             with contextlib.suppress(WriteError):
                 stream.truncate(before)
-            error.change(kept="What it held before is unchanged.")
             raise
 
 
@@ -248,5 +219,5 @@ def scratch_folder() -> Iterator[Path]:
             yield scratch
     except WriteError as error:
         if error.path.is_relative_to(scratch):  # not of a file that was written elsewhere meanwhile
-            error.change(then=f"{_AGAIN} The variable TMPDIR may name a folder on another disk.")
+            error.advise(f"{_AGAIN} The variable TMPDIR may name a folder on another disk.")
         raise

@@ -37,12 +37,6 @@ def compression_of(path: Path) -> str | None:
     return found or (path.suffix if path.suffix in SUFFIXES else None)
 
 
-def is_recognised(path: Path) -> bool:
-    """Whether a regular file is compressed, by its first bytes only."""
-    with path.open("rb") as stream:
-        return _recognised(stream.read(_LONGEST)) is not None
-
-
 def open_unpacked(path: Path) -> BinaryIO:
     """Open a file or a pipe for reading, decompressed if needed.
 

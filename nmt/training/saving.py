@@ -32,7 +32,7 @@ def telling_where_to_resume(run: Path) -> Iterator[None]:
     except WriteError as error:
         newest = max(checkpoints(run), default=None)
         place = "its beginning" if newest is None else f"update {newest:,}"
-        error.change(then=f"Then run `nmt train --resume {run}`, which resumes from {place}.")
+        error.advise(f"Then run `nmt train --resume {run}`, which resumes from {place}.")
         raise
 
 

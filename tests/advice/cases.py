@@ -439,12 +439,12 @@ CASES = [
     ),
     *(
         Case(
-            "prepare-data my-en-de --train corpus/scored.tsv --min-score 0.5", then,
-            ("corpora/tab_separated.py: --columns", "corpora/tab_separated.py: --min-score"), write_tables,
+            "prepare-data my-en-de --train corpus/scored.tsv --filter min_score=0.5", then,
+            ("corpora/tab_separated.py: --columns",), write_tables,
             fixed="no columns are named score",
         )
         for then in (
-            "prepare-data my-en-de --train corpus/scored.tsv --columns en,de,score --min-score 0.5",
+            "prepare-data my-en-de --train corpus/scored.tsv --columns en,de,score --filter min_score=0.5",
             "prepare-data my-en-de --train corpus/scored.tsv",
         )
     ),
@@ -453,8 +453,6 @@ CASES = [
              (f"cli/prepare_data.py: {option}", "cli/prepare_data.py: --train"))
         for option, value in (
             ("--source-lang", "en"), ("--target-lang", "de"), ("--valid", "corpus/d"), ("--test", "corpus/d"),
-            ("--valid-source", "corpus/d.en --valid-target corpus/d.de"),
-            ("--test-source", "corpus/d.en --test-target corpus/d.de"),
         )
     ),
     Case("prepare-data mine", "prepare-data mine-en-de --train corpus/c", ("corpora/recipe.py: --train",)),
@@ -481,19 +479,12 @@ CASES = [
         for option in ("--train", "--valid", "--test")
     ),
     Case(
-        f"{OWN} --train corpus/d.en", f"{OWN} --train-source corpus/d.en --train-target corpus/d.de",
-        ("corpora/locations.py: --train-source", "corpora/locations.py: --train-target"),
+        f"{OWN} --train corpus/d.en", f"{OWN} --train corpus/d.en corpus/d.de", ("corpora/locations.py: --train",),
     ),
     Case(
-        OWN, "prepare-data my-en-de --train-source corpus/c.en --train-target corpus/c.de",
-        ("corpora/locations.py: --train-source", "corpora/locations.py: --train-target"),
+        OWN, "prepare-data my-en-de --train corpus/c.en corpus/c.de", (),
         lambda project: (project / "corpus" / "c.en.gz").write_bytes(gzip.compress(b"ba do\n")),
         fixed="hold different text",
-    ),
-    Case(
-        "prepare-data my-en-de --train-source corpus/c --train-target corpus/c.de",
-        "prepare-data my-en-de --train-source corpus/c.en --train-target corpus/c.de",
-        ("corpora/locations.py: --train-source", "corpora/locations.py: --train-target"), fixed="does not exist",
     ),
     Case(
         f"{SERVED} --mirror corpus --cache taken/cache", f"{SERVED} --mirror corpus --cache free/cache",

@@ -202,9 +202,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "prepare-data mine --out o --cache c --mirror m1 --mirror m2 --offline --workers 6 --force --source-lang en "
-        "--target-lang de --columns 'en, de' --header --min-score 0.5 --max-length 9 --max-ratio 2 --no-dedup "
-        "--filter html "
-        + " ".join(f"--{name} {name} --{name}-source {name}.s --{name}-target {name}.t" for name in PAIRS),
+        "--target-lang de --columns 'en, de' --header --max-length 9 --max-ratio 2 --no-dedup "
+        "--filter html " + " ".join(f"--{name} {name}" for name in PAIRS),
         {
             f"{RECIPE}.own_recipe": "the recipe",
             "nmt.corpora.filters.filter_changes": {"html": True},
@@ -215,7 +214,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "own_recipe.name": "mine",
             "own_recipe.source_lang": "en",
             "own_recipe.target_lang": "de",
-            **{f"own_recipe.{name}": [name, (f"{name}.s", f"{name}.t")] for name in PAIRS},
+            **{f"own_recipe.{name}": [name] for name in PAIRS},
             "own_recipe.columns": ["en", "de"],
             "own_recipe.header": True,
             "filter_changes.given": ["html"],
@@ -224,7 +223,6 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
                 "max_length": 9,
                 "max_ratio": 2.0,
                 "dedup": False,
-                "min_score": 0.5,
             },
             "prepare.recipe": "filtered",
             "prepare.out": Path("o"),

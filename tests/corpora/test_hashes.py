@@ -56,7 +56,7 @@ def test_a_write_that_fails_is_an_error_with_the_files_name(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
     try:
-        with pytest.raises(WriteError, match=r"0\.u64: cannot be written \(File too large\).*Make room"):
+        with pytest.raises(WriteError, match=r"0\.u64: cannot be written \(File too large\).*make room"):
             seen.add(np.arange(10, dtype=np.uint64))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -680,14 +680,13 @@ def test_published_counts_that_differ_are_told(tmp_path, file_server):
 
 def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path):
     pairs = generate(1, train=200).train
-    source, target = tmp_path / "a.de", tmp_path / "a.en"
-    write(source, [german for _, german in pairs] + [""] * 30)
-    write(target, [english for english, _ in pairs] + ["x"] * 30)
+    write(tmp_path / "a.de", [german for _, german in pairs] + [""] * 30)
+    write(tmp_path / "a.en", [english for english, _ in pairs] + ["x"] * 30)
     good = own_recipe("ok-en-de", source_lang=None, target_lang=None, train=[str(tmp_path / "a")])
-    names = {"source_lang": None, "target_lang": None, "train": [(str(source), str(target))]}
-    exchanged = with_filters(own_recipe("x-en-de", **names), {"max_length": 3})
+    values = good.model_dump(mode="json")
+    values["train"] = [{"kind": "text", "files": {"en": str(tmp_path / "a.de"), "de": str(tmp_path / "a.en")}}]
     with pytest.warns(NmtWarning) as found:
-        prepare(exchanged, tmp_path / "data" / "x")
+        prepare(with_filters(parse_recipe(values, name="x"), {"max_length": 3}), tmp_path / "data" / "x")
     shown = [str(warning.message) for warning in found]
     dropped = sum(max(len(side.split()) for side in pair) > 3 for pair in pairs)
     assert len(shown) == 4
@@ -738,7 +737,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change)
 
 
 def test_a_device_is_no_text(tmp_path):
-    recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[("/dev/zero", "/dev/zero")])
+    recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=["/dev/zero"])
     with pytest.raises(DataError, match="/dev/zero: is neither a file nor a pipe"):
         prepare(recipe, tmp_path / "data")
 

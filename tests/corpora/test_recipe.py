@@ -176,8 +176,11 @@ def test_own_files(tmp_path, monkeypatch):
 
 
 def test_own_files_may_have_their_languages_in_the_name():
-    recipe = own_recipe("news-en-cs", source_lang=None, target_lang=None, train=["a"])
-    assert (recipe.source_lang, recipe.target_lang) == ("en", "cs")
+    for name, languages in (
+        ("news-en-cs", ("en", "cs")), ("mine-en-pt_BR", ("en", "pt_BR")), ("v7-zh-Hans-CN-en", ("zh-Hans-CN", "en")),
+    ):  # fmt: skip
+        recipe = own_recipe(name, source_lang=None, target_lang=None, train=["a"])
+        assert (recipe.source_lang, recipe.target_lang) == languages
     for given, expected in ((("de", None), ("de", "cs")), ((None, "de"), ("en", "de"))):
         recipe = own_recipe("news-en-cs", source_lang=given[0], target_lang=given[1], train=["a"])
         assert (recipe.source_lang, recipe.target_lang) == expected

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from nmt.corpora.recipe import own_recipe
+from nmt.corpora.recipe import own_recipe, parse_recipe
 from nmt.corpora.sample_check import PairSample, doubts_about_names
 from nmt.corpora.toy import generate
 
@@ -136,6 +136,8 @@ def test_a_sample_is_spread_evenly(count):
     ],
 )  # fmt: skip
 def test_names_that_contradict_the_languages(source, target, count):
-    found = doubts_about_names(own_recipe("x-en-fr", source_lang=None, target_lang=None, train=[(source, target)]))
+    values = own_recipe("x-en-fr", source_lang=None, target_lang=None, train=["x"]).model_dump(mode="json")
+    values["train"] = [{"kind": "text", "files": {"en": source, "fr": target}}]
+    found = doubts_about_names(parse_recipe(values, name="x"))
     assert len(found) == count
     assert all(f"{source} is read as en" in doubt for doubt in found)

@@ -1,23 +1,29 @@
 """What the words of a user mean: prefixes, files that hold both sides, standard input."""
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import sys
-import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from nmt.cli.prepare_data import _pairs
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import Sources
 from nmt.corpora.user_corpora import paired, user_corpora
 from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, DataError, DownloadError
+from tests.kit.archives import zipped
+
+try:
+    from compression import zstd
+except ImportError:
+    from backports import zstd
 
 ROWS = [(f"a dog number {n} runs", f"ein Hund Nummer {n} läuft", n / 100) for n in range(100)]
 SCORED = "".join(f"{source}\t{target}\t{score}\n" for source, target, score in ROWS).encode()
@@ -72,17 +78,19 @@ def test_what_was_a_prefix_stays_one(here):
     [
         (["a.en", "a.de"], [("a.en", "a.de")]),
         (["a.de", "a.en"], [("a.en", "a.de")]),
-        (["a.en.gz", "b.txt", "b.txt", "a.de"], [("a.en.gz", "b.txt"), ("b.txt", "a.de")]),
+        (["a.en.gz", "b.txt", "c.txt", "a.de"], [("a.en.gz", "b.txt"), ("c.txt", "a.de")]),
         (["a", "a.en", "a.de", "t.tsv", "b.txt"], ["a", ("a.en", "a.de"), "t.tsv", "b.txt"]),
         (["a.en", "t.tsv", "a.de"], ["a.en", "t.tsv", "a.de"]),
         (["http://h/a.de", "http://h/a.en.gz?x=1"], [("http://h/a.en.gz?x=1", "http://h/a.de")]),
         (["http://h/a", "a.de", "http://h/t.tsv"], [("http://h/a", "a.de"), "http://h/t.tsv"]),
-        ([("a.de", "a.en"), "a.en", "missing.de"], [("a.de", "a.en"), "a.en", "missing.de"]),
+        (["a.en", "missing.de", "-", "a.de"], ["a.en", "missing.de", "-", "a.de"]),
+        (["pipe", "a.de", "pipe"], [("pipe", "a.de"), "pipe"]),
     ],
 )
 def test_two_files_in_succession_are_source_and_target(here, words, expected):
-    for name in ("a.en", "a.de", "a.en.gz", "b.txt", "t.tsv"):
+    for name in ("a.en", "a.de", "a.en.gz", "b.txt", "c.txt", "t.tsv"):
         (here / name).touch()
+    os.mkfifo(here / "pipe")
     assert paired(words, ("en", "de")) == expected
 
 
@@ -103,8 +111,9 @@ def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
         prepare(recipe(train=[name]), here / "own")
     assert str(error.value).lower().count("d.") == 1 or "://" in name
     if "://" not in name:
+        (here / "x.de").touch()
         with pytest.raises(DataError, match=rf"^{name}: this form is not read"):
-            prepare(recipe(train=[(name, name)]), here / "own")
+            prepare(recipe(train=[name, "x.de"]), here / "own")
 
 
 @pytest.mark.parametrize(("name", "renamed"), [("anki.txt", "anki.tsv"), ("en-de.txt.gz", "en-de.tsv.gz")])
@@ -158,11 +167,66 @@ def test_files_of_a_prefix_that_do_not_fit_are_named(here, names, languages, mes
         prepare(own_recipe("own", source_lang=source, target_lang=target, train=["x"]), here / "own")
 
 
-def test_two_files_are_prepared_as_one_prefix(here):
-    for number, name in enumerate(("x.en", "x.de")):
-        (here / name).write_text("".join(f"{row[number]}\n" for row in ROWS))
-    by_prefix, by_files = (prepare(recipe(train=words), here / str(len(words))) for words in (["x"], ["x.de", "x.en"]))
-    assert by_files.manifest.fingerprint == by_prefix.manifest.fingerprint
+PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zstd.compress}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_every_form_is_read_plain_and_compressed(here, suffix):
+    """From a folder, in the order of names; a new file makes the data set out of date."""
+    memory = SERVED["memory.tmx"].decode().encode("utf-16")
+    forms = {"a.en": SIDES["en"], "a.de": SIDES["de"], "b.tmx": memory, "d.tsv": SCORED}
+    (here / "corpora").mkdir()
+    (here / "corpora" / "c.zip").write_bytes(SERVED["de-en.txt.zip"])
+    for name, content in forms.items():
+        (here / "corpora" / f"{name}{suffix}").write_bytes(PACKERS[suffix](content))
+    mine = recipe(train=["corpora/"], valid=[f"corpora/b.tmx{suffix}"], test=["corpora/c.zip"])
+    mine = with_filters(mine, {"leakage": "count", "dedup": False})
+    manifest = prepare(mine, here / "out", workers=1).manifest
+    for n, language in enumerate(("en", "de")):
+        assert lines(here / "out" / f"train.{language}") == [row[n] for row in ROWS] * 4
+        assert lines(here / "out" / f"valid.{language}") == lines(here / "out" / f"test.{language}")
+    names = ["a", f"b.tmx{suffix}", "c.zip", f"d.tsv{suffix}"]
+    assert [corpus.name for corpus in manifest.corpora] == [*names, names[1], names[2]]
+    sources = {Path(record.file).name: record.sha256 for record in manifest.sources}
+    assert sources[f"d.tsv{suffix}"] == hashlib.sha256(PACKERS[suffix](SCORED)).hexdigest()
+    assert len(sources) == 5
+    assert not prepare(mine, here / "out").changed
+    (here / "corpora" / "e.tsv").write_bytes(SCORED)
+    mine = recipe(train=["corpora/"], valid=[f"corpora/b.tmx{suffix}"], test=["corpora/c.zip"])
+    assert prepare(with_filters(mine, {"leakage": "count"}), here / "out", workers=1).changed
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("own.tsv", "", r"own\.tsv has no pair of en and de\. The train text is empty\."),
+        (
+            "own.tmx",
+            '<tmx version="1.4"><header/><body><tu><tuv xml:lang="fr"><seg>un</seg></tuv></tu></body></tmx>',
+            r"own\.tmx has no pair of en and de\. Skipped .* in both languages: 1\. own\.tmx has text in fr",
+        ),
+    ],
+)
+def test_text_without_a_pair_is_an_error_that_says_so(here, name, content, says):
+    (here / name).write_text(content)
+    with pytest.raises(DataError, match=says):
+        prepare(recipe(train=[name]), here / "out")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("c.en", r"leave off \.en and write c, or name both files"),
+        ("c.", r"leave off the \. at the end and write c\."),
+        ("p.en.gz", r"leave off \.en\.gz and write p,"),
+        ("folder/x", r"there is no folder/x\.en \(nor "),
+    ],
+)
+def test_a_word_that_is_no_prefix_is_corrected(here, word, message):
+    (here / "c.en").write_text("one\n")
+    (here / "p.en.gz").write_bytes(gzip.compress(b"one\n"))
+    with pytest.raises(DataError, match=message):
+        prepare(recipe(train=[word]), here / "out")
 
 
 def test_a_pipe_is_tab_separated(here):
@@ -335,13 +399,12 @@ def test_an_error_names_standard_input_and_not_its_copy(here, monkeypatch):
 def test_standard_input_may_hold_one_side_or_another_format(here, monkeypatch):
     (here / "x.de").write_bytes(SIDES["de"])
     Stdin(monkeypatch, SIDES["en"])
-    manifest = prepare(recipe(train=[("-", "x.de")]), here / "out").manifest
-    assert (manifest.corpora[0].name, manifest.corpora[0].pairs) == ("standard input+x.de", 100)
-    values = recipe(train=["x"]).model_dump(mode="json") | {
-        "train": [{"kind": "text", "files": "-", "format": "opus-zip"}]
-    }
-    Stdin(monkeypatch, SERVED["de-en.txt.zip"])
-    assert prepare(parse_recipe(values, name="own"), here / "zip").manifest.corpora[0].pairs == 100
+    values = recipe(train=["x"]).model_dump(mode="json")
+    for corpus in ({"files": {"en": "-", "de": str(here / "x.de")}}, {"files": "-", "format": "opus-zip"}):
+        Stdin(monkeypatch, SIDES["en"] if "format" not in corpus else SERVED["de-en.txt.zip"])
+        of_stdin = parse_recipe(values | {"train": [{"kind": "text"} | corpus]}, name="own")
+        manifest = prepare(of_stdin, here / "out").manifest
+        assert (manifest.corpora[0].name.split("+")[0], manifest.corpora[0].pairs) == ("standard input", 100)
 
 
 def test_standard_input_is_given_once():
@@ -394,17 +457,6 @@ def test_a_name_that_no_file_can_have_is_a_missing_file(word, tmp_path):
     recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[word])
     with pytest.raises(DataError, match=r"there is no|does not exist"):
         Sources(recipe, tmp_path)
-    recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[(word, word)])
-    with pytest.raises(DataError, match="does not exist"):
-        Sources(recipe, tmp_path)
-
-
-def zipped(members):
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
 
 
 SIDES = {language: "".join(f"{row[n]}\n" for row in ROWS).encode() for n, language in enumerate(("en", "de"))}
@@ -449,19 +501,19 @@ def test_text_on_the_web_is_fetched_once_recorded_and_pinned(here, file_server, 
 def test_one_side_may_lie_on_the_web(here, file_server):
     file_server.files["x.en.gz"] = SERVED["x.en.gz"]
     (here / "x.de").write_bytes(SIDES["de"])
-    manifest = prepare(recipe(train=[(f"{file_server.url}/x.en.gz", "x.de")]), here / "out", cache=here / "c").manifest
+    manifest = prepare(recipe(train=[f"{file_server.url}/x.en.gz", "x.de"]), here / "out", cache=here / "c").manifest
     assert manifest.corpora[0].pairs == 100
     assert [record.url for record in manifest.sources] == [f"{file_server.url}/x.en.gz", None]
 
 
 def test_text_on_the_web_that_unpacks_to_far_too_much_is_refused(here, file_server, monkeypatch):
     monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 100_000)
-    file_server.files["x.tsv.gz"] = gzip.compress(b"a\tb\n" * 100_000)
+    file_server.files["x.tsv.gz"] = gzip.compress(b"a\tb\n" * 30_000)
     with pytest.raises(DownloadError, match=r"x\.tsv\.gz: unpacks to more than"):
         prepare(recipe(train=[f"{file_server.url}/x.tsv.gz"]), here / "out", cache=here / "cache")
     (here / "x.tsv.gz").write_bytes(file_server.files["x.tsv.gz"])  # the user's own is trusted
-    with pytest.raises(DataError, match="none of 100,000 train pairs"):
-        prepare(recipe(train=["x.tsv.gz"], valid=["x.tsv.gz"], test=["x.tsv.gz"]), here / "own")
+    with pytest.raises(DataError, match="none of 30,000 train pairs"):
+        prepare(recipe(train=["x.tsv.gz"], valid=["x.tsv.gz"], test=["x.tsv.gz"]), here / "own", workers=1)
 
 
 @pytest.mark.parametrize(
@@ -471,7 +523,7 @@ def test_text_on_the_web_that_unpacks_to_far_too_much_is_refused(here, file_serv
         ("https://h/", r"https://h/: the address does not end in the name of a file"),
         ("http:///a.tsv", "the address has no valid host"),
         ("ftp://me:s3cret@h/a.tsv?sig=s3cret", "^ftp://h/a.tsv: the address must begin with http:// or https://"),
-        (("a.en", "s3://me:s3cret@h/a.de"), "^s3://h/a.de: the address must begin with"),
+        ("s3://me:s3cret@h/a.de", "^s3://h/a.de: the address must begin with"),
     ],
 )
 def test_an_address_that_cannot_be_read_is_named_without_its_secrets(word, message):
@@ -525,8 +577,7 @@ def test_a_query_says_which_file_it_is(here, file_server):
     assert "dog 2" in (here / "one" / "train.en").read_text()
 
 
-def test_an_address_that_was_given_twice_is_named_without_its_secrets():
-    address = "https://user:s3cret@example.org/a.tsv?sig=s3cret"
-    with pytest.raises(ConfigError, match=r"https://example\.org/a\.tsv: was given as") as told:
-        _pairs("train", [address], [address])
-    assert "s3cret" not in str(told.value)
+def test_one_file_for_both_sides_is_refused_without_secrets():
+    address = "https://user:s3cret@example.org/a.en?sig=s3cret"
+    with pytest.raises(ConfigError, match=r"^https://example\.org/a\.en: was given as source and as target\.$"):
+        recipe(train=[address, address])

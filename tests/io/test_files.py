@@ -14,7 +14,6 @@ from nmt.errors import OutputError
 from nmt.io import files
 from nmt.io.files import (
     LockedFolder,
-    completing,
     linked_copy,
     locked_folders,
     put_back,
@@ -339,17 +338,6 @@ def test_what_the_user_made_private_stays_private(tmp_path):
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (page, box, box / "label", box / "a.thing")]
     assert modes == [0o600, 0o700, 0o600, 0o644]
     assert held(box) == {"label": "second", "a.thing": "second"}
-
-
-def test_the_finished_part_is_named_where_another_file_cannot_be_written(tmp_path):
-    """The record of an output is written while the output is still partial."""
-    refused = WriteError(tmp_path / "record", "no space", code=errno.ENOSPC)
-    with pytest.raises(WriteError) as caught, completing(tmp_path / "out") as stream:
-        stream.write(b"x")
-        stream.flush()
-        raise refused
-    assert caught.value.path == refused.path
-    assert caught.value.kept == f"The finished part is kept in {tmp_path / 'out.partial'}."
 
 
 def test_of_several_folders_the_one_that_cannot_be_flushed_is_named(tmp_path, monkeypatch):

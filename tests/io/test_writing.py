@@ -1,4 +1,4 @@
-"""Errors of writing: they name the file, say what was kept, and never end in a traceback or in another name."""
+"""Errors of writing: they name the file, and never end in a traceback or in another name."""
 
 import ast
 import errno
@@ -43,7 +43,7 @@ def test_whatever_call_fails_names_the_file_and_keeps_the_earlier_one(tmp_path, 
         with replacing(path) as stream:
             stream.write(b"after")
     reason = os.strerror(getattr(errno, fault))
-    assert str(error.value).startswith(f"{path}: cannot be written ({reason}). The earlier file is unchanged;")
+    assert str(error.value).startswith(f"{path}: cannot be written ({reason}). ")
     assert str(error.value).endswith("Then run the same command again.")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
@@ -57,7 +57,7 @@ def test_a_name_that_is_too_long_is_named(tmp_path, length):
     path = tmp_path / ("x" * length)
     with pytest.raises(WriteError) as error, replacing(path):
         pass
-    assert str(error.value).startswith(f"{path}: cannot be written (File name too long). Nothing was left behind.")
+    assert str(error.value).startswith(f"{path}: cannot be written (File name too long). Then run")
 
 
 def test_an_error_of_what_the_body_reads_is_not_the_files(tmp_path):
@@ -66,7 +66,7 @@ def test_an_error_of_what_the_body_reads_is_not_the_files(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_finished_of_long_work_is_kept_and_named(tmp_path, monkeypatch):
+def test_what_was_finished_of_long_work_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "out.txt"
     with pytest.raises(WriteError) as error, monkeypatch.context() as patch, completing(path) as stream:
         stream.write(b"first\n")
@@ -74,7 +74,6 @@ def test_what_was_finished_of_long_work_is_kept_and_named(tmp_path, monkeypatch)
         patch.setattr(os, "write", failing("EDQUOT"))
         stream.write(b"second\n")
     assert f"{path}.partial: cannot be written (Disk quota exceeded)." in str(error.value)
-    assert f"The finished part is kept in {path}.partial." in str(error.value)
     assert (tmp_path / "out.txt.partial").read_text() == "first\n"
 
 
@@ -88,7 +87,7 @@ def test_appending_is_all_or_nothing(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(descriptor, memoryview(content)[: room.pop()])
 
-    with pytest.raises(WriteError, match="What it held before is unchanged"), monkeypatch.context() as patch:
+    with pytest.raises(WriteError, match="No space left"), monkeypatch.context() as patch:
         patch.setattr(os, "write", nearly_full)
         append(path, b"second\n")
     assert path.read_text() == "first\n"
@@ -278,15 +277,10 @@ def is_write(call: ast.Call) -> bool:
 )
 def test_an_error_names_the_final_path(path, final):
     assert final_path(Path(path)) == Path(final)
-    assert str(WriteError(path, "why")).startswith(f"{final}: cannot be written (why).")
-
-
-def test_an_error_says_what_remains_of_a_folder(tmp_path):
-    inside = temporary_path(tmp_path / "run") / "x"
-    assert WriteError(inside, "why").kept == "Nothing was left behind."
-    (tmp_path / "run").mkdir()
-    assert WriteError(inside, "why").kept == "The earlier folder is unchanged; the new one is lost."
-    assert WriteError(tmp_path / "run", "why").kept == ""
-    error = WriteError(inside, "why", code=errno.ENOSPC)
-    error.change(then="Ask for more.")
-    assert str(error).endswith("the new one is lost. Free space on that file system. Ask for more.")
+    error = WriteError(path, "why", code=errno.ENOSPC)
+    assert (
+        str(error)
+        == f"{final}: cannot be written (why). Free space on that file system. Then run the same command again."
+    )
+    error.advise("Ask for more.")
+    assert str(error) == f"{final}: cannot be written (why). Free space on that file system. Ask for more."

@@ -90,7 +90,7 @@ def test_the_model_that_translated_training_text_is_shown(tmp_path, monkeypatch,
     record = translation_record(Path("mono.en"), [BUNDLE], {"input": Path("mono.de")}, {})
     sha256 = sha256_of(Path("mono.en" if is_same else "mono.de"))
     write_stored(record_name(Path("mono.en")), with_content(record, sha256), {})
-    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[("mono.en", "mono.de")])
+    recipe = own_recipe("own", source_lang="en", target_lang="de", train=["mono.en", "mono.de"])
     prepare(recipe, Path("data/own"), workers=1)
     kinds = [link.kind for link in chain(Path("data/own")).all()]
     assert kinds.count("translation") == is_same, kinds

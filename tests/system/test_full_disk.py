@@ -53,8 +53,9 @@ def test_prepare_data_names_the_folder_for_which_there_is_no_room(small, tmp_pat
     result = in_small_file_system(prepare(tmp_path, small / "data"), small, kilobytes)
     assert result.returncode == 2, f"ended with {result.returncode}: {result.stderr[-500:]}"
     assert "Traceback" not in result.stderr
-    assert f"{small / 'data'}: cannot be written (No space left on device). Cleaning keeps" in result.stderr
-    assert "Make room" in result.stderr
+    message = " ".join(result.stderr.split())
+    assert f"{small / 'data'}: cannot be written (No space left on device). Free space" in message
+    assert "make room, or name a folder on another disk with --out" in message
 
 
 def test_no_file_is_mapped_for_writing():

@@ -75,7 +75,7 @@ def exported_folder(model: Path, report: Callable[[str], None]) -> Path:
             _convert(model, folder, checksums, report)
         except WriteError as error:
             then = "Set XDG_CACHE_HOME to another folder, or run `nmt export --to ctranslate2` and give its folder."
-            error.change(then=then)
+            error.advise(then)
             raise
     return folder
 
