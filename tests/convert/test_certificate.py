@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.formats import READABLE, find_format
@@ -147,6 +147,6 @@ def test_a_bundle_that_differs_is_not_certified(imported, tmp_path, kind):
     if kind == "no output bias" and "embedding.output_bias" not in load_file(copy.weights):
         pytest.skip("the model has none")
     change(copy)
-    certificate = certify(Job("import", origin, tmp_path / "bundle", name))
+    certificate = examine(Job("import", origin, tmp_path / "bundle", name))
     assert {check.name for check in certificate.failed} >= failing
     assert all(check.detail for check in certificate.failed)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.formats import WRITABLE, find_target
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -15,17 +15,13 @@ from tests.convert.conftest import weights_of
 from tests.convert.test_argos import with_languages
 from tests.convert.test_quantized import TEXT
 
-PACKAGES = {
-    "ctranslate2": ["ctranslate2"],
-    "argos": ["ctranslate2", "onnxscript"],
-}
-
 
 @pytest.fixture(scope="module", params=[form.name for form in WRITABLE])
 def target(request):
-    for package in PACKAGES.get(request.param, []):
-        pytest.importorskip(package, reason="an extra is not installed")
-    return find_target(request.param)
+    target = find_target(request.param)
+    if target.package == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="an extra is not installed")
+    return target
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +106,7 @@ def failures(
     try:
         target.write(changed, folder, quantization)
         job = Job("export", bundle.folder, folder, target.name, quantization=quantization, lines=lines)
-        return {check.name for check in certify(job).failed}
+        return {check.name for check in examine(job).failed}
     except NmtError as error:
         return {str(error)}
 

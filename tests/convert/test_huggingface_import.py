@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import import_model
@@ -152,7 +152,7 @@ def test_a_mistake_of_the_importer_fails_the_certificate(mistake, imported, tmp_
     bundle = load_bundle(imported)
     weights, config, vocab = mistake(bundle.weights, bundle.config, bundle.vocab)
     save_bundle(tmp_path / "wrong", weights, config, vocab)
-    certificate = certify(Job("import", STORED, tmp_path / "wrong", "huggingface"))
+    certificate = examine(Job("import", STORED, tmp_path / "wrong", "huggingface"))
     assert {check.name for check in certificate.failed} >= WRONG[mistake]
 
 

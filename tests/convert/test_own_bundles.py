@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.converting import import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import OWN
@@ -110,5 +110,5 @@ def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
         *pieces, last, before = vocab.source.pieces(range(vocab.source.size))
         vocab = VocabularyPair.shared(ImportedVocabulary(vocab.source.model_bytes, [*pieces, before, last]))
     save_bundle(tmp_path / "copy", weights, config, vocab)
-    certificate = certify(Job("import", OLD[-1], tmp_path / "copy", OWN))
+    certificate = examine(Job("import", OLD[-1], tmp_path / "copy", OWN))
     assert check in {failed.name for failed in certificate.failed}
