@@ -25,7 +25,7 @@ from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces
 from nmt.convert.vocabulary import piece_names, their_piece
 from nmt.errors import CheckpointError, NmtError, VocabularyError
 from tests.convert.marian_mt import STORED
-from tests.convert.peers import WORDS, WRITERS, write_marian
+from tests.convert.peers import WRITERS
 
 PAIR = Given(source_lang="en", target_lang="de")
 WRONG = (
@@ -45,8 +45,7 @@ def write(tmp_path):
     def make(name):
         if name == "huggingface":
             return shutil.copytree(STORED, tmp_path / name)
-        path = write_marian(tmp_path / name) if name == "marian" else WRITERS[name](tmp_path / name)
-        return path if path.is_dir() else path.parent
+        return WRITERS[name](tmp_path / name)
 
     return make
 
@@ -228,7 +227,8 @@ def test_marians_vocabularies_are_read_in_every_form(form, pieces):
 
 
 def test_a_vocabulary_of_marian_may_be_json_or_have_the_line_ends_of_windows(write):
-    folder, pieces = write("marian"), ("</s>", "<unk>", *WORDS)
+    folder = write("marian")
+    pieces = read_marian(folder, PAIR).source.pieces
     (folder / "src.vocab.json").write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
     (folder / "trg.vocab.txt").write_bytes("\r\n".join(pieces).encode())
     decoder = yaml.safe_load((folder / "decoder.yml").read_text())
