@@ -19,7 +19,6 @@ _MAX_BYTES = 20 << 30
 _LARGEST_RATIO = 100
 """The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
 _LONGEST_NAME = 255
-_ODD = frozenset("|<>&;`$\"'\\*?")
 SUFFIXES = (".zip", ".argosmodel")
 """Of archives that hold a model."""
 _OF_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -29,24 +28,6 @@ _DAMAGES = (
     zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError,
     ValueError,
 )  # fmt: skip
-
-
-def check_file_name(name: str, where: Path) -> None:
-    """Refuse a name of a file that a program may take for something else: an option, a command, or several lines.
-
-    Args:
-        name: as an archive or a settings file gives it.
-        where: the archive or the folder, for the message.
-
-    Raises:
-        CheckpointError: the name has such characters.
-    """
-    is_long = len(name.encode(errors="replace")) > _LONGEST_NAME
-    if is_long or not name.isprintable() or name.startswith("-") or not _ODD.isdisjoint(name):
-        raise CheckpointError(
-            f"{where}: names a file '{shown(name)}'. Names must have at most {_LONGEST_NAME} bytes, and must not begin "
-            f"with - nor hold line ends or any of {' '.join(sorted(_ODD))}. Rename the file."
-        )
 
 
 @contextmanager
@@ -92,9 +73,13 @@ def _unpack(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
         )
     for member in members:
         *_, name = parts = PurePosixPath(member.filename).parts or ("",)
-        if not name or name.startswith(".") or "\0" in name or not _UNUSED.isdisjoint(parts[:-1]):
+        if not name or name.startswith(".") or not _UNUSED.isdisjoint(parts[:-1]):
             continue
-        check_file_name(name, path)
+        if len(name.encode(errors="replace")) > _LONGEST_NAME or not name.isprintable():
+            raise CheckpointError(
+                f"{path}: names a file '{shown(name)}'. Names must have at most {_LONGEST_NAME} bytes, all of printable "
+                "characters. Unpack it, and rename the file."
+            )
         if (folder / name).exists():
             raise CheckpointError(
                 f"{path}: holds two files named '{shown(name)}'. Unpack it, and name the model's folder."

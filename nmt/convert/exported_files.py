@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,19 +18,16 @@ import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
-from nmt.convert.certificate.side import Language, Pieces, Segmenter, Side
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json, read_pieces
 from nmt.convert.foreign import Array, StoredTensor
 from nmt.data.shards import SIDES
-from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.errors import CheckpointError
 from nmt.io.writing import write_file
 from nmt.text.printable import writable
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 _SHOWN = 3
-_UNK = SPECIAL_PIECES[Vocabulary.UNK]
 _ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The largest relative error of a number that is rounded to a type."""
 _SMALLEST = 2.0**-24
@@ -172,61 +168,3 @@ def filled(template: str, quote: Callable[[Any], str], **values: object) -> str:
         quote: writes a value as a literal, so that it runs nothing: ``repr`` for Python, ``shlex.quote`` for a shell.
     """
     return Template(template).substitute({name: quote(value) for name, value in values.items()})
-
-
-def card_program(template: Path, bundle: Bundle, **values: object) -> str:
-    """The Python program of a model card: the text of a file, with values for its ``$names``."""
-    text = template.read_text("utf-8").replace("$segment", _segmenting_code(bundle))
-    return filled(text, repr, **values)
-
-
-def _segmenting_code(bundle: Bundle) -> str:
-    """The last lines of ``def segment(line):``, where ``source`` is SentencePiece's."""
-    tags = bundle.vocab.source.language_tags
-    if not tags:
-        return "    return source.encode(line, out_type=str)"
-    return (
-        f'    tag, _, text = line.partition(" ")  # {tags[0]} and the like\n'
-        "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
-    )
-
-
-class SegmentingSide(Side):
-    """The part of a side that is the same for every exported folder: its SentencePiece models, used as users do."""
-
-    def __init__(
-        self, package: str, models: tuple[Path, Path] | None, pieces: tuple[Sequence[str], Sequence[str]]
-    ) -> None:
-        """Read the models.
-
-        Args:
-            package: the one that computes.
-            models: the SentencePiece models of source and target; None if the side reads and writes pieces only.
-            pieces: the source and target pieces that the model knows.
-
-        Raises:
-            CheckpointError: a model is missing or damaged.
-        """
-        self.software = {name: metadata.version(name) for name in (package, *(["sentencepiece"] if models else []))}
-        self._known = dict(zip(SIDES, map(frozenset, pieces), strict=True))
-        self._segmenters = {
-            side: _segmenter(model, self._known[side]) for side, model in zip(SIDES, models or (), strict=False)
-        }
-
-    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
-        """As :meth:`Side.segment`."""
-        if not self._segmenters:
-            return None
-        known, segmenter = self._known[language], self._segmenters[language]
-        return [[piece if piece in known else _UNK for piece in segmenter.pieces(line)] for line in lines]
-
-    def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
-        """As :meth:`Side.text`."""
-        return [self._segmenters["target"].text(row) for row in pieces] if self._segmenters else None
-
-
-def _segmenter(path: Path, pieces: Iterable[str]) -> Segmenter:
-    try:
-        return Segmenter(read_bytes(path, EXPORT_AGAIN), pieces)
-    except RuntimeError:
-        raise CheckpointError(f"{path}: is not a SentencePiece model. {EXPORT_AGAIN}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.argos import package as argos
+from nmt.convert import argos
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2 import reading as ctranslate2_reading
@@ -85,7 +85,6 @@ FORMATS = (
         quantizations=("float32",),
         write=marian_writing.write_marian,
         sides=marian_writing.marian_sides,
-        check_files=marian_writing.check_marian,
         install="# marian-decoder: https://marian-nmt.github.io; spm_encode: apt install sentencepiece",
         language="sh",
         usage=marian_writing.marian_usage,

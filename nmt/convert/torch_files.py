@@ -2,7 +2,7 @@
 
 It calls only functions of a list, all of torch and of plain Python values. Objects of the toolkits' own classes become
 bags of attributes, so nothing that a file names is imported or run. Before, the pickle is looked through for names that
-are not known, and for instructions that copy or hash what was read many times.
+are not known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import warnings
 import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -35,15 +35,10 @@ _TORCH = re.compile(
     r"|torch\._utils\.(_rebuild_tensor|_rebuild_tensor_v2|_rebuild_parameter)"
 )
 """Names that torch's unpickler knows, as far as models need them."""
-_COPYING = frozenset(("collections.OrderedDict", "collections.Counter", "builtins.set", "_codecs.encode", "torch.Size"))
-"""Further ones. They copy their argument."""
-_MOST = 2**60
-_GROWTH = 4
-"""How often a copy of text may be as long as the text, in some encoding."""
-_WORK, _WORK_PER_BYTE = 2**20, 16
-"""How many values a pickle may copy and hash, at least and for each of its bytes. Models need one or two a byte."""
-_ITEMS = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
-"""Instruction of a pickle -> how many values it takes. Others of their kind take all since a mark."""
+_PLAIN = frozenset(
+    ("collections.OrderedDict", "collections.Counter", "collections.defaultdict", "builtins.set", "_codecs.encode")
+)
+"""Further ones, of plain values."""
 _TOOLKITS = re.compile(
     r"(argparse|datetime|eole|fairseq|joeynmt|numpy|omegaconf|onmt|pathlib|pyonmttok|sockeye|torchtext|types|typing)"
     r"\.[\w.]+|functools\.partial|builtins\.(getattr|object|type|dict|list|tuple|frozenset|int|float|str|bool)"
@@ -126,8 +121,7 @@ def _names_in_archive(path: Path, stream: IO[bytes]) -> set[str]:
             _check_byte_order(path, archive.read(byte_order) == b"little")
         if (broken := archive.testzip()) is not None:  # torch does not look at checksums
             raise CheckpointError(f"{path}: is damaged: {shown(broken)} does not have its checksum.")
-        content = archive.read(pickles[0])
-    return _names(path, io.BytesIO(content), len(content))
+        return _names(path, io.BytesIO(archive.read(pickles[0])))
 
 
 def _names_in_older(stream: IO[bytes]) -> set[str]:
@@ -135,7 +129,7 @@ def _names_in_older(stream: IO[bytes]) -> set[str]:
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never reads more than the file has
         for _ in range(_PICKLES_OF_OLDER):
             begin = content.tell()
-            names |= _names(path, cast(IO[bytes], content), len(content))
+            names |= _names(path, cast(IO[bytes], content))
             _check_byte_order(path, _BIG_ENDIAN.search(content[begin : min(content.tell(), begin + 1_000)]) is None)
     return names
 
@@ -145,93 +139,22 @@ def _check_byte_order(path: Path, is_little: bool) -> None:
         raise CheckpointError(f"{path}: was written on a big-endian machine, and cannot be read.")
 
 
-class _Value:
-    """A value on the stack of a pickle, by what it costs to copy and to hash it."""
-
-    __slots__ = ("_items", "length", "name")
-
-    def __init__(self, length: int = 1, items: Sequence[_Value] | None = None, name: str = "") -> None:
-        self.length = min(length, _MOST)
-        """With all that is within, if it is a tuple; else with its items only."""
-        self._items = items
-        """Those of a tuple."""
-        self.name = name
-        """That of a class or function."""
-
-    @property
-    def to_hash(self) -> int:
-        """The hash of a tuple is computed again each time, that of text is kept, and that of a list is an error."""
-        return 1 if self._items is None else self.length
-
-    @property
-    def to_copy(self) -> int:
-        return self.length + sum(item.length for item in self._items or ())
-
-
-def _names(path: Path, stream: IO[bytes], size: int) -> set[str]:
+def _names(path: Path, stream: IO[bytes]) -> set[str]:
     """The classes and functions that a pickle asks for.
 
     Raises:
-        CheckpointError: one is not known, or the pickle copies and hashes more values than its size explains: a small
-            one could take any memory and any time.
+        CheckpointError: one is not known.
     """
-    names, work = set[str](), 0
-    stack, marked, memo = list[_Value](), list[list[_Value]](), dict[int, _Value]()
-    for opcode, argument, _ in pickletools.genops(stream):
-        items: list[_Value] = []
-        if count := _ITEMS.get(opcode.name):
-            items = stack[-count:]
-            del stack[-count:]
-        elif opcode.name in ("TUPLE", "APPENDS", "SETITEMS"):
-            items, stack = stack, marked.pop()
-        match opcode.name:
-            case "BINPUT" | "LONG_BINPUT":
-                memo[cast(int, argument)] = stack[-1]
-            case "BINGET" | "LONG_BINGET":
-                stack.append(memo[cast(int, argument)])
-            case "MARK":
-                marked.append(stack)
-                stack = []
-            case "GLOBAL":
-                names.add(name := _known(path, cast(str, argument)))
-                stack.append(_Value(name=name))
-            case "TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
-                stack.append(_Value(1 + sum(item.to_hash for item in items), items))
-            case "APPEND" | "APPENDS":
-                stack[-1].length += sum(item.to_hash for item in items)
-            case "SETITEM" | "SETITEMS":
-                keys = sum(key.to_hash for key in items[::2])
-                stack[-1].length += keys + len(items)
-                work += keys
-            case "REDUCE" | "NEWOBJ":
-                arguments, function = stack.pop(), stack.pop()
-                copied = arguments.to_copy if function.name in _COPYING else 1
-                work += copied
-                is_text = function.name == "_codecs.encode"
-                # A torch.Size is a tuple.
-                stack.append(_Value(_GROWTH * copied) if is_text else _Value(copied, () if copied > 1 else None))
-            case "BUILD":
-                work += stack.pop().to_copy
-            case "BINPERSID":
-                stack[-1] = _Value()
-            case "STOP":
-                break
-            case "PROTO":
-                pass
-            case _:
-                stack.append(_Value(max(len(argument), 1) if isinstance(argument, (str, bytes)) else 1))
-        if work > _WORK + _WORK_PER_BYTE * size:
-            raise CheckpointError(
-                f"{path}: holds a pickle that copies and hashes {work:,} values in {size:,} bytes. No model needs that."
-            )
-    return names
+    return {
+        _known(path, str(argument)) for opcode, argument, _ in pickletools.genops(stream) if opcode.name == "GLOBAL"
+    }
 
 
 def _known(path: Path, argument: str) -> str:
     module, _, name = argument.partition(" ")
     module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
     full = f"{module}.{name}"  # protocol 2 has the names of Python 2
-    if full not in (*_COPYING, "collections.defaultdict") and not (_TORCH.fullmatch(full) or _TOOLKITS.fullmatch(full)):
+    if full not in _PLAIN and not (_TORCH.fullmatch(full) or _TOOLKITS.fullmatch(full)):
         raise CheckpointError(
             f"{path}: asks for {shown(full)} when it is read, which no model needs: it may be harmful, and was not run."
         )

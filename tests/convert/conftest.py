@@ -12,8 +12,6 @@ from torch.nn import functional as F
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, ModelConfig
-from nmt.convert import converting
-from nmt.convert.certificate import examining
 from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
@@ -31,21 +29,6 @@ from tests.training.conftest import make_data_set
 LONGEST = 12
 LINES = ("ba do ki", "lu  me.", ">>deu<< ba do", "Жы ba Ж", ">>xx<< ba", "")
 SIZES = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "d_ff": 48, "heads": 4, "max_positions": 24}
-
-
-@pytest.fixture(autouse=True)
-def examined_here(request, monkeypatch):
-    """Certificates are made in this process, which saves seconds of imports for each.
-
-    The files that test the other process start it.
-    """
-    if request.path.stem not in ("test_examining", "test_certificate"):
-        monkeypatch.setattr(converting, "examine", _examine_here)
-
-
-def _examine_here(job: examining.Job) -> Certificate:
-    """As :func:`nmt.convert.certificate.examining.examine`; the certificate is JSON on its way here too."""
-    return certificate_from(json.loads(examining.certify(job).as_json()))
 
 
 @pytest.fixture(scope="session")

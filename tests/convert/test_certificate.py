@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.writing import write_ctranslate2
-from nmt.convert.formats import READABLE, find_format
+from nmt.convert.formats import OWN, READABLE, find_format
 from nmt.data.data_folder import vocabulary_files
 from tests.convert.conftest import read_certificate
 from tests.convert.marian_mt import STORED
@@ -39,7 +39,12 @@ def write_as_ctranslate2(folder: Path) -> Path:
     return folder
 
 
-ORIGINS = WRITERS | {"huggingface": copy_huggingface, "ctranslate2": write_as_ctranslate2}
+def copy_ours(folder: Path) -> Path:
+    """A bundle that an earlier version wrote."""
+    return Path(shutil.copytree(sorted((Path(__file__).parents[1] / "bundles").glob("[0-9]*"))[-1], folder))
+
+
+ORIGINS = WRITERS | {"huggingface": copy_huggingface, "ctranslate2": write_as_ctranslate2, OWN: copy_ours}
 
 
 @pytest.fixture(
@@ -55,12 +60,12 @@ def imported(request, tmp_path_factory):
 
 
 def test_every_format_has_a_tiny_model():
-    assert {form.name for form in READABLE} == ORIGINS.keys()
+    assert {form.name for form in READABLE} | {OWN} == ORIGINS.keys()
 
 
 def test_a_good_import_is_certified(imported):
     name, origin, bundle = imported
-    assert find_format(origin).name == name
+    assert name == OWN or find_format(origin).name == name
     certificate = read_certificate(bundle)
     names = {check.name for check in certificate.checks}
     assert names >= {
@@ -92,6 +97,8 @@ def negate_a_row(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def swap_two_pieces(bundle: BundleFolder) -> None:
+    if len(vocabulary_files(bundle.vocab)) == 1:
+        pytest.skip("its pieces are those of the SentencePiece model")
     path = vocabulary_files(bundle.vocab)[1]
     content = json.loads(path.read_bytes())
     pieces = content["pieces"]
@@ -147,6 +154,6 @@ def test_a_bundle_that_differs_is_not_certified(imported, tmp_path, kind):
     if kind == "no output bias" and "embedding.output_bias" not in load_file(copy.weights):
         pytest.skip("the model has none")
     change(copy)
-    certificate = certify(Job("import", origin, tmp_path / "bundle", name))
+    certificate = examine(Job("import", origin, tmp_path / "bundle", name))
     assert {check.name for check in certificate.failed} >= failing
     assert all(check.detail for check in certificate.failed)

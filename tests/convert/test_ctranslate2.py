@@ -111,56 +111,16 @@ def test_outputs_without_pieces_stay_empty(make_bundle, ctranslate2, tmp_path):
     assert result.stdout == "\n", result.stderr
 
 
-WRONG = {
-    "a wrong epsilon": ({"norm_epsilon": 0.3}, "layer_norm_epsilon", 1e-6),
-    "no eos": ({}, "add_source_eos", False),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_settings_are_found(name, make_bundle, ctranslate2, monkeypatch, tmp_path):
-    settings, key, value = WRONG[name]
+def test_wrong_settings_are_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
     right = ctranslate2_writing._specification
 
     def wrong(bundle):
         specification = right(bundle)
-        setattr(specification.config, key, value)
+        specification.config.add_source_eos = False
         return specification
 
     monkeypatch.setattr(ctranslate2_writing, "_specification", wrong)
-    assert {"settings", "forced scores"} <= failed(export(TARGET, make_bundle(**settings), tmp_path / "model"))
-
-
-def write_changed(monkeypatch, change):
-    """Let tensors be written with a change; checks expect the right ones."""
-    specification, tensors = ctranslate2_writing._specification, ctranslate2_writing._tensors
-
-    def wrong(bundle):
-        with monkeypatch.context() as patch:
-            patch.setattr(ctranslate2_writing, "_tensors", lambda bundle: change(tensors(bundle)))
-            return specification(bundle)
-
-    monkeypatch.setattr(ctranslate2_writing, "_specification", wrong)
-
-
-def test_a_lost_bias_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
-    lost = "encoder/layer_0/ffn/linear_0/bias"
-    write_changed(monkeypatch, lambda tensors: {name: one for name, one in tensors.items() if name != lost})
-    assert {"tensors", "forced scores"} <= failed(export(TARGET, make_bundle(), tmp_path / "model"))
-
-
-def test_shifted_positions_are_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
-    def shifted(tensors):
-        return {name: one.roll(1, 0) if "position" in name else one for name, one in tensors.items()}
-
-    write_changed(monkeypatch, shifted)
-    assert "forced scores" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
-
-
-def test_pieces_in_another_order_are_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
-    right = ctranslate2_writing.pieces_of
-    monkeypatch.setattr(ctranslate2_writing, "pieces_of", lambda vocab: [*right(vocab)[:4], *right(vocab)[:3:-1]])
-    assert {"vocabulary", "forced scores"} <= failed(export(TARGET, make_bundle(), tmp_path / "model"))
+    assert {"settings", "forced scores"} <= failed(export(TARGET, make_bundle(), tmp_path / "model"))
 
 
 def test_another_segmenter_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nmt.checkpoint.bundle import load_bundle
-from nmt.convert.argos.package import package_name, write_argos
+from nmt.convert.argos import package_name, write_argos
 from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
 from nmt.convert.ctranslate2.writing import write_ctranslate2
@@ -69,7 +69,6 @@ def test_a_quantized_model_is_imported_with_its_certificate(exported, tmp_path):
 
 
 def test_a_package_comes_back_with_its_languages(make_bundle, tmp_path):
-    pytest.importorskip("onnxscript", reason="the extra `argos` is not installed")
     bundle = with_languages(make_bundle(), tmp_path / "bundle", "en", "de")
     (tmp_path / "out").mkdir()
     write_argos(bundle, tmp_path / "out")

@@ -36,10 +36,7 @@ def change_config(folder, change):
 
 def without_hints(folder):
     """A folder that does not tell which version wrote it."""
-    change_config(folder, lambda values: values["model"]["decoder"].pop("with_cross_attn"))
-    shard = folder / "model.01.safetensors"
-    save_file({name: tensor for name, tensor in load_file(shard).items() if "layer_scalar" not in name}, shard)
-    return folder
+    return change_config(folder, lambda values: values["model"]["decoder"].pop("with_cross_attn"))
 
 
 def test_folders_are_told_from_others_with_the_same_file_names(tmp_path):
@@ -215,30 +212,35 @@ def test_a_scale_may_round(tmp_path, monkeypatch, options):
     assert import_model(origin, tmp_path / "bundle").failed == []
 
 
-def test_a_bias_that_the_settings_promise_may_be_missing_in_the_projection_of_outputs(tmp_path):
-    """Eole 0.6 trains encoders without it if only add_qkvbias is set, and then writes settings that say otherwise."""
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_a_bias_that_the_settings_promise_may_be_missing(tmp_path, part):
+    """Eole 0.6 trains encoders without one if only add_qkvbias is set, and then writes settings that say otherwise."""
+    end = {"encoder": "self_attn.final_linear.bias", "decoder": "mlp.down_proj.bias"}[part]
 
     def trained(state):
-        return {name: tensor for name, tensor in state.items() if not name.endswith("final_linear.bias")}
+        return {name: tensor for name, tensor in state.items() if not (name.startswith(part) and name.endswith(end))}
 
-    full = write_eole(tmp_path / "full", model={"add_qkvbias": True})
-    missing = write_eole(tmp_path / "missing", model={"add_qkvbias": True}, state=trained)
-    bias = "encoder.transformer_layers.0.self_attn.final_linear.bias"
-    assert bias in read_eole(full).tensors
-    assert bias not in read_eole(missing).tensors
-    assert not our_weights(read_eole(missing))["encoder.0.self_attention.output.bias"].any()
-    assert import_model(missing, tmp_path / "bundle").failed == []
-    with pytest.raises(CheckpointError, match=r"holds decoder\..*final_linear\.bias and 1 more, which have no place"):
-        read_eole(change_config(full, lambda values: values["model"].update(add_final_linear_bias=False)))
+    settings = {"add_qkvbias": True, "add_ffnbias": True}
+    model = read_eole(write_eole(tmp_path / "full", model=settings))
+    missing = read_eole(write_eole(tmp_path / "missing", model=settings, state=trained))
+    assert model.tensors.keys() - missing.tensors.keys() == {
+        name for name in model.tensors if name.startswith(part) and name.endswith(end)
+    }
+    ours = {"encoder": "encoder.0.self_attention.output.bias", "decoder": "decoder.0.feed_forward.output.bias"}[part]
+    assert our_weights(model)[ours].any()
+    assert not our_weights(missing)[ours].any()
+    assert import_model(tmp_path / "missing", tmp_path / "bundle").failed == []
 
 
-def test_any_other_missing_bias_is_an_error(tmp_path):
-    origin = write_eole(tmp_path)
-    for setting in ("add_qkvbias", "add_ffnbias"):
-        change_config(origin, lambda values, setting=setting: values["model"].update({setting: True}))
-        with pytest.raises(CheckpointError, match=r"lacks encoder\.transformer_layers\.0\..*\.bias"):
-            read_eole(origin)
-        change_config(origin, lambda values, setting=setting: values["model"].pop(setting))
+def test_a_bias_that_only_one_layer_lacks_is_an_error(tmp_path):
+    lost = "encoder.transformer_layers.1.self_attn.linear_query.bias"
+    origin = write_eole(
+        tmp_path,
+        model={"add_qkvbias": True},
+        state=lambda state: {name: tensor for name, tensor in state.items() if name != lost},
+    )
+    with pytest.raises(CheckpointError, match=f"lacks {lost}"):
+        read_eole(origin)
 
 
 def test_matrices_of_one_vocabulary_must_be_one(tmp_path):

@@ -1,10 +1,9 @@
-"""The process that compares two models: what it prints, how it fails, and what is said of packages that are missing."""
+"""The comparison of two models: what it prints, what takes part, and what is said of packages that are missing."""
 
-import os
+import logging
 import sys
-import time
+import warnings
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +17,6 @@ from nmt.convert.certificate.side import Side
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.huggingface.software import HuggingFaceSide
-from nmt.errors import NmtError
 from tests.convert.marian_mt import STORED
 from tests.convert.peers import write_fairseq
 from tests.convert.unexamined import examine_nothing
@@ -26,78 +24,21 @@ from tests.convert.unexamined import examine_nothing
 IMPORT = Job("import", Path("opus.zip"), Path("/tmp/x/bundle"), "marian")
 
 
-class Loud(examining.Examiner):
-    """Prints by Python, and by compiled code past Python's own stdout."""
-
-    def certify(self, job):
-        print("of a library", flush=True)
-        os.write(1, b"of compiled code")
-        os.write(2, b"an error")
+def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
+    def loud(job):
+        print("of a library")
+        warnings.warn("a warning", stacklevel=1)
+        logging.getLogger("a library").warning("a note")
         return "the answer"
 
-
-def stand_in(monkeypatch, kind):
-    """Let a class of ``stand_ins/examiners.py`` answer in the other process, which imports little for it."""
-    monkeypatch.syspath_prepend(Path(__file__).parent / "stand_ins")
-    monkeypatch.setattr(examining, "Examiner", SimpleNamespace(__module__="examiners", __qualname__=kind))
-
-
-def job_of(path):
-    """What a stand-in reads of a job."""
-    return SimpleNamespace(path=path)
-
-
-@pytest.mark.parametrize(
-    ("examiner", "message"),
-    [
-        ("Killed", "was killed by SIGKILL (the system also does this when memory runs out)."),
-        ("Failing", "failed: KeyError: 3. Please report this with the output of NMT_DEBUG=1."),
-    ],
-)
-def test_a_process_that_fails_is_one_clear_error(examiner, message, monkeypatch, capfd):
     monkeypatch.delenv("NMT_DEBUG", raising=False)
-    stand_in(monkeypatch, examiner)
-    with pytest.raises(NmtError) as caught:
-        examine(job_of(Path("opus.zip")))
-    assert str(caught.value) == f"opus.zip: the process that compares the models {message}"
-    assert capfd.readouterr().err == ""
-
-
-def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
-    monkeypatch.delenv("NMT_DEBUG", raising=False)
-    monkeypatch.setattr(examining, "Examiner", Loud)
+    monkeypatch.setattr(examining, "_certificate", loud)
     assert examine(IMPORT) == "the answer"
     assert capfd.readouterr() == ("", "")
     monkeypatch.setenv("NMT_DEBUG", "1")
-    Loud(print).certify(IMPORT)
-    assert capfd.readouterr() == ("of a library\nof compiled code", "an error")
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks
-def test_the_comparing_process_ends_with_the_one_that_waits_for_it(monkeypatch, tmp_path):
-    stand_in(monkeypatch, "Endless")
-    waiting = get_context("fork").Process(target=examine, args=(job_of(tmp_path / "pid"),))
-    waiting.start()
-    wait_until((tmp_path / "pid").exists)
-    compares = int((tmp_path / "pid").read_text())
-    waiting.kill()
-    waiting.join()
-    wait_until(lambda: not is_running(compares))
-
-
-def wait_until(is_over):
-    deadline = time.monotonic() + 20
-    while not is_over():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def is_running(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:1]
+    with pytest.warns(UserWarning, match="a warning"):
+        examine(IMPORT)
+    assert capfd.readouterr().out == "of a library\n"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +139,7 @@ def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_pat
         job = Job("export", bundle, folder, "huggingface", quantization=quantization, lines=(quantization,))
         jobs.append(job)
     for job in jobs:
-        examining.certify(job)
+        examine(job)
     assert compared == [("of an import", False), ("of a copy", False), ("float32", False), ("bfloat16", True)]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.formats import find_target
@@ -72,10 +72,10 @@ def test_a_model_of_random_weights_is_the_same_in_both_directions(name, tmp_path
     write_model(tmp_path / "theirs", **THEIR_MODELS[name])
     bundle = imported(tmp_path / "theirs", tmp_path / "bundle")
     job = Job("import", tmp_path / "theirs", bundle, "huggingface", lines=tuple(SOURCE_LINES))
-    assert software_checks(certify(job)).keys() == ALL
+    assert software_checks(examine(job)).keys() == ALL
     (tmp_path / "back").mkdir()
     HUGGINGFACE.write(load_bundle(bundle), tmp_path / "back", "float32")
-    certificate = certify(exported(bundle, tmp_path / "back", tuple(SOURCE_LINES)))
+    certificate = examine(exported(bundle, tmp_path / "back", tuple(SOURCE_LINES)))
     assert software_checks(certificate).keys() == ALL
 
 
@@ -84,7 +84,7 @@ def test_a_model_of_ours_is_the_same_there(name, make_bundle, tmp_path):
     bundle = make_bundle(**OUR_MODELS[name])
     (tmp_path / "out").mkdir()
     HUGGINGFACE.write(bundle, tmp_path / "out", "float32")
-    checks = software_checks(certify(exported(bundle.folder, tmp_path / "out")))
+    checks = software_checks(examine(exported(bundle.folder, tmp_path / "out")))
     assert checks.keys() == ALL
 
 

@@ -1,4 +1,4 @@
-"""Models of Marian: the stored ones were trained by Marian, which also translated (make_marian_oracle.py)."""
+"""Models of Marian: the stored ones were trained by Marian 1.12 on random sentences, which it also translated."""
 
 import contextlib
 import dataclasses
@@ -18,11 +18,10 @@ import yaml
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
-from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
-from nmt.convert.certificate.examining import Job, certify
+from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.converting import export_model, import_model
@@ -32,7 +31,6 @@ from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
-from nmt.record import Record
 from tests.convert.conftest import read_certificate
 from tests.convert.unexamined import examine_nothing
 
@@ -121,25 +119,11 @@ def test_a_model_goes_back_to_the_form_that_it_came_from(name, imported, tmp_pat
     )
 
 
-def test_an_exported_model_gives_marian_the_same_translations(imported, tmp_path):
-    pymarian = pytest.importorskip("pymarian")
-    stored = oracle("marian-decoder")
-    export_model(imported / "marian-decoder", tmp_path / "out", to="marian")
-    decoder = yaml.safe_load((tmp_path / "out" / "decoder.yml").read_text())
-    vocabularies = " ".join(str(tmp_path / "out" / name) for name in decoder["vocabs"])
-    translator = pymarian.Translator(
-        f"--models {tmp_path / 'out' / 'model.npz'} --vocabs {vocabularies} --cpu-threads 1 --beam-size 1 --quiet "
-        "--max-length-factor 20"
-    )
-    expected = [" ".join(found["pieces"]) for found in stored["greedy"]]
-    assert translator.translate([" ".join(source) for source in stored["sources"]]) == expected
-
-
 @pytest.mark.parametrize("name", ["marian-decoder", "marian-post"])
 def test_marian_itself_takes_part_in_certificates(name, imported, tmp_path):
     pytest.importorskip("pymarian")
     job = Job("import", DATA / name, imported / name, "marian")
-    for certificate in (certify(job), export_model(imported / name, tmp_path / "out", to="marian")):
+    for certificate in (examine(job), export_model(imported / name, tmp_path / "out", to="marian")):
         assert "pymarian" in certificate.software
         compared = [check for check in certificate.checks if check.oracle.startswith("Marian (pymarian")]
         assert [check.name for check in compared] == ["greedy outputs", "beam scores"]
@@ -550,7 +534,6 @@ def install(pymarian, monkeypatch):
 
 @pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
 def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.convert.archives._ODD", frozenset())  # the second of two walls
     pymarian = install(FakeMarian(), monkeypatch)
     (copy / "model.npz").rename(copy / name)
     copy = copy.rename(tmp_path / "a folder with spaces")
@@ -585,15 +568,13 @@ def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monke
         MarianSide(copy, read_marian(copy))
 
 
-@pytest.mark.parametrize("name", ["model|.npz", "model\n.npz", "-model.npz", "$(id).npz"])
-def test_odd_names_of_files_are_refused(name, copy, tmp_path):
-    (copy / "model.npz").rename(copy / name)
-    path = zipped(copy, tmp_path / "opus.zip")
-    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name]}))
-    for origin in (copy, path):
-        with pytest.raises(CheckpointError, match=r"names a file '.*Rename the file") as caught:
-            import_model(origin, tmp_path / "bundle")
-        assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("name", ["model\n.npz", "x" * 300 + ".npz", "é" * 200 + ".npz"])
+def test_odd_names_of_files_are_refused(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "opus.zip", "w") as archive:
+        archive.writestr(name, b"")
+    with pytest.raises(CheckpointError, match=r"names a file '.*at most 255 bytes.*rename the file") as caught:
+        import_model(tmp_path / "opus.zip", tmp_path / "bundle")
+    assert "\n" not in str(caught.value)
 
 
 def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
@@ -691,25 +672,3 @@ def test_the_card_says_how_source_text_is_prepared(settings, expected, make_bund
 def test_the_card_tells_the_layers_of_encoder_and_decoder(make_bundle):
     made = Certificate("export", "Marian", None, {}, {}, {})
     assert "(2 + 1 layers, width 32, 4 heads, " in model_card(make_bundle(), MARIAN, "float32", made, "out")
-
-
-def test_a_bundle_puts_no_line_into_its_card(make_bundle):
-    """Corpora, licences and languages come from whoever made the bundle."""
-    hostile = "x\n## Checks\n| all | passed |\x1b[2J"
-    bundle = make_bundle()
-    folder = BundleFolder(bundle.folder)
-    before = folder.notes.read_text() if folder.notes.exists() else None
-    data = Record(kind="data set", path="data", facts={"name": hostile, "licence": hostile})
-    notes = {"record": Record(kind="checkpoint", path="bundle", made_from=(data,)).stored()}
-    folder.notes.write_text(json.dumps(notes))
-    data = bundle.config.data.model_copy(update={"source_lang": hostile, "target_lang": hostile})
-    config = bundle.config.model_copy(update={"data": data})
-    try:
-        made = Certificate("export", "Marian", None, {}, {}, {})
-        card = model_card(dataclasses.replace(bundle, config=config), MARIAN, "float32", made, "out")
-    finally:
-        folder.notes.unlink() if before is None else folder.notes.write_text(before)
-    assert [line for line in card.splitlines() if line.startswith(("## Checks", "| all"))] == ["## Checks"]
-    assert "\x1b" not in card
-    head = yaml.safe_load(card.split("---\n")[1])
-    assert head["language"] == [" ".join(hostile.replace("\x1b", " ").split())] * 2

@@ -1,8 +1,7 @@
 """Imported models give the log-probabilities that the toolkits themselves gave to the same tiny models.
 
 ``data/peer_oracles.json`` holds what the toolkits' own modules computed with the weights that ``peers.py`` writes:
-JoeyNMT, OpenNMT-py, Eole and Sockeye by themselves; for fairseq, its port FSMT in Hugging Face transformers. Those of
-Eole are made by ``make_eole_oracle.py``.
+JoeyNMT, OpenNMT-py, Eole and Sockeye by themselves; for fairseq, its port FSMT in Hugging Face transformers.
 """
 
 import json

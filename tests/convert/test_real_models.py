@@ -53,8 +53,7 @@ def test_the_toolkit_takes_part_in_certificates(toolkit):
 
 
 def test_argos_translate_gives_our_translations(make_bundle, tmp_path):
-    for package in ("ctranslate2", "onnxscript"):
-        pytest.importorskip(package, reason="an extra is not installed")
+    pytest.importorskip("ctranslate2", reason="an extra is not installed")
     bundle = with_languages(make_bundle(), tmp_path / "bundle", "en", "de")
     export_model(bundle.folder, tmp_path / "out", to="argos")
     [package] = (tmp_path / "out").glob("*.argosmodel")

@@ -1,4 +1,4 @@
-"""Conversions without their examination, for tests of what they write: it takes seconds in a process of its own."""
+"""Conversions without their examination, for tests of what they write: it takes a second each."""
 
 from nmt.convert.certificate.examining import Job
 from nmt.convert.certificate.record import Certificate

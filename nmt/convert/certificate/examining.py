@@ -1,9 +1,10 @@
-"""Compares a converted model with what it was made from, in a fresh process that reads both from disk."""
+"""Compares a converted model with what it was made from. Both are read again from their files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -19,9 +20,8 @@ from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
 from nmt.convert.foreign import Array, ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
-from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
-from nmt.machine.calls import CalledProcess, Tell
+from nmt.machine.packages import silence
 
 
 @dataclass(frozen=True)
@@ -47,47 +47,24 @@ class Job:
         return self.made if self.direction == "import" else self.path
 
 
-class Examiner:
-    """Makes certificates, in a process of its own."""
-
-    def __init__(self, tell: Tell) -> None:
-        """Discard what libraries print, but for debugging."""
-        if not os.environ.get("NMT_DEBUG"):
-            null = os.open(os.devnull, os.O_WRONLY)
-            for stream in (1, 2):
-                os.dup2(null, stream)
-
-    def certify(self, job: Job) -> Certificate:
-        """As :func:`certify`."""
-        return certify(job)
-
-
 def examine(job: Job) -> Certificate:
-    """The certificate of a conversion, made by another process, which ends with this one.
-
-    Raises:
-        NmtError: a file cannot be read, or the process ended.
-    """
-    name = f"{job.path}: the process that compares the models"
-    process = CalledProcess(name, Examiner, told=lambda message: None)
-    try:
-        certificate: Certificate = process.call("certify", job)
-    except NmtError:
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise NmtError(f"{name} failed: {reason}. Please report this with the output of NMT_DEBUG=1.") from error
-    finally:
-        process.end(RuntimeError("it has answered"))
-    return certificate
-
-
-def certify(job: Job) -> Certificate:
     """Compare a bundle with the model that it was imported from, or that it was exported to.
+
+    What libraries print is discarded, but for debugging.
 
     Raises:
         NmtError: a file cannot be read.
     """
+    with ExitStack() as stack:
+        if not os.environ.get("NMT_DEBUG"):
+            null = stack.enter_context(Path(os.devnull).open("w"))
+            stack.enter_context(redirect_stdout(null))
+            stack.enter_context(redirect_stderr(null))
+            stack.enter_context(silence())
+        return _certificate(job)
+
+
+def _certificate(job: Job) -> Certificate:
     ours = OurSide(job.bundle)
     theirs = _exported(job, ours.bundle) if job.direction == "export" else _imported(job)
     probes = make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, job.lines)

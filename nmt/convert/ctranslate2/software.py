@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,23 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Segmenter, Side
 from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.ctranslate2.reading import model_folder
-from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, SegmentingSide, stored_pieces
+from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, stored_pieces
+from nmt.convert.files import EXPORT_AGAIN, read_bytes
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.vocabulary import piece_names
+from nmt.data.shards import SIDES
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError
 
 _SEARCHED_AT_ONCE = 16
 _AGAIN = "Export or copy the model again."
+_UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
 
-class CTranslate2Side(SegmentingSide):
+class CTranslate2Side(Side):
     """CTranslate2 on the CPU, in the type of the stored weights where the processor has it."""
 
     def __init__(
@@ -47,14 +52,35 @@ class CTranslate2Side(SegmentingSide):
         """
         import ctranslate2
 
+        level = ctranslate2.get_log_level()
+        ctranslate2.set_log_level(logging.ERROR)  # it warns where the processor lacks the type of the weights
         try:
             self._translator: Any = ctranslate2.Translator(str(folder), compute_type=compute_type)
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). {_AGAIN}") from None
+        finally:
+            ctranslate2.set_log_level(level)
         self._max_positions, self._target_names = max_positions, names[1]
         self._source_pieces, self._target_pieces = ({ours: theirs for theirs, ours in side.items()} for side in names)
-        super().__init__("ctranslate2", models, stored_pieces(folder) if models else ((), ()))
-        self.name = f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
+        self._known = dict(zip(SIDES, map(frozenset, stored_pieces(folder)), strict=True)) if models else {}
+        self._segmenters = {
+            side: _segmenter(model, self._known[side]) for side, model in zip(SIDES, models or (), strict=False)
+        }
+        self.software = {
+            name: metadata.version(name) for name in ("ctranslate2", *(["sentencepiece"] if models else []))
+        }
+        self.name = f"CTranslate2 {self.software['ctranslate2']} ({self._translator.compute_type})"
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
+        """As :meth:`Side.segment`."""
+        if not self._segmenters:
+            return None
+        known, segmenter = self._known[language], self._segmenters[language]
+        return [[piece if piece in known else _UNK for piece in segmenter.pieces(line)] for line in lines]
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
+        """As :meth:`Side.text`."""
+        return [self._segmenters["target"].text(row) for row in pieces] if self._segmenters else None
 
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.score`."""
@@ -90,6 +116,13 @@ class CTranslate2Side(SegmentingSide):
             ]
             for result in results
         ]
+
+
+def _segmenter(path: Path, pieces: Iterable[str]) -> Segmenter:
+    try:
+        return Segmenter(read_bytes(path, EXPORT_AGAIN), pieces)
+    except RuntimeError:
+        raise CheckpointError(f"{path}: is not a SentencePiece model. {EXPORT_AGAIN}") from None
 
 
 def _renamed(rows: Sequence[Pieces], names: Mapping[str, str]) -> list[list[str]]:

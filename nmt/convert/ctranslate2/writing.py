@@ -15,12 +15,12 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES, read_variables, stored_tensors, variable_of
 from nmt.convert.exported_files import (
-    card_program,
     check_segmenters,
     check_stored_settings,
     check_tensors,
     check_vocabulary,
     file_check,
+    filled,
     pieces_of,
     stored_pieces,
     write_segmenters,
@@ -157,14 +157,26 @@ def _check_own_files(folder: Path, bundle: Bundle) -> Check:
 
 def ctranslate2_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Format.usage`: a program that translates the lines of standard input."""
-    return card_program(
-        Path(__file__).with_name("card_program.txt"),
-        bundle,
+    program = Path(__file__).with_name("card_program.txt").read_text("utf-8")
+    return filled(
+        program.replace("$segment", _segmenting_code(bundle)),
+        repr,
         folder=name,
         beam=bundle.config.decoding.beam,
         penalty=bundle.config.decoding.length_penalty,
         limit=bundle.config.model.max_positions,
         extra=bundle.config.decoding.max_extra_length,
+    )
+
+
+def _segmenting_code(bundle: Bundle) -> str:
+    """The last lines of ``def segment(line):``, where ``source`` is SentencePiece's."""
+    tags = bundle.vocab.source.language_tags
+    if not tags:
+        return "    return source.encode(line, out_type=str)"
+    return (
+        f'    tag, _, text = line.partition(" ")  # {tags[0]} and the like\n'
+        "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
     )
 
 

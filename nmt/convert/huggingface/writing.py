@@ -19,7 +19,7 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import check_tensors, check_vocabulary, filled, pieces_of, write_json, write_segmenters
+from nmt.convert.exported_files import check_tensors, filled, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming, StoredTensor
 from nmt.convert.huggingface.reading import (
@@ -230,15 +230,12 @@ def huggingface_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
 
 
 def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """As :attr:`Format.check_files`: read the written tensors and vocabularies again."""
+    """As :attr:`Format.check_files`: read the written tensors again."""
     model, whole = read_huggingface(folder), all_tensors(bundle) | stored_positions(bundle)
     # Of matrices that are one, only one is stored.
     names = {NAMES[ours]: model.naming.tensors[ours] for ours in (SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)}
     stored = (StoredTensor(name, model.tensors[names.get(name, name)], file=WEIGHTS) for name in whole)
-    return [
-        check_tensors(stored, {name: tensor.numpy() for name, tensor in whole.items()}, quantization),
-        check_vocabulary((model.source.pieces, model.target.pieces), bundle),
-    ]
+    return [check_tensors(stored, {name: tensor.numpy() for name, tensor in whole.items()}, quantization)]
 
 
 def huggingface_usage(bundle: Bundle, folder: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.convert.archives import check_file_name
 from nmt.convert.files import named_in, read_bytes, shown
 from nmt.convert.foreign import PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
 from nmt.convert.marian.vocabulary import read_vocabulary
@@ -212,8 +211,6 @@ def find_files(path: Path, given: Given = Given()) -> MarianFiles:
     weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder)
     weights = weights or only_file(folder, (), "*.npz", "the model's file, or add decoder.yml")
     source, target = _vocabularies(decoder, folder, weights, given)
-    for file in (weights, source, target):
-        check_file_name(file.name, folder)
     return MarianFiles(
         weights=weights,
         vocabularies=(source, target),

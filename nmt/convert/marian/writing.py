@@ -14,10 +14,9 @@ import yaml
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.exported_files import file_check, filled, write_segmenters
+from nmt.convert.exported_files import filled, write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
@@ -126,17 +125,6 @@ def marian_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     model = read_marian(folder)
     yield ReferenceSide(model)
     yield MarianSide(folder, model)
-
-
-def check_marian(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """As :attr:`Format.check_files`: read the written model again: its settings are the bundle's."""
-    found, expected = read_marian(folder).config.model_dump(), bundle.config.model.model_dump()
-    free = {
-        "output_bias", "attention_bias", "max_positions", "dropout", "attention_dropout", "activation_dropout", "d_k",
-        "d_v",
-    }  # fmt: skip
-    differing = [f"{key}: {found[key]}" for key in expected if key not in free and found[key] != expected[key]]
-    return [file_check("settings", differing, "the written settings are the bundle's")]
 
 
 def marian_usage(bundle: Bundle, name: str) -> str:

@@ -1,6 +1,7 @@
-"""Our models as packages of Argos Translate: a zip archive with a model of CTranslate2 and all that it needs.
+"""Our models as packages of Argos Translate: a zip archive with a model of CTranslate2 and its SentencePiece model.
 
-Argos Translate and LibreTranslate install the file and use it without a download.
+Argos Translate and LibreTranslate install the file. They split text into sentences by MiniSBD, which downloads a small
+model for the source language when it is first used.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import nmt
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.argos.sentence_ends import sentence_splitter
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
@@ -36,10 +36,10 @@ from nmt.text.languages import name_of, primary_language
 
 _VERSION = "1.0"
 _ARGOS_VERSION = "1.10"
-"""The first version that reads a package's own splitter."""
+"""The first version that splits text by MiniSBD, which a package need not hold."""
 # Argos Translate passes no limits, so those of CTranslate2 apply.
 _LONGEST_SOURCE = 1_024
-_MODEL, _SEGMENTER, _SPLITTER, _METADATA = "model", "sentencepiece.model", "minisbd/{}.onnx", "metadata.json"
+_MODEL, _SEGMENTER, _METADATA = "model", "sentencepiece.model", "metadata.json"
 _CODE = re.compile("[a-z]{2,8}")
 """A language, as names of files have it."""
 _USAGE = """\
@@ -61,17 +61,14 @@ def write_argos(bundle: Bundle, folder: Path, quantization: str = "float32") -> 
         quantization: the data type of the stored weights, as for CTranslate2.
 
     Raises:
-        NmtError: a package that this needs is not installed, or Argos Translate cannot express the model.
+        NmtError: CTranslate2 is not installed, or Argos Translate cannot express the model.
         WriteError: a file could not be written.
     """
     _check(bundle)
-    source, _ = _languages(bundle)
     with scratch_folder() as scratch:
-        for part in (scratch / _MODEL, (scratch / _SPLITTER.format(source)).parent):
-            part.mkdir()
+        (scratch / _MODEL).mkdir()
         write_model(bundle, scratch / _MODEL, quantization)
         write_file(scratch / _SEGMENTER, bundle.vocab.source.model_bytes)
-        write_file(scratch / _SPLITTER.format(source), sentence_splitter(source))
         write_json(scratch / _METADATA, _metadata(bundle))
         _archive(scratch, folder / f"{package_name(bundle)}.argosmodel")
 
@@ -177,8 +174,8 @@ def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
     found = {
         "search": "Argos Translate searches with a beam of 4 and length^0.2, whatever the bundle's settings are. It "
         "does not forbid pieces: pad, bos and unk could be emitted.",
-        "text": "Argos Translate splits text into sentences by rules that this package brings, and replaces every "
-        "underscore of an output by a space.",
+        "text": "Argos Translate splits text into sentences by MiniSBD, which downloads a model for the source "
+        "language when it is first used. It replaces every underscore of an output by a space.",
     }
     if bundle.config.data.source_steps:
         found["source_normalization"] = (

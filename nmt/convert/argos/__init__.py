@@ -1,1 +1,0 @@
-"""Export to packages of Argos Translate, which LibreTranslate uses too."""
