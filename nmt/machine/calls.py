@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import operator
 import os
 import pickle
 import queue
@@ -79,17 +80,20 @@ class CalledProcess:
                 send_handle(lane, theirs.fileno(), self._process.pid)
                 theirs.close()
 
-        self._ask(pickle.dumps((_DIVIDE, (len(pairs), fork))), then=send_lanes)
+        self._ask(pickle.dumps((_DIVIDE, (len(pairs), fork), {})), then=send_lanes)
         for ours, _ in pairs:
             self._free.put(ours)
 
-    def call(self, method: str, *arguments: Any) -> Any:
+    def call(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Call a method, in the lane that has been free for longest. Returns what it returns, or raises what it raises.
+
+        Args:
+            method: its name; of an attribute of the object: ``attribute.method``.
 
         Raises:
             ProcessLostError: the process has ended by itself.
         """
-        return self._ask(pickle.dumps((method, arguments)))
+        return self._ask(pickle.dumps((method, arguments, named)))
 
     def watch(self, lost: Callable[[ProcessLostError], object]) -> None:
         """Let a function be called, in another thread, when the process has ended by itself."""
@@ -182,13 +186,13 @@ def _answer(lane: Connection, target: object) -> NoReturn:
     """Answer the calls of a lane until its end, which is that of the process."""
     try:
         while True:
-            method, arguments = lane.recv()
+            method, arguments, named = lane.recv()
             if method == _DIVIDE:
                 count, fork = arguments
                 lanes = [Connection(recv_handle(lane)) for _ in range(count)]
                 lane.send_bytes(_outcome(_divide, lane, lanes, target, fork))
             else:
-                lane.send_bytes(_outcome(lambda: getattr(target, method)(*arguments)))  # noqa: B023
+                lane.send_bytes(_outcome(lambda: operator.attrgetter(method)(target)(*arguments, **named)))  # noqa: B023
     except (EOFError, ConnectionError):
         _end()
     except BaseException:

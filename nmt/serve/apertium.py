@@ -6,12 +6,9 @@ from http import HTTPStatus
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, Parameters, Server
+from nmt.serve.exchange import Dialect, NoParameters, Operation, Server
 from nmt.serve.service import warning
 
 
@@ -35,39 +32,24 @@ class TranslateRequest(BaseModel):
     format: Literal["txt", "text"] = Field("txt", description="Of the text: it has no markup.", examples=["txt"])
 
 
-def routes(server: Server) -> list[Route]:
-    """What a client of Apertium asks for."""
-    dialect = Apertium(server)
-    return [Route("/listPairs", DIALECT.endpoint(server, dialect.pairs, is_open=True))]
+async def _translate(server: Server, asked: TranslateRequest, owner: str | None) -> object:
+    server.limits.check([asked.q])
+    source, _, target = asked.langpair.partition("|")
+    translated = await server.service.translate([asked.q], source, target, owner=owner)
+    return _answer({"translatedText": translated[0].candidates[0]}) | warning(translated)
 
 
-class Apertium:
-    """Answers its requests."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._service = server.service
-
-    async def translate(self, request: Request, parameters: Parameters) -> Response:
-        """``/translate?q=…&langpair=en|de``."""
-        asked = parameters.read(TranslateRequest)
-        self._server.limits.check([asked.q])
-        source, _, target = asked.langpair.partition("|")
-        [found] = await self._service.identify([asked.q], source, target)
-        translated = await self._service.translate([found.direction], [asked.q], owner=parameters.owner)
-        return _answer({"translatedText": translated[0].candidates[0]}, **warning([found], translated))
-
-    async def pairs(self, request: Request, parameters: Parameters) -> Response:
-        """``/listPairs``."""
-        sources = self._service.models.sources
-        return _answer(
-            [
-                {"sourceLanguage": source, "targetLanguage": target}
-                for source, targets in sources.items()
-                for target in targets
-            ]
-        )
+async def _pairs(server: Server, asked: NoParameters, owner: str | None) -> object:
+    sources = server.service.models.sources.items()
+    return _answer([{"sourceLanguage": one, "targetLanguage": other} for one, targets in sources for other in targets])
 
 
-def _answer(data: Any, **more: str) -> Response:
-    return JSONResponse({"responseData": data, "responseDetails": None, "responseStatus": 200, **more})
+def _answer(data: object) -> dict[str, object]:
+    return {"responseData": data, "responseDetails": None, "responseStatus": 200}
+
+
+TRANSLATE = Operation(DIALECT, "GET", "/translate", _translate, TranslateRequest, "Translate a text")
+OPERATIONS = (
+    TRANSLATE,
+    Operation(DIALECT, "GET", "/listPairs", _pairs, summary="List the language pairs", is_open=True),
+)

@@ -6,18 +6,16 @@ from collections.abc import Callable
 from importlib import resources
 
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.serve import apertium, deepl, libretranslate, metrics, streaming
 from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, Parameters, Server
+from nmt.serve.exchange import Dialect, NoParameters, Operation, Parameters, Server
 from nmt.serve.specification import specification
 
 _BEARER = "Bearer "
@@ -43,42 +41,46 @@ def _bearer(request: Request, parameters: Parameters) -> str | None:
 OPERATORS = Dialect("operators", _bearer, lambda error: {"error": error.message})
 
 
-def application(server: Server, *, is_ending: Callable[[], bool] = lambda: False) -> Starlette:
-    """The application.
+async def _live(server: Server, asked: NoParameters, owner: str | None) -> object:
+    return {"status": "ok"}
 
-    Args:
-        is_ending: whether the server takes no more requests.
-    """
 
-    async def live(request: Request, parameters: Parameters) -> Response:
-        return JSONResponse({"status": "ok"})
+async def _ready(server: Server, asked: NoParameters, owner: str | None) -> object:
+    if server.is_ending():
+        raise RequestError(503, "The server is shutting down.")
+    if server.service.pool.seconds > server.limits.seconds:
+        raise RequestError(503, "A model does not answer.")
+    return {"status": "ok"}
 
-    async def ready(request: Request, parameters: Parameters) -> Response:
-        if is_ending():
-            raise RequestError(503, "The server is shutting down.")
-        if server.service.pool.seconds > server.limits.seconds:
-            raise RequestError(503, "A model does not answer.")
-        return JSONResponse({"status": "ok"})
 
-    async def measured(request: Request, parameters: Parameters) -> Response:
-        return Response(server.service.metrics.text(), media_type=metrics.CONTENT_TYPE)
+async def _measured(server: Server, asked: NoParameters, owner: str | None) -> object:
+    return Response(server.service.metrics.text(), media_type=metrics.CONTENT_TYPE)
 
-    async def described(request: Request, parameters: Parameters) -> Response:
-        return JSONResponse(specification())
 
+async def _specified(server: Server, asked: NoParameters, owner: str | None) -> object:
+    return specification(OPERATIONS)
+
+
+OPERATIONS = (
+    *libretranslate.OPERATIONS,
+    streaming.STREAM,
+    *deepl.OPERATIONS,
+    *apertium.OPERATIONS,
+    Operation(OPERATORS, "GET", "/health/live", _live, is_open=True),
+    Operation(OPERATORS, "GET", "/health/ready", _ready, is_open=True),
+    Operation(OPERATORS, "GET", "/metrics", _measured),
+    Operation(OPERATORS, "GET", "/spec", _specified, is_open=True),
+)
+
+
+def application(server: Server) -> Starlette:
+    """The application."""
     routes = [
         _translate(server),
-        *libretranslate.routes(server),
-        *deepl.routes(server),
-        *apertium.routes(server),
-        streaming.route(server),
-        Route("/health/live", OPERATORS.endpoint(server, live, is_open=True)),
-        Route("/health/ready", OPERATORS.endpoint(server, ready, is_open=True)),
-        Route("/metrics", OPERATORS.endpoint(server, measured)),
-        Route("/spec", OPERATORS.endpoint(server, described, is_open=True)),
+        *(one.route(server) for one in OPERATIONS if one.path != "/translate"),
         *(Route(f"/{path}", _file(name)) for path, name in _FILES.items()),
     ]
-    middleware = [Middleware(_LastAnswers, is_ending=is_ending)]
+    middleware = []
     if origins := list(server.access.origins):
         every = ["*"]
         middleware.append(Middleware(CORSMiddleware, allow_origins=origins, allow_methods=every, allow_headers=every))
@@ -87,26 +89,9 @@ def application(server: Server, *, is_ending: Callable[[], bool] = lambda: False
     return app
 
 
-class _LastAnswers:
-    """Tells clients that their connection ends once the server ends, so that they send no further request on it."""
-
-    def __init__(self, app: ASGIApp, is_ending: Callable[[], bool]) -> None:
-        self._app = app
-        self._is_ending = is_ending
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_last(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._is_ending():
-                MutableHeaders(scope=message)["Connection"] = "close"
-            await send(message)
-
-        await self._app(scope, receive, send_last)
-
-
 def _translate(server: Server) -> Route:
     """``/translate`` of two dialects: Apertium's requests are GET, or name a ``langpair``."""
-    of_apertium = apertium.DIALECT.endpoint(server, apertium.Apertium(server).translate)
-    of_libretranslate = libretranslate.DIALECT.endpoint(server, libretranslate.LibreTranslate(server).translate)
+    of_apertium, of_libretranslate = apertium.TRANSLATE.endpoint(server), libretranslate.TRANSLATE.endpoint(server)
 
     async def translate(request: Request) -> Response:
         if request.method != "POST" or b"&langpair=" in b"&" + request.scope["query_string"]:

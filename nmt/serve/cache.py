@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 
 from nmt.translation.segment import Segment
 
-_MAX_SIZE = 1_000_000
-"""In pieces: about 30 MB."""
-_SEGMENT = 60
-"""What a segment takes beside its pieces, in pieces."""
+_MAX_SIZE = 2_000_000
+"""In characters of the lines: some 50 MB."""
+_LINE = 100
+"""What a line takes beside its characters, in characters."""
 _LONGEST = 1_000
 """Longer lines, in characters, are not kept."""
 
@@ -36,16 +36,7 @@ class LineCache:
         if len(line) > _LONGEST or key in self._kept:
             return
         self._kept[key] = segments
-        self._size += _size(segments)
+        self._size += _LINE + len(line)
         while self._size > self._max_size:
-            _, dropped = self._kept.popitem(last=False)
-            self._size -= _size(dropped)
-
-
-def _size(segments: Sequence[Segment]) -> int:
-    candidates = (candidate for segment in segments for candidate in segment.candidates)
-    return (
-        len(segments) * _SEGMENT
-        + sum(len(segment.pieces) for segment in segments)
-        + sum(len(candidate.pieces) for candidate in candidates)
-    )
+            (_, dropped), _ = self._kept.popitem(last=False)
+            self._size -= _LINE + len(dropped)

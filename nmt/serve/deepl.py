@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from nmt.serve.errors import MissingError, RequestError, UnknownLanguageError
-from nmt.serve.exchange import Dialect, Parameters, Server
-from nmt.serve.layout import Layout, Newlines
+from nmt.serve.exchange import Dialect, NoParameters, Operation, Parameters, Server
+from nmt.serve.layout import Newlines
 from nmt.serve.service import warning
 from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
@@ -66,6 +63,22 @@ class DeepLRequest(BaseModel):
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     show_billed_characters: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _supported(cls, given: dict[str, object]) -> dict[str, object]:
+        for name in _NOT_SUPPORTED:
+            if given.get(name):
+                raise RequestError(400, f"'{name}' is not supported by this server: leave it out.")
+        return given
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if not self.outline_detection:
+            raise RequestError(400, "'outline_detection' is not supported by this server: leave it out.")
+        if self.formality in ("more", "less"):
+            raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
+        return self
+
     @field_validator("text", "ignore_tags", mode="before")
     @classmethod
     def _several(cls, text: object) -> object:
@@ -83,65 +96,45 @@ class LanguagesRequest(BaseModel):
     type: Literal["source", "target"] = Field("source", examples=["target"])
 
 
-def routes(server: Server) -> list[Route]:
-    """What a client of DeepL asks for."""
-    dialect = DeepL(server)
-    asked = {"/v2/translate": dialect.translate, "/v2/languages": dialect.languages, "/v2/usage": dialect.usage}
-    methods = {"/v2/translate": ["POST"]}
-    return [
-        Route(path, DIALECT.endpoint(server, handler), methods=methods.get(path, ["GET", "POST"]))
-        for path, handler in asked.items()
+async def _translate(server: Server, asked: DeepLRequest, owner: str | None) -> object:
+    server.limits.check(asked.text)
+    newlines, split = _SPLITTING[asked.split_sentences or ""]
+    ignored = frozenset(name.strip().lower() for names in asked.ignore_tags for name in names.split(","))
+    translated = await server.service.translate(
+        asked.text,
+        asked.source_lang,
+        asked.target_lang,
+        html=ignored if asked.tag_handling else None,
+        newlines=newlines,
+        split=split,
+        owner=owner,
+    )
+    server.deepl_characters += sum(map(len, asked.text))
+    translations = [
+        {
+            "detected_source_language": each.found.direction.source.partition("-")[0].upper(),
+            "text": each.candidates[0],
+            **({"billed_characters": len(text)} if asked.show_billed_characters else {}),
+        }
+        for text, each in zip(asked.text, translated, strict=True)
     ]
+    return {"translations": translations, **warning(translated)}
 
 
-class DeepL:
-    """Answers its requests."""
+async def _languages(server: Server, asked: LanguagesRequest, owner: str | None) -> object:
+    models, is_target = server.service.models, asked.type == "target"
+    more = {"supports_formality": False} if is_target else {}
+    codes = models.targets if is_target else models.sources
+    return [{"language": code.upper(), "name": name_of(code), **more} for code in codes]
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._service = server.service
-        self._characters = 0
 
-    async def translate(self, request: Request, parameters: Parameters) -> Response:
-        """``POST /v2/translate``."""
-        for name in _NOT_SUPPORTED:
-            if parameters.get(name):
-                raise RequestError(400, f"'{name}' is not supported by this server: leave it out.")
-        asked = parameters.read(DeepLRequest)
-        self._server.limits.check(asked.text)
-        if not asked.outline_detection:
-            raise RequestError(400, "'outline_detection' is not supported by this server: leave it out.")
-        if asked.formality in ("more", "less"):
-            raise RequestError(400, "'formality' is not supported for given 'target_lang'.")
-        newlines, split = _SPLITTING[asked.split_sentences or ""]
-        found = await self._service.identify(
-            asked.text, asked.source_lang, asked.target_lang, is_html=asked.tag_handling is not None
-        )
-        ignored = frozenset(name.strip().lower() for names in asked.ignore_tags for name in names.split(","))
-        of_html, of_text = partial(Layout.of_html, kept=ignored), partial(Layout.of, newlines=newlines)
-        divided = of_html if asked.tag_handling else of_text
-        directions = [one.direction for one in found]
-        translated = await self._service.translate(directions, asked.text, divided, split=split, owner=parameters.owner)
-        self._characters += sum(map(len, asked.text))
-        translations: list[dict[str, Any]] = [
-            {"detected_source_language": direction.source.partition("-")[0].upper(), "text": each.candidates[0]}
-            for direction, each in zip(directions, translated, strict=True)
-        ]
-        if asked.show_billed_characters:
-            for translation, text in zip(translations, asked.text, strict=True):
-                translation["billed_characters"] = len(text)
-        return JSONResponse({"translations": translations} | warning(found, translated))
+async def _usage(server: Server, asked: NoParameters, owner: str | None) -> object:
+    """The characters that this server has translated since it began."""
+    return {"character_count": server.deepl_characters, "character_limit": _NO_LIMIT}
 
-    async def languages(self, request: Request, parameters: Parameters) -> Response:
-        """``/v2/languages``."""
-        kind = parameters.read(LanguagesRequest).type
-        models = self._service.models
-        codes = list(models.sources) if kind == "source" else models.targets
-        languages: list[dict[str, Any]] = [{"language": code.upper(), "name": name_of(code)} for code in codes]
-        if kind == "target":
-            languages = [{**language, "supports_formality": False} for language in languages]
-        return JSONResponse(languages)
 
-    async def usage(self, request: Request, parameters: Parameters) -> Response:
-        """``/v2/usage``: the characters that this server has translated since it began."""
-        return JSONResponse({"character_count": self._characters, "character_limit": _NO_LIMIT})
+OPERATIONS = (
+    Operation(DIALECT, "POST", "/v2/translate", _translate, DeepLRequest, "Translate texts"),
+    Operation(DIALECT, "GET POST", "/v2/languages", _languages, LanguagesRequest, "List the languages"),
+    Operation(DIALECT, "GET POST", "/v2/usage", _usage, summary="Count the translated characters"),
+)

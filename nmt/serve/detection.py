@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from nmt.corpora.wrong_language import NO_LANGUAGE, alike, close_to, in_other_script, language_identifier
@@ -27,13 +26,6 @@ class Detector:
         """
         self._languages = languages
 
-    async def detect(self, text: str) -> list[tuple[str, float]]:
-        """The languages that a text may be in, each with its probability; likeliest first.
-
-        A text without letters may be in any language.
-        """
-        return await asyncio.to_thread(self.ranked, text)
-
     def source(self, text: str, sources: Sequence[str], target: str) -> tuple[str, float]:
         """The likeliest of some languages, and its probability; the target if that is clearly likelier than all."""
         ranked = dict(self.ranked(text))
@@ -43,12 +35,26 @@ class Detector:
             source = target
         return source, ranked[source]
 
-    def other(self, text: str, language: str) -> str | None:
-        """As :func:`surely_other`."""
-        return surely_other(text, language)
+    @staticmethod
+    def other(text: str, language: str) -> str | None:
+        """The language that a text is surely in, if it is not the given one; no text if only its script says so.
+
+        None for short texts, names and figures in the language's script, and if the identifier does not know the
+        language.
+        """
+        text, own, identifier = text[:_ENOUGH], alike(language), language_identifier()
+        is_foreign = in_other_script(language)
+        unnamed = "" if is_foreign and is_foreign(text) else None
+        if own.isdisjoint(identifier.labels) or not _has_letters(text):
+            return unnamed
+        found, probability = identifier.classify(text)
+        return str(found) if probability >= _SURE and found not in close_to(language) | {NO_LANGUAGE} else unnamed
 
     def ranked(self, text: str) -> list[tuple[str, float]]:
-        """As :meth:`detect`. The first call takes about a second."""
+        """The languages that a text may be in, each with its probability; likeliest first.
+
+        A text without letters may be in any language. The first call takes about a second.
+        """
         if not _has_letters(text):
             return [(language, 0.0) for language in self._languages]
         ranked = {code: float(probability) for code, probability in language_identifier().rank(text[:_ENOUGH])}
@@ -57,20 +63,6 @@ class Detector:
         if not any(fitting(self._languages, code) for code in alike(likeliest)):
             found.append((likeliest, ranked[likeliest]))
         return sorted(found, key=lambda pair: -pair[1])
-
-
-def surely_other(text: str, language: str) -> str | None:
-    """The language that a text is surely in, if it is another than the given one; no text if only its script says so.
-
-    None for short texts, names and figures in the language's script, and if the identifier does not know the language.
-    """
-    text, own, identifier = text[:_ENOUGH], alike(language), language_identifier()
-    is_foreign = in_other_script(language)
-    unnamed = "" if is_foreign and is_foreign(text) else None
-    if own.isdisjoint(identifier.labels) or not _has_letters(text):
-        return unnamed
-    found, probability = identifier.classify(text)
-    return str(found) if probability >= _SURE and found not in close_to(language) | {NO_LANGUAGE} else unnamed
 
 
 def _has_letters(text: str) -> bool:

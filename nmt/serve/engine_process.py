@@ -49,7 +49,7 @@ class RemoteEngine(_Facts):
 
     def remarks(self, options: TranslateOptions) -> list[str]:
         """As :meth:`nmt.translation.engine.Engine.remarks`."""
-        found: list[str] = self.process.call("remarks", options)
+        found: list[str] = self.process.call("engine.remarks", options)
         return found
 
     def searcher(self, options: TranslateOptions, workers: int | None = None, *, shared: bool = False) -> Searcher:
@@ -67,7 +67,9 @@ class RemoteEngine(_Facts):
         alignment: bool,
     ) -> list[Hypothesis]:
         """As :meth:`nmt.translation.engine.Engine.score`."""
-        found: list[Hypothesis] = self.process.call("score", sources, targets, options, alignment) if sources else []
+        if not sources:
+            return []
+        found: list[Hypothesis] = self.process.call("engine.score", sources, targets, options, alignment=alignment)
         return found
 
 
@@ -115,7 +117,7 @@ class _RemoteSearcher:
 class _Loaded:
     """In the other process: the engine and its searcher."""
 
-    _engine: Engine
+    engine: Engine
     _searcher: Searcher
 
     def __init__(self, tell: Tell) -> None:
@@ -132,26 +134,14 @@ class _Loaded:
                     show_others(message, category, *place, **options)
 
             warnings.showwarning = show
-            self._engine = found = named.load(device, precision, threads, report=self._tell)
+            self.engine = found = named.load(device, precision, threads, report=self._tell)
         return _Facts(found.name, found.description, found.vocab, found.config, found.positions, found.precision)
-
-    def remarks(self, options: TranslateOptions) -> list[str]:
-        return self._engine.remarks(options)
 
     def searcher(self, options: TranslateOptions, workers: int | None, shared: bool) -> tuple[int, int, bool]:
         """Its numbers of workers and of pieces per batch, and whether each worker is to be a process."""
-        self._searcher = searcher = self._engine.searcher(options, workers, shared=shared)
+        self._searcher = searcher = self.engine.searcher(options, workers, shared=shared)
         return searcher.worker_count, searcher.batch_tokens, searcher.may_fork
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[_Found]:
         self._searcher.search(segments, settings)
         return [(segment.candidates, segment.others) for segment in segments]
-
-    def score(
-        self,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        options: TranslateOptions,
-        alignment: bool,
-    ) -> list[Hypothesis]:
-        return self._engine.score(sources, targets, options, alignment=alignment)

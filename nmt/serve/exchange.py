@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +15,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from nmt.serve.access import Access
 from nmt.serve.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
@@ -43,9 +43,6 @@ class Parameters(dict[str, Any]):
     A form's parameter that is given several times is a list.
     """
 
-    owner: str | None = None
-    """The key of the request, where one is needed."""
-
     def text(self, name: str) -> str | None:
         """A parameter, if it is there and a text.
 
@@ -58,24 +55,22 @@ class Parameters(dict[str, Any]):
         return value if isinstance(value, str) else None
 
     def read(self, kind: type[M]) -> M:
-        """Check the parameters that a dialect knows, and forget all: a request may wait for long.
+        """Check the parameters that an operation knows.
 
         Raises:
             RequestError: one is missing, or has a value that is not allowed.
         """
         values = {name: given for name, given in self.items() if given is not None and (given != "" or name in _TEXTS)}
-        self.clear()
-        for name, field in kind.model_fields.items():
-            kinds = (field.annotation, *get_args(field.annotation))
-            if isinstance(given := values.get(name), list) and not any(get_origin(each) is list for each in kinds):
-                raise _repeated(name, len(given))
         try:
             return kind.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            name = str(first["loc"][0]) if first["loc"] else "request"
+            name = str(first["loc"][0])
             if first["type"] == "missing":
                 raise MissingError(name) from None
+            given = values[name]
+            if isinstance(given, list) and given and len(first["loc"]) == 1:  # not one of its items
+                raise _repeated(name, len(given)) from None
             raise RequestError(400, f"Invalid request: {name}: {first['msg']}") from None
 
 
@@ -116,11 +111,12 @@ class Server:
     service: Service
     access: Access
     limits: Limits
+    is_ending: Callable[[], bool] = lambda: False
+    """Whether the server takes no more requests."""
     arriving: int = 0
     """The bytes of bodies that have not arrived as a whole."""
-
-
-Handler = Callable[[Request, Parameters], Awaitable[Response]]
+    deepl_characters: int = 0
+    """The characters that were translated in DeepL's dialect."""
 
 
 @dataclass(frozen=True)
@@ -138,31 +134,57 @@ class Dialect:
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
         return JSONResponse(self.refused(error), error.status, headers)
 
-    def endpoint(
-        self, server: Server, handler: Handler, *, is_open: bool = False
-    ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request: it checks page and key, reads the parameters, and turns errors into answers.
 
-        Args:
-            is_open: whether requests without a key are answered. The handler gets no parameters then.
-        """
+class NoParameters(BaseModel):
+    """Nothing is asked for but the operation itself."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is answered at a path."""
+
+    dialect: Dialect
+    methods: str
+    """Separated by spaces. ``/spec`` names the first."""
+    path: str
+    answer: Callable[[Server, Any, str | None], Awaitable[object]]
+    """From the server, the parameters, and the key of a request where one is needed, to its answer: a response, or a
+    document that is sent as JSON."""
+    parameters: type[BaseModel] = NoParameters
+    summary: str = ""
+    """For ``/spec``, which leaves out operations without one."""
+    media_type: str = "application/json"
+    """Of the answer, for ``/spec``."""
+    is_open: bool = False
+    """Whether requests without a key are answered. Such an operation has no parameters."""
+
+    def route(self, server: Server) -> Route:
+        """The path and its answers."""
+        return Route(self.path, self.endpoint(server), methods=self.methods.split())
+
+    def endpoint(self, server: Server) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request: it checks page and key, reads the parameters, and turns errors into answers."""
 
         async def answer(request: Request) -> Response:
             began = time.monotonic()
             try:
                 server.access.check_page(request.headers)
-                parameters = Parameters() if is_open else await self._admitted(request, server)
-                response = await _while_connected(request, handler(request, parameters), server.limits.seconds)
+                asked, owner = (None, None) if self.is_open else await self._admitted(request, server)
+                found = await _while_connected(request, self.answer(server, asked, owner), server.limits.seconds)
+                response = found if isinstance(found, Response) else JSONResponse(found)
             except RequestError as error:
-                response = self.refusal(error)
+                response = self.dialect.refusal(error)
             except ClientDisconnect:
                 response = Response(status_code=CLIENT_CLOSED)
             except Exception:
                 log_error()
-                response = self.refusal(InternalError())
+                response = self.dialect.refusal(InternalError())
+
+            if server.is_ending():  # so that the client sends no further request on this connection
+                response.headers["Connection"] = "close"
 
             def count(status: int) -> None:
-                server.service.metrics.answered(self.name, status, time.monotonic() - began)
+                server.service.metrics.answered(self.dialect.name, status, time.monotonic() - began)
 
             if isinstance(response, Growing):
                 response.count = count
@@ -172,23 +194,22 @@ class Dialect:
 
         return answer
 
-    async def _admitted(self, request: Request, server: Server) -> Parameters:
-        """The parameters of a request that may ask. Its key is checked as soon as it is known.
+    async def _admitted(self, request: Request, server: Server) -> tuple[BaseModel, str | None]:
+        """The parameters of a request that may ask, and its key. The key is checked as soon as it is known.
 
         Raises:
             RequestError: it may not ask, or its parameters cannot be read.
         """
         address = request.client.host if request.client is not None else ""
         parameters = Parameters(_form(request.scope["query_string"].decode("ascii")))
-        key = self.key(request, parameters)
+        key = self.dialect.key(request, parameters)
         if is_known := key is not None or not server.access.keys:
             server.access.check(key, address)
         parameters.update(await _parameters_of_body(request, server))
         if not is_known:
-            key = self.key(request, parameters)
+            key = self.dialect.key(request, parameters)
             server.access.check(key, address)
-        parameters.owner = key if server.access.keys else None
-        return parameters
+        return parameters.read(self.parameters), key if server.access.keys else None
 
 
 async def _parameters_of_body(request: Request, server: Server) -> dict[str, Any]:
@@ -209,7 +230,7 @@ async def _parameters_of_body(request: Request, server: Server) -> dict[str, Any
     if kind == b"multipart/form-data":
         return await _multipart(request, body)
     if text and (kind == b"application/json" or kind.endswith(b"+json")):
-        return _document(text, 2 * server.limits.max_characters + _MAX_FIELDS)
+        return _document(text)
     return _form(text)
 
 
@@ -239,27 +260,15 @@ def _too_large(max_bytes: int) -> RequestError:
     return RequestError(413, f"The request has more than {max_bytes:,} bytes, the maximum.")
 
 
-def _document(text: str, max_values: int) -> dict[str, Any]:
-    if sum(map(text.count, "[{,")) > max_values:
-        raise RequestError(413, f"Invalid request: more than {max_values:,} values in JSON, the maximum.")
+def _document(text: str) -> dict[str, Any]:
     try:
-        document = json.loads(text, object_pairs_hook=_without_repetitions)
+        document = json.loads(text)
         json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise RequestError(400, "Invalid request: a text holds half of a surrogate pair.") from None
     except (ValueError, RecursionError):
-        raise RequestError(400, "Invalid request: the body is not JSON.") from None
+        raise RequestError(400, "Invalid request: the body is not JSON, or has half of a surrogate pair.") from None
     if not isinstance(document, dict):
         raise RequestError(400, "Invalid request: expected a JSON object.")
     return document
-
-
-def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        [(name, count)] = Counter(name for name, _ in pairs).most_common(1)
-        raise _repeated(name, count)
-    return found
 
 
 def _form(text: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from nmt.serve.errors import CLIENT_CLOSED, RequestError, TooLateError
 
+MEDIA_TYPE = "application/x-ndjson"
+
 
 class Growing(StreamingResponse):
     """An answer in lines of JSON, each sent as soon as it is there. It is counted at its end, by how it ends."""
@@ -19,14 +21,16 @@ class Growing(StreamingResponse):
     count: Callable[[int], None]
     """Counts a status."""
 
-    def __init__(self, first: dict[str, Any], others: AsyncIterator[dict[str, Any]], began: float, seconds: float):
+    def __init__(
+        self, first: dict[str, Any], others: AsyncIterator[dict[str, Any]], *, end: float, seconds: float
+    ) -> None:
         """Send the first part and all others.
 
         Args:
-            began: when the request came, in the time of the event loop.
-            seconds: the time after which the answer ends with an error.
+            end: when the answer ends with an error at the latest, in the time of the event loop.
+            seconds: the time limit that this error names.
         """
-        super().__init__(self._lines(first, others, began, seconds), media_type="application/x-ndjson")
+        super().__init__(self._lines(first, others, end, seconds), media_type=MEDIA_TYPE)
         self._ended = CLIENT_CLOSED
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,25 +41,19 @@ class Growing(StreamingResponse):
             self.count(self._ended)
 
     async def _lines(
-        self, first: dict[str, Any], others: AsyncIterator[dict[str, Any]], began: float, seconds: float
+        self, first: dict[str, Any], others: AsyncIterator[dict[str, Any]], end: float, seconds: float
     ) -> AsyncIterator[str]:
         part: dict[str, Any] | None = first
         try:
             while part is not None:
                 yield _line(part)
-                part = await _next(others, began, seconds)
+                async with asyncio.timeout_at(end):
+                    part = await anext(others, None)
             self._ended = self.status_code
-        except RequestError as error:
-            self._ended = error.status
-            yield _line({"error": error.message})
-
-
-async def _next(parts: AsyncIterator[dict[str, Any]], began: float, seconds: float) -> dict[str, Any] | None:
-    try:
-        async with asyncio.timeout_at(began + seconds):
-            return await anext(parts, None)
-    except TimeoutError:
-        raise TooLateError(seconds) from None
+        except (TimeoutError, RequestError) as error:
+            refused = error if isinstance(error, RequestError) else TooLateError(seconds)
+            self._ended = refused.status
+            yield _line({"error": refused.message})
 
 
 def _line(part: dict[str, Any]) -> str:

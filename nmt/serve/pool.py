@@ -63,7 +63,10 @@ class Job:
     """Called, in another thread, whenever segments are finished or the job has failed."""
     error: Exception | None = None
     """Why the job failed, if it did."""
-    _next: int = 0
+
+    def __post_init__(self) -> None:
+        self.left = deque(self.segments)
+        """The segments that no batch has taken."""
 
     @property
     def is_done(self) -> bool:
@@ -73,25 +76,11 @@ class Job:
     @property
     def waiting(self) -> int:
         """The number of source pieces that no batch has taken."""
-        return sum(_size(segment) for segment in self.segments[self._next :])
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether batches have taken all segments."""
-        return self._next == len(self.segments)
-
-    def take(self) -> int:
-        """The index of the next segment, which is taken."""
-        self._next += 1
-        return self._next - 1
-
-    def drop(self) -> None:
-        """Take all segments, so that no batch does."""
-        self._next = len(self.segments)
+        return sum(map(_size, self.left))
 
 
-Batch = list[tuple[Job, int]]
-"""Segments: jobs, each with the index of one of its segments."""
+Batch = list[tuple[Job, Segment]]
+"""Segments, each with its job."""
 
 
 class Pool:
@@ -155,7 +144,7 @@ class Pool:
                 raise ClosedError
             size = job.waiting
             self.check_room(size)
-            if not job.is_taken:
+            if job.left:
                 self._jobs.append(job)
                 self._waiting += size
                 self._changed.notify_all()
@@ -168,13 +157,13 @@ class Pool:
             if job in self._jobs:
                 self._jobs.remove(job)
                 self._waiting -= job.waiting
-            job.drop()
+            job.left.clear()
 
     def drop(self) -> None:
         """Drop all jobs that wait, and what batches have not taken of others."""
         with self._changed:
             for job in self._jobs:
-                job.drop()
+                job.left.clear()
             self._jobs.clear()
             self._waiting = 0
 
@@ -198,7 +187,7 @@ class Pool:
             ended = time.monotonic()
             del self._began[threading.get_ident()]
             seconds = ended - began
-            size = sum(_size(job.segments[index]) for job, index in batch)
+            size = sum(_size(segment) for _, segment in batch)
             rate = size / max(seconds, 1e-6)
             with self._changed:
                 self._searched -= size
@@ -231,7 +220,7 @@ class Pool:
                 if self._is_closed:
                     return []
 
-    def _fair(self) -> Iterator[tuple[Job, int]]:
+    def _fair(self) -> Iterator[tuple[Job, Segment]]:
         """One segment of each job in turn, all of one model, up to a worker's share of what waits and is searched."""
         translator = self._jobs[0].translator
         of_model = deque(job for job in self._jobs if job.translator is translator)
@@ -239,27 +228,27 @@ class Pool:
         budget = min(translator.batch_tokens, math.ceil((self._waiting + self._searched) / len(self._threads)))
         while of_model and budget > 0:
             job = of_model.popleft()
-            index = job.take()
-            size = _size(job.segments[index])
+            segment = job.left.popleft()
+            size = _size(segment)
             budget -= size
             self._waiting -= size
             self._searched += size
-            if not job.is_taken:
+            if job.left:
                 of_model.append(job)
-            yield job, index
+            yield job, segment
         self._jobs = deque([*others, *of_model])
 
     def _search(self, batch: Batch) -> None:
         """Search a batch; if that fails, the segments of each job alone, so that one job does not fail another."""
         try:
-            batch[0][0].translator.search([job.segments[index] for job, index in batch])
+            batch[0][0].translator.search([segment for _, segment in batch])
         except AbandonedError:  # at the server's end: nobody waits for a job
             return
         except Exception as error:
             jobs = list(dict.fromkeys(job for job, _ in batch))
             if len(jobs) > 1:
                 for one in jobs:
-                    self._search([(job, index) for job, index in batch if job is one])
+                    self._search([(job, segment) for job, segment in batch if job is one])
                 return
             if not isinstance(error, NmtError):
                 log_error()

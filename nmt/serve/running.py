@@ -93,7 +93,7 @@ def run(
     stopping = _Stopping()
     try:
         service = Service(models, pool, detector, metrics)
-        app = application(Server(service, access, limits), is_ending=lambda: stopping.has_begun)
+        app = application(Server(service, access, limits, is_ending=lambda: stopping.has_begun))
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
         with _explained(*listening.getsockname()[:2]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -16,7 +16,7 @@ from nmt.search.settings import BeamTooWideError
 from nmt.serve.cache import LineCache
 from nmt.serve.detection import Detector
 from nmt.serve.errors import InternalError, RequestError
-from nmt.serve.layout import Layout
+from nmt.serve.layout import Layout, Newlines
 from nmt.serve.markup import without_tags
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Direction, Models
@@ -32,8 +32,8 @@ _MOST_SAID = 20
 """Warnings of an answer; the others are counted."""
 _AT_ONCE = 2_000
 """Characters that are encoded in about two milliseconds, and so without another thread."""
-_LINES_AT_ONCE = 16
-"""Likewise, in lines."""
+_LINE = 100
+"""A line takes as long as so many characters, beside its own."""
 _TURN = 100
 """Items of a request that are dealt with before other requests have their turn: a few milliseconds."""
 
@@ -55,22 +55,23 @@ class Identified:
 class Translated:
     """The translation of a text."""
 
-    candidates: Sequence[str]
+    found: Identified
+    candidates: Sequence[str] = ()
     """At least one, best first."""
-    problems: Sequence[Problem]
+    problems: Sequence[Problem] = ()
     """What the guard found in its lines and did not repair."""
 
     @classmethod
-    def of(cls, text: Layout, translations: Sequence[Translation]) -> Self:
+    def of(cls, found: Identified, text: Layout, translations: Sequence[Translation]) -> Self:
         """The first candidates of all lines in one text, the second, and so on, without repetitions."""
         count = max((len(translation.candidates) for translation in translations), default=1)
         texts = [
             text.filled([each.candidates[min(rank, len(each.candidates) - 1)].text for each in translations])
             for rank in range(count)
         ]
-        found = [each.guard for each in translations if each.guard is not None and not each.guard.repaired]
-        problems = dict.fromkeys(itertools.chain.from_iterable(finding.problems for finding in found))
-        return cls(list(dict.fromkeys(texts)), list(problems))
+        findings = [each.guard for each in translations if each.guard is not None and not each.guard.repaired]
+        problems = dict.fromkeys(problem for finding in findings for problem in finding.problems)
+        return cls(found, list(dict.fromkeys(texts)), list(problems))
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,12 @@ class Service:
 
     async def translate(
         self,
-        directions: Sequence[Direction],
         texts: Sequence[str],
-        divided: Callable[[str, str], Layout] = Layout.of,
+        source: str | None,
+        target: str,
         *,
+        html: Collection[str] | None = None,
+        newlines: Newlines = "end",
         candidates: int = 1,
         split: SplitSentences | None = None,
         owner: str | None = None,
@@ -123,25 +126,28 @@ class Service:
         """Translate texts.
 
         Args:
-            directions: of each text.
-            divided: the layout of a text in a language.
+            source: as for :meth:`identify`.
+            html: None for texts without tags; otherwise names of elements whose content is not translated.
+            newlines: what a newline does in a text without tags.
             candidates: the number of translations of each text; fewer if the beam is narrower.
             owner: whose translations may be remembered.
 
         Raises:
             RequestError: too much waits already, or the model cannot translate the texts.
         """
-        layouts = [layout_of(text, each, divided) async for text, each in in_turns(zip(texts, directions, strict=True))]
-        found: dict[int, Translated] = {}
-        for direction in dict.fromkeys(directions):
-            own = [number for number, each in enumerate(directions) if each is direction]
-            lines = list(itertools.chain.from_iterable(layouts[number].lines for number in own))
+        found = await self.identify(texts, source, target, is_html=html is not None)
+        pairs = zip(texts, found, strict=True)
+        layouts = [layout_of(text, one.direction, html, newlines) async for text, one in in_turns(pairs)]
+        translated: dict[int, Translated] = {}
+        for direction in dict.fromkeys(one.direction for one in found):
+            own = [number for number, one in enumerate(found) if one.direction is direction]
+            lines = [line for number in own for line in layouts[number].lines]
             grown = self.grow(direction, lines, candidates=candidates, split=split, owner=owner)
-            translations = iter([part.translation() async for part in grown if part.is_whole])
+            translations = iter([translation async for translation, _ in grown])
             async for number in in_turns(own):
-                layout = layouts[number]
-                found[number] = Translated.of(layout, list(itertools.islice(translations, len(layout.lines))))
-        return [found[number] for number in range(len(texts))]
+                of_text = list(itertools.islice(translations, len(layouts[number].lines)))
+                translated[number] = Translated.of(found[number], layouts[number], of_text)
+        return [translated[number] for number in range(len(texts))]
 
     async def grow(
         self,
@@ -151,8 +157,12 @@ class Service:
         candidates: int = 1,
         split: SplitSentences | None = None,
         owner: str | None = None,
-    ) -> AsyncIterator[PartOfLine]:
-        """Translate lines. Yields what is there of each line in order, as soon as it and all before it are there.
+        in_parts: bool = False,
+    ) -> AsyncIterator[tuple[Translation, bool]]:
+        """Translate lines. Yields each translation in order as soon as it is there, and whether it is whole.
+
+        Args:
+            in_parts: also yield the translation of the beginning of a line whenever it has grown.
 
         Raises:
             RequestError: as :meth:`translate`.
@@ -167,11 +177,15 @@ class Service:
             job = Job(translator, list(itertools.chain.from_iterable(new.values())))
             segments_by_line = [cached.get(line) or new[line] for line in tagged]
             async for number, count in self._searched(job, segments_by_line):
-                part = PartOfLine(number, lines[number], segments_by_line[number], count, direction, translator)
-                if part.is_whole and new.pop(tagged[number], None) is not None:
-                    self.metrics.translated(part.translation().guard)
-                    self.cache.put(place, tagged[number], part.segments)
-                yield part
+                segments = segments_by_line[number]
+                is_whole = count == len(segments)
+                if not is_whole and not in_parts:
+                    continue
+                translation = translator.joined(lines[number], segments[:count], direction.target)
+                if is_whole and new.pop(tagged[number], None) is not None:
+                    self.metrics.translated(translation.guard)
+                    self.cache.put(place, tagged[number], segments)
+                yield translation, is_whole
         except BusyError as error:
             raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:
@@ -186,7 +200,7 @@ class Service:
         if not lines:
             return {}
         self.pool.check_room()
-        is_long = len(lines) > _LINES_AT_ONCE or sum(map(len, lines)) > _AT_ONCE
+        is_long = sum(_LINE + len(line) for line in lines) > _AT_ONCE
         segments = await asyncio.to_thread(translator.prepare, lines) if is_long else translator.prepare(lines)
         return dict(zip(lines, segments, strict=True))
 
@@ -226,29 +240,6 @@ class Service:
             self.pool.forget(job)
 
 
-@dataclass(frozen=True)
-class PartOfLine:
-    """What is there of a line's translation: that of its first segments."""
-
-    number: int
-    """The number of the line, from 0."""
-    line: str
-    segments: Sequence[Segment]
-    count: int
-    """The number of segments that are translated."""
-    direction: Direction
-    translator: Translator
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the whole line is translated."""
-        return self.count == len(self.segments)
-
-    def translation(self) -> Translation:
-        """The translation of the segments that are there."""
-        return self.translator.joined(self.line, self.segments[: self.count], self.direction.target)
-
-
 def _searched_count(segments: Sequence[Segment]) -> int:
     """The number of first segments that are searched."""
     return next((index for index, segment in enumerate(segments) if not segment.is_searched), len(segments))
@@ -262,23 +253,30 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
             await asyncio.sleep(0)
 
 
-def layout_of(text: str, direction: Direction, divided: Callable[[str, str], Layout] = Layout.of) -> Layout:
+def layout_of(
+    text: str, direction: Direction, html: Collection[str] | None = None, newlines: Newlines = "end"
+) -> Layout:
     """The layout of a text, which has no lines if the text is in the target language."""
-    return Layout((), (text,)) if direction.is_identity else divided(text, direction.source)
+    if direction.is_identity:
+        return Layout((), (text,))
+    if html is not None:
+        return Layout.of_html(text, direction.source, html)
+    return Layout.of(text, direction.source, newlines)
 
 
-def warning(found: Sequence[Identified], translated: Sequence[Translated] = ()) -> dict[str, str]:
+def warning(translated: Sequence[Translated]) -> dict[str, str]:
     """What an answer says of texts in another language than their source, and of bad translations; empty if of none."""
     said = []
-    for number, one in enumerate(found, start=1):
+    for number, each in enumerate(translated, start=1):
         text, translation = f"Text {number}", f"Translation {number}"
-        if len(found) == 1:
+        if len(translated) == 1:
             text, translation = "The text", "The translation"
-        if one.other is not None:
-            looks = f"looks like {in_words(one.other)}, not" if one.other else "is in another script than"
-            said.append(f"{text} {looks} {in_words(one.direction.source)}.")
-        elif translated and (problems := translated[number - 1].problems):
-            said.append(f"{translation} looks wrong ({', '.join(problems)}).")
+        other, source = each.found.other, in_words(each.found.direction.source)
+        if other is not None:
+            looks = f"looks like {in_words(other)}, not" if other else "is in another script than"
+            said.append(f"{text} {looks} {source}.")
+        elif each.problems:
+            said.append(f"{translation} looks wrong ({', '.join(each.problems)}).")
     more = f" And {len(said) - _MOST_SAID:,} more." if len(said) > _MOST_SAID else ""
     return {"warning": " ".join(said[:_MOST_SAID]) + more} if said else {}
 

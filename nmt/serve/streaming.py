@@ -6,12 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from pydantic import Field
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from nmt.serve.exchange import Parameters, Server
-from nmt.serve.growing import Growing
+from nmt.serve.exchange import Operation, Server
+from nmt.serve.growing import MEDIA_TYPE, Growing
 from nmt.serve.libretranslate import DIALECT, Translating
 from nmt.serve.service import Identified, Service, Translated, layout_of, warning
 from nmt.translation.results import Translation
@@ -23,48 +20,44 @@ class StreamRequest(Translating):
     q: str = Field(description="The text.", examples=["Good morning!"])
 
 
-def route(server: Server) -> Route:
-    """``POST /stream``."""
-
-    async def stream(request: Request, parameters: Parameters) -> Response:
-        began = asyncio.get_running_loop().time()
-        asked = parameters.read(StreamRequest)
-        server.limits.check([asked.q])
-        source = None if asked.source == "auto" else asked.source
-        [found] = await server.service.identify([asked.q], source, asked.target)
-        parts = _parts(server.service, found, asked, parameters.owner)
-        first = await anext(parts)  # a refusal has another status
-        return Growing(first, parts, began, server.limits.seconds)
-
-    return Route("/stream", DIALECT.endpoint(server, stream), methods=["POST"])
+async def _stream(server: Server, asked: StreamRequest, owner: str | None) -> object:
+    end = asyncio.get_running_loop().time() + server.limits.seconds
+    server.limits.check([asked.q])
+    [found] = await server.service.identify([asked.q], asked.source_or_none, asked.target)
+    parts = _parts(server.service, found, asked, owner)
+    first = await anext(parts)  # a refusal has another status
+    return Growing(first, parts, end=end, seconds=server.limits.seconds)
 
 
 async def _parts(
     service: Service, found: Identified, asked: StreamRequest, owner: str | None
 ) -> AsyncIterator[dict[str, object]]:
     """What is sent: first the source language, then the text piece by piece, then the alternatives."""
-    first: dict[str, object] = {"source": found.direction.source, **warning([found])}
+    first: dict[str, object] = {"source": found.direction.source, **warning([Translated(found)])}
     layout = layout_of(asked.q, found.direction)
     whole: list[Translation] = []
     length = 0
     before = layout.between[0]
-    grown = service.grow(found.direction, layout.lines, candidates=asked.alternatives + 1, owner=owner)
-    async for part in grown:
+    lines, candidates = layout.lines, asked.alternatives + 1
+    grown = service.grow(found.direction, lines, candidates=candidates, owner=owner, in_parts=True)
+    async for translation, is_whole in grown:
         if first:
             yield first
             first = {}
-        translation = part.translation()
         text = before + translation.text[length:]
         before, length = "", len(translation.text)
-        if part.is_whole:
+        if is_whole:
             whole.append(translation)
             text += layout.between[len(whole)]
             length = 0
         yield {"text": text}
     if not whole:
         yield {**first, "text": before}
-    translated = Translated.of(layout, whole)
+    translated = Translated.of(found, layout, whole)
     if asked.alternatives and whole:
         yield {"alternatives": translated.candidates[1:]}
-    if found.other is None and (said := warning([found], [translated])):
+    if found.other is None and (said := warning([translated])):
         yield dict(said)
+
+
+STREAM = Operation(DIALECT, "POST", "/stream", _stream, StreamRequest, "Translate line by line", media_type=MEDIA_TYPE)

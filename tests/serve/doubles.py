@@ -120,6 +120,14 @@ class KnownWords(Detector):
         return None if found in ("", language) else found.strip("?")
 
 
+def wait_for(what: Callable[[], Any]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
+
+
 @dataclass
 class Running:
     """A server that answers at an address."""
@@ -143,13 +151,6 @@ class Running:
         """The number of connections."""
         return len(self.server.server_state.connections)
 
-    def wait_for(self, what: Any) -> None:
-        """Wait until something is so."""
-        end = time.monotonic() + SECONDS
-        while not what():
-            assert time.monotonic() < end, what
-            time.sleep(0.005)
-
 
 @contextmanager
 def serving(
@@ -171,7 +172,7 @@ def serving(
     Args:
         headers: of each request.
         wrap: changes the application.
-        options: of the application.
+        options: of the server.
     """
     models = models or [Model("en", "de")]
     known, metrics = Models(models), Metrics()  # type: ignore[arg-type]
@@ -179,7 +180,7 @@ def serving(
     metrics.watch(lambda: pool.waiting)
     service = Service(known, pool, KnownWords(known.languages), metrics)
     access = Access(keys, requests_per_minute, origins, only_loopback)
-    app = wrap(application(Server(service, access, limits), **options))
+    app = wrap(application(Server(service, access, limits, **options)))
     with bound("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         server = uvicorn.Server(server_config(app, limits))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.serve.detection import Detector, surely_other
+from nmt.serve.detection import Detector
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_text_in_the_target_language_is_told_from_that_of_several_sources():
     ],
 )
 def test_a_text_in_another_script_is_surely_in_another_language(text, language, found):
-    assert surely_other(text, language) == found
+    assert Detector.other(text, language) == found

@@ -14,15 +14,16 @@ from nmt.search.settings import BeamTooWideError
 from nmt.serve import exchange
 from nmt.serve.connection import Connection
 from nmt.serve.exchange import Limits
-from tests.serve.doubles import SECONDS, Capitals, serving
+from tests.serve.doubles import SECONDS, Capitals, serving, wait_for
 
 ASKED = {"q": "the cat", "source": "en", "target": "de"}
 MANY = "\n".join(f"word{number}" for number in range(100))
 FORM = "application/x-www-form-urlencoded"
-ROTTEN = "Invalid request: the body is not JSON."
+ROTTEN = "Invalid request: the body is not JSON, or has half of a surrogate pair."
 NOT_UTF8 = "Invalid request: the body is not in UTF-8."
 FIELDS = "Invalid request: the parameters are damaged, not in UTF-8, or more than 2,000."
-HALF = "Invalid request: a text holds half of a surrogate pair."
+JSON = "application/json"
+MULTIPART = "multipart/form-data; boundary=x"
 
 
 def send(server, body, kind="application/json", **headers):
@@ -68,49 +69,34 @@ def test_parameters_come_from_the_address_a_form_or_json(server, request_of):
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "status", "error"),
+    ("body", "kind", "error"),
     [
-        (b"{", "application/json", 400, ROTTEN),
-        (b"\xff", "application/json", 400, NOT_UTF8),
-        (json.dumps(ASKED).encode("utf-16"), "application/json", 400, NOT_UTF8),
-        (b"[" * 100_000, "application/json", 400, ROTTEN),
-        (b"[" * 110_000, "application/json", 413, "Invalid request: more than 102,000 values in JSON, the maximum."),
-        (b'{"a":' * 100_000, "application/json", 400, ROTTEN),
-        (b'{"q": ' + b"1" * 100_000 + b"}", "application/json", 400, ROTTEN),
-        (b"[]", "application/json", 400, "Invalid request: expected a JSON object."),
-        (b'"q"', "application/json", 400, "Invalid request: expected a JSON object."),
-        (b'{"q": "\\ud800", "source": "en", "target": "de"}', "application/json", 400, HALF),
-        (b'{"q": ["a", "\\udc00x"], "source": "en", "target": "de"}', "application/json", 400, HALF),
-        (b'{"q": "a", "source": "\\ud800", "target": "de"}', "application/json", 400, HALF),
-        (b"q=%ff&source=en", FORM, 400, FIELDS),
-        (b"q=\xe9&source=en", FORM, 400, NOT_UTF8),
-        (b"&".join([b"a=1"] * 5_000), FORM, 400, FIELDS),
-        (b"x", "multipart/form-data", 400, "Invalid request: Missing boundary in multipart."),
-        (b"--x\r\nfoo", "multipart/form-data; boundary=x", 400, "Invalid request: missing q parameter"),
-        (b"", "application/json", 400, "Invalid request: missing q parameter"),
-        (b"{}", "application/json", 400, "Invalid request: missing q parameter"),
-        (b'{"q": null, "source": "en", "target": "de"}', "application/json", 400, "missing q parameter"),
-        (b'{"q": 5, "source": "en", "target": "de"}', "application/json", 400, "q: Input should be a valid string"),
-        (b'{"q": [5], "source": "en", "target": "de"}', "application/json", 400, "q: Input should be a valid string"),
-        (b'{"q": "a", "source": 5, "target": "de"}', "application/json", 400, "source: Input should be a valid string"),
+        (b"{", JSON, ROTTEN),
+        (b"\xff", JSON, NOT_UTF8),
+        (json.dumps(ASKED).encode("utf-16"), JSON, NOT_UTF8),
+        (b"[" * 100_000, JSON, ROTTEN),
+        (b'{"a":' * 100_000, JSON, ROTTEN),
+        (b'{"q": ' + b"1" * 100_000 + b"}", JSON, ROTTEN),
+        (b"[]", JSON, "Invalid request: expected a JSON object."),
+        (b'"q"', JSON, "Invalid request: expected a JSON object."),
+        (b'{"q": "\\ud800", "source": "en", "target": "de"}', JSON, ROTTEN),
+        (b'{"q": ["a", "\\udc00x"], "source": "en", "target": "de"}', JSON, ROTTEN),
+        (b"q=%ff&source=en", FORM, FIELDS),
+        (b"q=\xe9&source=en", FORM, NOT_UTF8),
+        (b"&".join([b"a=1"] * 5_000), FORM, FIELDS),
+        (b"x", "multipart/form-data", "Invalid request: Missing boundary in multipart."),
+        (b"--x\r\nfoo", MULTIPART, "Invalid request: missing q parameter"),
+        (b'--x\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\n', MULTIPART, "Too many files"),
+        (b"", JSON, "Invalid request: missing q parameter"),
+        (b'{"q": 5, "source": "en", "target": "de"}', JSON, "q: Input should be a valid string"),
+        (b'{"q": [5], "source": "en", "target": "de"}', JSON, "q: Input should be a valid string"),
+        (b'{"q": "a", "source": 5, "target": "de"}', JSON, "source: Input should be a valid string"),
     ],
 )
-def test_a_damaged_request_is_refused_in_words(server, body, kind, status, error):
+def test_a_damaged_request_is_refused_in_words(server, body, kind, error):
     answer = send(server, body, kind)
-    assert answer.status_code == status
+    assert answer.status_code == 400
     assert error in answer.json()["error"]
-
-
-def test_a_file_is_refused(server):
-    answer = server.client.post("/translate", files={"q": ("a.txt", b"hello")})
-    assert answer.status_code == 400
-    assert "file" in answer.json()["error"]
-
-
-def test_half_of_a_pair_cannot_come_by_another_encoding(server):
-    body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n+2AA-\r\n--x--\r\n'
-    answer = send(server, body, "multipart/form-data; boundary=x; charset=utf-7")
-    assert answer.status_code == 400
 
 
 def test_text_of_any_kind_comes_back(server):
@@ -133,15 +119,11 @@ def test_the_characters_of_a_request_are_limited(small):
         assert answer.json() == {"error": "Invalid request: request (101) exceeds text limit (100) in characters"}
 
 
-@pytest.mark.parametrize("is_chunked", [False, True])
-def test_the_bytes_of_a_request_are_limited(small, is_chunked):
+def test_the_bytes_of_a_request_are_limited_however_they_are_announced(small):
     body = b" " * (Limits(100).max_bytes + 1)
-    answer = send(small, iter([body[:1_000], body[1_000:]]) if is_chunked else body)
+    answer = send(small, iter([body[:1_000], body[1_000:]]))
     assert answer.status_code == 413
     assert "more than 66,736 bytes" in answer.json()["error"]
-
-
-def test_a_body_that_is_announced_too_large_is_not_waited_for(small):
     with raw(small, request_bytes(b"", length=1 << 40)) as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
@@ -161,27 +143,15 @@ def test_a_slow_body_is_given_up_and_takes_no_room_from_another(small, monkeypat
             assert connection.recv(100).startswith(b"HTTP/1.1 408")
 
 
-def test_a_slow_translation_is_given_up():
-    with serving(limits=Limits(seconds=0.1)) as running:
-        running.models[0].translator().gate.clear()
-        answer = running.translate("a")
-        assert answer.status_code == 503
-        assert answer.headers["Retry-After"] == "10"
-        assert answer.json() == {"error": "No translation within 0.1 s: the server is busy."}
-        running.models[0].translator().gate.set()
-        running.wait_for(lambda: running.service.pool.waiting == 0)
-        assert running.translate("b").status_code in (200, 503)
-
-
 def test_a_full_queue_says_when_to_come_back():
     with serving(max_waiting=4) as running:
         translator = running.models[0].translator()
         translator.gate.clear()
         with httpx.Client(base_url=running.client.base_url, timeout=SECONDS) as other:
             first = raw(running, request_bytes(json.dumps(ASKED).encode()))
-            running.wait_for(lambda: translator.batches)
+            wait_for(lambda: translator.batches)
             second = raw(running, request_bytes(json.dumps(ASKED).encode()))
-            running.wait_for(lambda: running.service.pool.waiting == 3)
+            wait_for(lambda: running.service.pool.waiting == 3)
             answer = other.post("/v2/translate", json={"text": ["two words"], "target_lang": "DE", "source_lang": "EN"})
         assert answer.status_code == 503
         assert int(answer.headers["Retry-After"]) >= 1
@@ -197,31 +167,17 @@ def test_a_client_that_goes_away_is_forgotten():
         translator = running.models[0].translator()
         translator.gate.clear()
         first = raw(running, request_bytes(json.dumps(ASKED).encode()))
-        running.wait_for(lambda: translator.batches)
+        wait_for(lambda: translator.batches)
         waiting = raw(running, request_bytes(json.dumps({**ASKED, "q": "gone"}).encode()))
-        running.wait_for(lambda: running.metrics()["nmt_waiting_pieces"] == 2)
+        wait_for(lambda: running.metrics()["nmt_waiting_pieces"] == 2)
         waiting.close()
-        running.wait_for(lambda: running.metrics()["nmt_waiting_pieces"] == 0)
+        wait_for(lambda: running.metrics()["nmt_waiting_pieces"] == 0)
         translator.gate.set()
         with first:
             assert first.recv(100).startswith(b"HTTP/1.1 200")
         assert translator.batches == [["the cat"]]
         name = 'nmt_requests_total{dialect="libretranslate",status="499"}'
-        running.wait_for(lambda: running.metrics().get(name) == 1)
-
-
-def test_a_reader_of_a_stream_that_goes_away_is_forgotten():
-    with serving() as running:
-        translator = running.models[0].translator()
-        translator.gate.clear()
-        translator.batch_tokens = 2
-        body = json.dumps({**ASKED, "q": MANY}).encode()
-        with raw(running, request_bytes(body).replace(b"/translate", b"/stream")):
-            running.wait_for(lambda: running.service.pool.waiting == 198)
-        running.wait_for(lambda: running.service.pool.waiting == 0)
-        translator.gate.set()
-        assert running.translate("a").status_code == 200
-        assert len(translator.batches) == 2
+        wait_for(lambda: running.metrics().get(name) == 1)
 
 
 class Steps:
@@ -239,20 +195,21 @@ class Steps:
         self.left.release(1_000)
 
 
-def test_a_reader_who_goes_away_within_a_stream_is_forgotten():
+@pytest.mark.parametrize("passing", [0, 2])
+def test_a_reader_of_a_stream_who_goes_away_is_forgotten(passing):
     with serving() as running:
         translator = running.models[0].translator()
-        translator.gate, translator.batch_tokens = Steps(2), 2
+        translator.gate, translator.batch_tokens = Steps(passing), 2
         body = json.dumps({**ASKED, "q": MANY}).encode()
         with raw(running, request_bytes(body).replace(b"/translate", b"/stream")) as connection:
             received = b""
-            while b"WORD" not in received:
+            while passing and b"WORD" not in received:
                 received += connection.recv(1_000)
-            running.wait_for(lambda: len(translator.batches) == 3)
-        running.wait_for(lambda: running.service.pool.waiting == 0)
+            wait_for(lambda: len(translator.batches) == passing + 1)
+        wait_for(lambda: running.service.pool.waiting == 0)
         translator.gate.set()
         assert running.translate("a").status_code == 200
-        assert len(translator.batches) == 4
+        assert len(translator.batches) == passing + 2
 
 
 @pytest.mark.parametrize("method", ["prepare", "search"])
@@ -311,7 +268,7 @@ def test_a_client_that_does_not_read_is_hung_up_on(path, monkeypatch):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", running.port))
         connection.sendall(request_bytes(json.dumps(asked).encode()).replace(b"/translate", path.encode()))
-        running.wait_for(lambda: not running.connections())
+        wait_for(lambda: not running.connections())
         received = 0
         with connection, contextlib.suppress(ConnectionResetError):
             while chunk := connection.recv(65_536):
@@ -325,7 +282,7 @@ def test_a_client_that_waits_is_not_hung_up_on(monkeypatch):
         translator = running.models[0].translator()
         translator.gate.clear()
         with raw(running, request_bytes(json.dumps(ASKED).encode())) as connection:
-            running.wait_for(lambda: translator.batches)
+            wait_for(lambda: translator.batches)
             monkeypatch.setattr(Connection, "seconds", 0.05)
             time.sleep(1.0)
             translator.gate.set()

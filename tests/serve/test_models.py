@@ -10,7 +10,7 @@ from nmt.errors import ConfigError
 from nmt.serve import models as module
 from nmt.serve.errors import UnknownLanguageError
 from nmt.serve.models import Models, ServedModel
-from tests.serve.doubles import Model, serving
+from tests.serve.doubles import Model, serving, wait_for
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_several_models_answer_at_the_same_time():
         models[0].translator().gate.clear()
         waiting = threading.Thread(target=running.translate, args=("slow",))
         waiting.start()
-        running.wait_for(lambda: models[0].translator().batches)
+        wait_for(lambda: models[0].translator().batches)
         assert running.translate("fast", target="fr").json() == {"translatedText": "FAST"}
         models[0].translator().gate.set()
         waiting.join()

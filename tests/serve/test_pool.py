@@ -9,7 +9,7 @@ from nmt.errors import DataError
 from nmt.serve import pool as module
 from nmt.serve.pool import BusyError, ClosedError, Job, Pool
 from nmt.translation.segment import Segment
-from tests.serve.doubles import SECONDS, Capitals
+from tests.serve.doubles import SECONDS, Capitals, wait_for
 
 
 def job(translator, *texts, notify=lambda: None):
@@ -22,41 +22,46 @@ def translator():
 
 
 @pytest.fixture
-def make():
+def make(translator):
     """Makes pools, which are closed at the end."""
     pools = []
 
-    def make(translator, workers=1, **options):
-        pools.append((translator, Pool(workers, **{"max_waiting": 1_000, **options})))
-        return pools[-1][1]
+    def make(workers=1, **options):
+        pools.append(Pool(workers, **{"max_waiting": 1_000, **options}))
+        return pools[-1]
 
     yield make
-    for translator, pool in pools:
-        translator.gate.set()
+    translator.gate.set()
+    for pool in pools:
         pool.close()
 
 
-def wait(one: Job) -> None:
-    done = threading.Event()
-    before, one.notify = one.notify, lambda: (before(), one.is_done and done.set())
-    if not one.is_done:
-        assert done.wait(SECONDS)
+def wait(*jobs: Job) -> None:
+    wait_for(lambda: all(one.is_done for one in jobs))
 
 
 def occupy(pool: Pool, translator: Capitals) -> Job:
-    """Keep the only worker busy until the gate opens."""
+    """Keep a worker busy until the gate opens."""
     translator.gate.clear()
-    first = job(translator, "first")
-    pool.submit(first)
-    while not translator.batches:
-        pass
+    pool.submit(first := job(translator, "first"))
+    wait_for(lambda: len(translator.batches) == 1)
     return first
 
 
+def batches_behind(pool: Pool, translator: Capitals, *jobs: Job) -> list[list[str]]:
+    """The batches of jobs that wait together for the only worker."""
+    occupy(pool, translator)
+    for one in jobs:
+        pool.submit(one)
+    translator.gate.set()
+    wait(*jobs)
+    return translator.batches[1:]
+
+
 def test_a_job_is_searched_and_its_owner_is_told(make, translator):
-    pool, told = make(translator), threading.Event()
-    one = job(translator, "a b", "", "c", notify=told.set)
-    pool.submit(one)
+    pool, told = make(), threading.Event()
+    # A segment without pieces is searched, too: it may have had unknown characters.
+    pool.submit(one := job(translator, "a b", "", "c", notify=told.set))
     assert told.wait(SECONDS)
     wait(one)
     assert [segment.candidates[0].text for segment in one.segments] == ["A B", "", "C"]
@@ -64,127 +69,73 @@ def test_a_job_is_searched_and_its_owner_is_told(make, translator):
 
 
 def test_a_job_without_segments_is_done_at_once_even_if_the_queue_is_full(make, translator):
-    pool, told = make(translator, max_waiting=2), threading.Event()
+    pool, told = make(max_waiting=2), threading.Event()
     occupy(pool, translator)
     pool.submit(job(translator, "a b c"))
     pool.submit(Job(translator, [], told.set))
     assert told.is_set()
 
 
-def test_a_segment_without_pieces_is_searched_too(make, translator):
-    # It may have had unknown characters, which come back into its translation.
-    make(translator).submit(blank := job(translator, ""))
-    wait(blank)
-    assert translator.batches == [[""]]
-
-
 def test_a_long_text_does_not_hold_up_a_short_one(make, translator):
-    pool = make(translator)
-    occupy(pool, translator)
     long = job(translator, *[f"long {number}" for number in range(200)])
-    short = job(translator, "short")
-    pool.submit(long)
-    pool.submit(short)
-    translator.gate.set()
-    wait(short)
-    assert "short" in translator.batches[1]
-    wait(long)
+    assert "short" in batches_behind(make(), translator, long, job(translator, "short"))[0]
 
 
 def test_jobs_that_wait_share_a_batch_in_turn(make, translator):
-    pool = make(translator)
-    occupy(pool, translator)
     jobs = [job(translator, *[f"{name}{number}" for number in range(3)]) for name in "abc"]
-    for one in jobs:
-        pool.submit(one)
-    translator.gate.set()
-    for one in jobs:
-        wait(one)
-    assert translator.batches[1] == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
+    assert batches_behind(make(), translator, *jobs) == [["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]]
 
 
 def test_a_batch_has_one_model_and_models_take_turns(make, translator):
-    other, pool = Capitals(batch_tokens=4, batches=translator.batches), make(translator)
+    other = Capitals(batch_tokens=4, batches=translator.batches)
     translator.batch_tokens = 4
-    occupy(pool, translator)
     jobs = [job(translator, "a", "b", "c", "d"), job(other, "x", "y", "z", "w"), job(translator, "1", "2")]
-    for one in jobs:
-        pool.submit(one)
-    translator.gate.set()
-    for one in jobs:
-        wait(one)
-    assert translator.batches[1:] == [["a", "1"], ["x", "y"], ["b", "2"], ["z", "w"], ["c", "d"]]
+    found = batches_behind(make(), translator, *jobs)
+    assert found == [["a", "1"], ["x", "y"], ["b", "2"], ["z", "w"], ["c", "d"]]
 
 
-def test_a_batch_holds_what_the_translator_takes(make, translator):
-    pool = make(translator)
-    occupy(pool, translator)
-    one = job(translator, *["a b c d"] * 30)
-    pool.submit(one)
-    translator.gate.set()
-    wait(one)
-    assert {len(batch) for batch in translator.batches[1:-1]} == {8}  # 40 pieces, each line with eos
+def test_a_batch_holds_what_the_translator_takes_and_a_single_job_more_than_the_queue(make, translator):
+    found = batches_behind(make(max_waiting=3), translator, job(translator, *["a b c d"] * 30))
+    assert set(map(len, found[:-1])) == {8}  # 40 pieces, each line with eos
 
 
-def test_several_workers_search_at_the_same_time(make, translator):
-    pool = make(translator, workers=2)
-    translator.gate.clear()
-    jobs = [job(translator, "one"), job(translator, "other")]
-    for one in jobs:
-        pool.submit(one)
-    while len(translator.batches) < 2:
-        pass
-    translator.gate.set()
-    for one in jobs:
-        wait(one)
-
-
-def test_workers_share_what_waits(make, translator):
-    pool = make(translator, workers=2)
+def test_workers_search_at_the_same_time_and_share_what_waits(make, translator):
+    pool = make(workers=2)
     translator.gate.clear()
     pool.submit(one := job(translator, *"abcdefghij"))
-    while len(translator.batches) < 2:
-        pass
+    wait_for(lambda: len(translator.batches) == 2)
     translator.gate.set()
     wait(one)
     assert list(map(len, translator.batches)) == [5, 5]
 
 
 def test_a_worker_leaves_a_share_to_another_that_is_busy(make, translator):
-    pool = make(translator, workers=2)
+    pool = make(workers=2)
     first = occupy(pool, translator)
     pool.submit(one := job(translator, *"abcdefghi"))
-    while len(translator.batches) < 2:
-        pass
+    wait_for(lambda: len(translator.batches) == 2)
     assert translator.batches == [["first"], [*"abcde"]]
     translator.gate.set()
-    wait(first)
-    wait(one)
+    wait(first, one)
 
 
 def test_a_worker_gives_clients_a_moment_to_ask_again(make, translator, monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE", 1e6)
     monkeypatch.setattr(module, "_LONGEST_PATIENCE", SECONDS)
-    pool = make(translator)
-    occupy(pool, translator)
+    pool = make()
     first, again = ([job(translator, text) for text in texts] for texts in ("abc", "xyz"))
-    for one in first:
-        pool.submit(one)
-    translator.gate.set()
-    for one in first:
-        wait(one)
+    batches_behind(pool, translator, *first)
     for one in again:
         pool.submit(one)
         time.sleep(0.02)
-    for one in again:
-        wait(one)
+    wait(*again)
     assert translator.batches == [["first"], [*"abc"], [*"xyz"]]
 
 
 def test_a_single_client_waits_for_nobody(make, translator, monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE", 1e6)
     monkeypatch.setattr(module, "_LONGEST_PATIENCE", 2 * SECONDS)
-    pool = make(translator)
+    pool = make()
     for text in "abc":
         pool.submit(one := job(translator, text))
         wait(one)
@@ -192,7 +143,7 @@ def test_a_single_client_waits_for_nobody(make, translator, monkeypatch):
 
 
 def test_the_queue_is_bounded(make, translator):
-    pool = make(translator, max_waiting=6)
+    pool = make(max_waiting=6)
     first = occupy(pool, translator)
     pool.submit(job(translator, "a b c"))
     with pytest.raises(BusyError) as refused:
@@ -204,53 +155,29 @@ def test_the_queue_is_bounded(make, translator):
     with pytest.raises(BusyError):
         pool.check_room()
     translator.gate.set()
-    wait(first)
-    wait(last)
-
-
-def test_a_job_that_is_larger_than_the_queue_is_taken_when_nothing_waits(make, translator):
-    pool = make(translator, max_waiting=3)
-    pool.submit(one := job(translator, *["a b"] * 50))
-    wait(one)
+    wait(first, last)
 
 
 def test_a_forgotten_job_is_not_searched(make, translator):
-    pool = make(translator)
-    occupy(pool, translator)
-    one, other = job(translator, "one", "two"), job(translator, "other")
-    pool.submit(one)
-    pool.submit(other)
-    pool.forget(one)
-    assert pool.waiting == 2
-    translator.gate.set()
-    wait(other)
-    assert translator.batches == [["first"], ["other"]]
-
-
-def test_a_job_is_forgotten_while_its_batch_is_searched(make, translator):
-    pool = make(translator)
+    pool = make()
     translator.batch_tokens = 2
     translator.gate.clear()
-    pool.submit(one := job(translator, "one", "two", "three"))
-    while not translator.batches:
-        pass
-    pool.forget(one)
-    assert pool.waiting == 0
-    pool.submit(other := job(translator, "other"))
+    one, two, other = job(translator, "one", "two", "three"), job(translator, "a", "b"), job(translator, "other")
+    pool.submit(one)
+    wait_for(lambda: len(translator.batches) == 1)  # "one" is searched
+    pool.submit(two)
+    pool.submit(other)
+    for forgotten in (one, two):
+        pool.forget(forgotten)
+    assert pool.waiting == 2
     translator.gate.set()
     wait(other)
     assert translator.batches == [["one"], ["other"]]
 
 
 def test_a_job_that_fails_does_not_fail_its_neighbours(make, translator, capsys):
-    pool = make(translator)
-    occupy(pool, translator)
     jobs = [job(translator, "good", "better"), job(translator, "fine", "fail"), job(translator, "well")]
-    for one in jobs:
-        pool.submit(one)
-    translator.gate.set()
-    for one in jobs:
-        wait(one)
+    batches_behind(pool := make(), translator, *jobs)
     assert [type(one.error) for one in jobs] == [type(None), ZeroDivisionError, type(None)]
     assert [segment.candidates[0].text for segment in jobs[0].segments] == ["GOOD", "BETTER"]
     assert "ZeroDivisionError" in capsys.readouterr().err
@@ -264,8 +191,7 @@ def test_a_users_error_is_not_logged(make, capsys):
         def search(self, segments: list[Segment]) -> None:
             raise DataError("too long")
 
-    translator = Refusing()
-    make(translator).submit(one := job(translator, "a"))
+    make().submit(one := job(Refusing(), "a"))
     wait(one)
     assert str(one.error) == "too long"
     assert capsys.readouterr().err == ""
@@ -287,7 +213,7 @@ def test_closing_finishes_what_waits(translator):
 
 
 def test_what_waits_is_dropped_and_what_is_searched_may_be_abandoned(make, translator, capsys):
-    pool = make(translator)
+    pool = make()
     occupy(pool, translator)
     translator.batch_tokens = 2
     for _ in range(2):
@@ -304,7 +230,7 @@ def test_what_waits_is_dropped_and_what_is_searched_may_be_abandoned(make, trans
 
 def test_the_observer_sees_each_batch_and_its_time(make, translator):
     seen = []
-    pool = make(translator, observe=lambda batch, seconds: seen.append((len(batch), seconds)))
+    pool = make(observe=lambda batch, seconds: seen.append((len(batch), seconds)))
     one = occupy(pool, translator)
     time.sleep(0.05)
     translator.gate.set()
