@@ -3,9 +3,8 @@
 # make test-slow  the longer tests
 # make test-versions  of those, the installed wheel beside the oldest and the newest versions, with each Python that is found
 # make test-gpu   the tests of tests/gpu, which need a CUDA GPU; make test has them too, and skips them without one
-# make bench      training and translating speed beside other toolkits, which it installs first
+# make bench      training and translating speed of this machine, as a Markdown table: ten minutes at most
 # make docs       the documentation as a site, in build/site: open build/site/index.html
-# make mutate     what share of small mistakes in the code the tests notice: MUTANTS of them, drawn with SEED, in ROOMS
 # make lint       ruff, mypy and import-linter alone
 # make audit      known vulnerabilities of the tested versions; skipped with a line that says so where offline
 # make format     rewrite the code in the house's format
@@ -20,11 +19,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python;
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-MUTANTS ?= 200
-SEED    ?= 1
-ROOMS   ?= model kernels training search translation checkpoint data
-
-.PHONY: demo test test-slow test-versions test-gpu bench docs mutate lint style types collected audit format clean
+.PHONY: demo test test-slow test-versions test-gpu bench docs lint style types collected audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -48,18 +43,11 @@ test-gpu: $(STAMP)
 	$(BIN)/pytest -rs tests/gpu
 
 bench: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'
-	test -d data/toy-en-de/shards || { $(BIN)/nmt prepare-data toy-en-de && $(BIN)/nmt build-vocab --data data/toy-en-de; }
-	$(BIN)/python examples/benchmarks train --preset base
-	$(BIN)/python examples/benchmarks translate --preset base
+	$(BIN)/python examples/benchmarks table
 
 # Material for MkDocs prints news about other generators at each build.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
-
-mutate: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[mutate]'
-	$(BIN)/python tests/mutate.py --mutants $(MUTANTS) --seed $(SEED) --rooms $(ROOMS)
 
 lint: style types
 

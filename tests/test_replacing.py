@@ -107,7 +107,7 @@ READ = {
     *("score hypothesis", "score reference", "score source", "score comet_model"),
     *("compare a", "compare b", "compare reference", "compare source", "compare data"),
     *("serve models", "serve api_keys"),
-    *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
+    *("attention model", "attention input"),
 }
 """What is only read from."""
 

@@ -13,20 +13,13 @@ from nmt.cli.app import app
 
 
 def command_pages() -> Iterator[tuple[str, str]]:
-    """The name of each command, such as ``bench train``, and its page."""
+    """The name of each command and its page."""
     group = typer.main.get_command(app)
-    return _pages(group, group.make_context("nmt", [], resilient_parsing=True), "")
-
-
-def _pages(group: Any, context: Any, before: str) -> Iterator[tuple[str, str]]:
-    for name in group.list_commands(context):
-        command = group.commands[name]
-        inner = command.make_context(name, [], parent=context, resilient_parsing=True)
-        page = _MarkdownHelp(f"nmt {before}{name}")
-        command.format_help(inner, page)
-        yield f"{before}{name}", page.text
-        if hasattr(command, "commands"):
-            yield from _pages(command, inner, f"{name} ")
+    context = group.make_context("nmt", [], resilient_parsing=True)
+    for name, command in group.commands.items():
+        page = _MarkdownHelp(f"nmt {name}")
+        command.format_help(command.make_context(name, [], parent=context, resilient_parsing=True), page)
+        yield name, page.text
 
 
 class _MarkdownHelp:

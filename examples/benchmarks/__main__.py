@@ -1,5 +1,6 @@
-"""Speed of nmt beside other toolkits, on this machine. Everything prints JSON.
+"""Speed of nmt on this machine, alone or beside other toolkits.
 
+python examples/benchmarks table       training and translating, as a Markdown table
 python examples/benchmarks train       beside a plain loop over Hugging Face transformers
 python examples/benchmarks translate   beside CTranslate2 and transformers, with the same weights
 python examples/benchmarks encode      beside SentencePiece alone
@@ -7,6 +8,7 @@ python examples/benchmarks serve       many clients of nmt serve, beside nmt tra
 python examples/benchmarks scaling     on one GPU, on several and on all
 """
 
+import importlib.util
 import sys
 from dataclasses import asdict
 from enum import StrEnum
@@ -18,11 +20,12 @@ from encoding import bench_encode
 from marian import marian_config
 from scaling import UPDATES, numbers_of_gpus, scaling_speeds
 from serving import bench_serving
+from speed_table import speed_table
+from training_speed import bench_train, config_to_train
 from translating import PEERS, installed_peers, peer_settings, prepare
+from translating_speed import bench_translate, our_settings, save_random_bundle
+from turns import report_text
 
-from nmt.bench.training_speed import bench_train
-from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
-from nmt.bench.turns import report_text
 from nmt.checkpoint.describing import models_to_use
 from nmt.data.manifest import newest_data_set
 from nmt.errors import ConfigError, NmtError
@@ -33,7 +36,7 @@ from nmt.training.start.setup import resolve_config
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Speed of nmt beside other toolkits, on this machine. Everything prints JSON.",
+    help="Speed of nmt on this machine, alone or beside other toolkits. All but `table` print JSON.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -42,7 +45,10 @@ EngineName = StrEnum("EngineName", {"TORCH": "torch", "CTRANSLATE2": "ctranslate
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="A data set.  [the newest below data/]")]
 Preset = Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")]
 Rounds = Annotated[int, typer.Option(metavar="N", min=1, help="Rounds, in which each is measured once.")]
-Precision = Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="Change a setting.")]
+Alone = Annotated[bool, typer.Option("--alone", help="Measure no other toolkit.")]
+Model = Annotated[Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.")]
 
 
 def report(line: str) -> None:
@@ -50,38 +56,51 @@ def report(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+def bundle_to_measure(model: Path | None) -> Path:
+    """The bundle of a model, by default of the newest run."""
+    [bundle], _ = models_to_use([model] if model is not None else [])
+    return bundle
+
+
+@app.command()
+def table() -> None:
+    """Measure training and translating with generated text, and print Markdown: ten minutes at most."""
+    print(speed_table(report=report))
+
+
 @app.command()
 def train(
     data: Data = None,
     preset: Preset = "base",
+    alone: Alone = False,
     rounds: Rounds = 5,
     updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
     update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    precision: Precision = "auto",
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="Change a setting.")] = None,
+    device: Device = "auto",
+    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")] = "auto",
+    set_: Settings = None,
 ) -> None:
     """Train the same updates as MarianMT of transformers in a plain loop: in fp32 on a CPU, in 16 bits on a GPU."""
     data = data or newest_data_set()
-    settings = [
-        f"batching.update_tokens={update_tokens}", f"batching.group_tokens={update_tokens}",
-        f"training.device={device}", f"training.precision={precision}", *(set_ or []),
-    ]  # fmt: skip
-    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
-    marian_config(config.model, config.data.vocab_size, name="the model")  # an error if it cannot be expressed
-    peers = {"transformers": [str(Path(__file__).with_name("training_peer.py"))]}
+    settings = [f"training.device={device}", f"training.precision={precision}", *(set_ or [])]
+    config = config_to_train(data, preset, update_tokens, settings)
+    peers = {}
+    if not alone and importlib.util.find_spec("transformers") is not None:
+        marian_config(config.model, config.data.vocab_size, name="the model")  # an error if it cannot be expressed
+        peers = {"transformers": [str(Path(__file__).with_name("training_peer.py"))]}
     print(report_text(bench_train(data, config, peers=peers, rounds=rounds, updates=updates, report=report)), end="")
 
 
 @app.command()
 def translate(
-    model: Annotated[Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.")] = None,
+    model: Model = None,
     preset: Annotated[str | None, typer.Option(metavar="NAME", help="Random weights of a preset's sizes.")] = None,
     data: Data = None,
     against: Annotated[
         list[Peer] | None,
         typer.Option(metavar="TOOLKIT", help=f"{', '.join(PEERS)}; may be repeated.  [all that are installed]"),
     ] = None,
+    alone: Alone = False,
     engine: Annotated[
         list[EngineName] | None,
         typer.Option(metavar="NAME", help="Of nmt: torch, ctranslate2; may be repeated.  [torch]"),
@@ -91,20 +110,27 @@ def translate(
     sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences per round.")] = 128,
     beam: Annotated[int, typer.Option(metavar="N", min=1, help="Beam size; greedy search is measured anyway.")] = 4,
     length: Annotated[int, typer.Option(metavar="N", help="Target tokens per output when rates are measured.")] = 16,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    batch_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum source pieces per batch.")] = 2_048,
+    device: Device = "auto",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads of each toolkit.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="Change a setting.")] = None,
+    set_: Settings = None,
 ) -> None:
     """Translate with the same weights, pieces and threads as other toolkits, and compare greedy outputs."""
+    if model is not None and preset is not None:
+        raise ConfigError("--model and --preset were both given: give one.")
+    if set_ and preset is None:
+        raise ConfigError("--set changes settings of a --preset: give one.")
+    if alone and against:
+        raise ConfigError("--alone and --against were both given: give one.")
     data = data or newest_data_set()
     hardware = [choose_hardware(device, word, threads) for word in precision or ["auto"]]
     here = hardware[0].device.type
-    peers = [str(peer) for peer in against or installed_peers()]
+    peers = [] if alone else [str(peer) for peer in against or installed_peers()]
     settings = our_settings([str(one) for one in engine or ["torch"]], [one.precision for one in hardware])
     settings += peer_settings(peers, [one.precision for one in hardware], here, hardware[0].threads)
     with scratch_folder() as folder:
         if preset is None:
-            [bundle], _ = models_to_use([model] if model is not None else [])
+            bundle = bundle_to_measure(model)
         else:
             bundle = folder / "random"
             config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
@@ -112,7 +138,7 @@ def translate(
         result = bench_translate(
             bundle, data, settings=settings, prepare=lambda work, read: prepare(work, read, peers), device=here,
             threads=hardware[0].threads, rounds=rounds, sentences=sentences, beam=beam, length=length,
-            has_random_weights=preset is not None, report=report,
+            batch_tokens=batch_tokens, has_random_weights=preset is not None, report=report,
         )  # fmt: skip
     print(report_text(result), end="")
 
@@ -131,7 +157,7 @@ def encode(
 @app.command()
 def serve(
     text: Annotated[Path, typer.Argument(metavar="TEXT", help="Lines to translate.")],
-    model: Annotated[Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.")] = None,
+    model: Model = None,
     pair: Annotated[str, typer.Option(metavar="SRC-TGT", help="Source and target language.")] = "en-de",
     other: Annotated[
         str | None, typer.Option(metavar="URL", help="Another server with LibreTranslate's interface, in turn.")
@@ -145,7 +171,7 @@ def serve(
     ] = None,
 ) -> None:
     """Ask nmt serve from many clients, and translate the same text with nmt translate."""
-    [bundle], _ = models_to_use([model] if model is not None else [])
+    bundle = bundle_to_measure(model)
     source, _, target = pair.partition("-")
     lines = [line for line in text.read_text("utf-8").split("\n") if line.strip()]
     result = bench_serving(

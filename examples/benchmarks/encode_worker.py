@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import sentencepiece
+from turns import serve
 
-from nmt.bench.turns import serve
 from nmt.data.build import build_vocabulary
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest

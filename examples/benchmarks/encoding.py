@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from encode_worker import DATA, MODEL
+from generated_pairs import generate_pairs
+from turns import measure_in_turn, median_rate, started
 
 import nmt
-from nmt.bench.generated_pairs import generate_pairs
-from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import scratch_folder
@@ -52,9 +52,9 @@ def bench_encode(
         vocab = train_vocabulary(itertools.chain.from_iterable(text), size=size).vocab
         VocabularyPair.shared(vocab).save(folder / MODEL)
         names = ("nmt", "sentencepiece", "sentencepiece with files")
-        with contestants({name: [_WORKER, name, str(folder), str(threads)] for name in names}) as entrants:
-            measured = measure_in_turn(entrants, rounds, report)
-            version = entrants[0].description["version"]
+        with started({name: [_WORKER, name, str(folder), str(threads)] for name in names}) as contestants:
+            measured = measure_in_turn(contestants, rounds, report)
+            version = contestants[0].description["version"]
     result: dict[str, Any] = {
         "benchmark": "encode",
         "versions": {"nmt": nmt.__version__, "sentencepiece": version, "python": platform.python_version()},

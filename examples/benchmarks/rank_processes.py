@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
-from nmt.bench.turns import file_of_output, last_line
+from turns import file_of_output, last_line
+
 from nmt.errors import NmtError
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 

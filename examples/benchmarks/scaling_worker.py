@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
-from nmt.bench.training_speed import BenchLearner
+from training_speed import BenchLearner
+
 from nmt.config import Config
 from nmt.machine.device import Hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate

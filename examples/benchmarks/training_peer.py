@@ -1,4 +1,4 @@
-"""Trains MarianMT of Hugging Face transformers, beside ``nmt bench train``."""
+"""Trains MarianMT of Hugging Face transformers, beside ours."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
+from train_worker import Trainer, main
 
-from nmt.bench.train_worker import Trainer, main
 from nmt.config import Config
 from nmt.machine.device import choose_device, choose_hardware
 from nmt.special_ids import PAD

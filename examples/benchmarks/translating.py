@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marian import to_marian
+from translating_speed import Setting, write_for_ctranslate2
 
-from nmt.bench.translating_speed import Setting, write_for_ctranslate2
 from nmt.checkpoint.bundle import Bundle
 from nmt.machine.packages import require_package
 from nmt.option_fields import Precision

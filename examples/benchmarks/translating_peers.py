@@ -1,4 +1,4 @@
-"""Translates with other toolkits, beside ``nmt bench translate``. Only the toolkit that is measured is imported."""
+"""Translates with other toolkits, beside ours. Only the toolkit that is measured is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.bench.translate_worker import LENGTH_PENALTY, Job, Search, Translate, main
+from translate_worker import LENGTH_PENALTY, Job, Search, Translate, main
+
 from nmt.special_ids import BOS, EOS, PAD
 from nmt.translation.batches import batches_of
 

@@ -42,20 +42,17 @@ _COMMANDS = {
     "report": ("report", "Write a page about training runs."),
     "attention": ("attention", "Draw the attention in sentences and their translations."),
     "doctor": ("doctor", "Check this machine and measure its speed."),
-    "bench": ("bench", "Measure speed on this machine."),
 }
-"""Each command: its place in ``nmt.cli``, and its line of the help. The place is a module, which holds a function or a
-group of that name, or a function of another name."""
+"""Each command: its place in ``nmt.cli``, and its line of the help. The place is a module, which holds a function of
+that name, or a function of another name."""
 
 
 @functools.cache
 def _command(name: str) -> Any:
-    """A command or a group, made of its function or application."""
+    """A command, made of its function."""
     place, short_help = _COMMANDS[name]
     module, _, function = place.partition(".")
     command = getattr(importlib.import_module(f"nmt.cli.{module}"), function or module)
-    if isinstance(command, typer.Typer):
-        return typer.main.get_command(command)
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     program.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
     return typer.main.get_command(program)

@@ -12,26 +12,24 @@ from nmt.cli.options import option
 from nmt.option_fields import STREAMS
 
 
-def doctor(
-    as_json: Annotated[bool, option("Print JSON.", "--json", group=STREAMS)] = False,
-    quick: Annotated[bool, option("Leave out the speed of training and translating.")] = False,
-) -> None:
-    """Examine this machine: what it is, whether it computes right, how fast it trains and translates.
+def doctor(as_json: Annotated[bool, option("Print JSON.", "--json", group=STREAMS)] = False) -> None:
+    """Examine this machine: what it is, whether it computes right, and how fast.
 
-    Takes some minutes; nothing else should run meanwhile. --quick takes half a minute. Attach the
-    output to a bug report: it holds no host name and no text of yours. The exit code is 1 if a check failed.
+    Takes half a minute; nothing else should run meanwhile. Attach the output to a bug report: it holds no
+    host name and no text of yours. The exit code is 1 if a check failed.
 
     Example: nmt doctor
     """
-    from nmt.doctor.examination import examine
-    from nmt.doctor.findings import tables, warnings
+    from dataclasses import asdict
 
-    found = examine(with_speeds=not quick, report=notice)
+    from nmt.doctor.examination import examine
+
+    found = examine(report=notice)
     if as_json:
-        write_stdout(json.dumps(found.values(), indent=2) + "\n")
+        write_stdout(json.dumps(asdict(found), indent=2) + "\n")
     else:
-        write_stdout("\n".join(f"{table.title}\n\n{table.plain()}\n" for table in tables(found)))
-    for line in warnings(found):
-        warn(line)
-    if not found.passed:
+        write_stdout("\n".join(f"{table.title}\n\n{table.plain()}\n" for table in found.tables()))
+    for check in found.failed:
+        warn(f"the check of {check.name} failed: {check.detail}")
+    if found.failed:
         raise typer.Exit(1)

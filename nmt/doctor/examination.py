@@ -1,44 +1,37 @@
-"""What ``nmt doctor`` does, in order: describe the machine, measure its rates, check its results, measure its speed."""
+"""What ``nmt doctor`` does, in order: describe the machine, measure its rates, check its results."""
 
 from __future__ import annotations
 
 import datetime
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import nmt
-from nmt.doctor.checks import Check, all_checks
-from nmt.doctor.gpu_checks import gpu_checks
-from nmt.doctor.machine import Machine, examine_machine
+from nmt.doctor.checks import Check, check_attention, check_gradients, check_steps
+from nmt.doctor.gpu_checks import check_recorded_search, check_sentence_attention
+from nmt.doctor.machine import examine_machine
 from nmt.doctor.rank_checks import check_ranks
-from nmt.doctor.rates import ProductRate, memory_bandwidth, product_rates
-from nmt.doctor.speeds import (
-    COMPARED,
-    PRESETS,
-    Choice,
-    TrainingSpeed,
-    TranslatingSpeed,
-    choices,
-    hardware_of_preset,
-    text_to_train_on,
-    training_speed,
-    translating_speeds,
-)
-from nmt.doctor.steps import Report, Steps
-from nmt.errors import ConfigError
-from nmt.io.writing import scratch_folder
+from nmt.doctor.rates import ROWS, ProductRate, memory_bandwidth, product_rates
+from nmt.errors import ConfigError, NmtError
 from nmt.kernels.int8 import fastest_int8_product
-from nmt.machine.device import bf16_speedup, choose_hardware
+from nmt.machine.device import Hardware, bf16_speedup, choose_hardware
 from nmt.machine.measured import forget_measurements
-from nmt.option_fields import Precision
+from nmt.table import Table
 from nmt.training.ranks.exchange import is_launched
 
-_PRESET_COMPILED = "base"
-"""The preset whose training is also measured compiled, on a GPU."""
-_SECONDS = 165.0
+_CHECKS: dict[str, Callable[[Hardware], list[Check]]] = {
+    "gradients": check_gradients,
+    "attention": check_attention,
+    "cached steps": check_steps,
+    "ranks": check_ranks,
+}
+_GPU_CHECKS = {"attention over sentences": check_sentence_attention, "recorded searches": check_recorded_search}
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -48,111 +41,96 @@ class Examination:
     nmt_version: str
     date: str
     seconds: float
-    machine: Machine
+    machine: dict[str, str]
+    """What the machine is, by subject."""
     hardware: str
-    """The device, threads and precision that training would use."""
+    """The device, threads and precision that training would use, and why."""
     products: list[ProductRate]
     memory_bytes_per_second: float | None
+    """None if it could not be measured."""
     checks: list[Check]
-    choices: list[Choice]
-    training: list[TrainingSpeed]
-    translating: list[TranslatingSpeed]
-    left_out: list[str]
-    """What was not measured, and why."""
 
     @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(check.passed is not False for check in self.checks)
+    def failed(self) -> list[Check]:
+        """The checks that found something wrong."""
+        return [check for check in self.checks if not check.passed]
 
-    def values(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        judged = [{**asdict(choice), "is_right": choice.is_right} for choice in self.choices]
-        return {**asdict(self), "choices": judged}
+    def tables(self) -> list[Table]:
+        """All that was found, as text; a table without rows is left out."""
+        machine, rate = self.machine | {"training computes on": self.hardware}, self.memory_bytes_per_second
+        if rate is not None:
+            machine["memory bandwidth"] = f"{rate / 1e9:,.1f} GB/s read and written, on all threads"
+        checks = [[check.name, "right" if check.passed else "WRONG", check.detail] for check in self.checks]
+        tables = [
+            Table("Machine", [], [list(row) for row in machine.items()], numbers=()),
+            Table("Checks", ["check", "result", "found"], checks, numbers=()),
+            _table_of_rates(self.products),
+        ]
+        return [table for table in tables if table.rows]
 
 
-def examine(*, with_speeds: bool = True, report: Report = lambda message: None) -> Examination:
-    """Examine this machine. No step begins after three minutes.
-
-    A step that fails is a finding, and the others go on.
+def examine(*, report: Callable[[str], None] = lambda message: None) -> Examination:
+    """Examine this machine, in about half a minute. A step that fails is a failed check, and the others go on.
 
     Args:
-        with_speeds: also measure training and translating, which takes most of the time.
         report: called with a line before each step.
 
     Raises:
         ConfigError: a launcher started this process as one of several.
-        WriteError: the system refused to write temporary files.
     """
     if is_launched():
         raise ConfigError(
             "nmt doctor examines a whole machine, and starts processes on all of its GPUs itself. Run it once, without "
             "torchrun."
         )
-    steps = Steps(_SECONDS, report)
+    begin, checks = time.monotonic(), list[Check]()
+
+    def found_by(subject: str, step: Callable[[Hardware], _Found], otherwise: _Found) -> _Found:
+        report(subject)
+        try:
+            return step(hardware)
+        except Exception as error:
+            reason = str(error) if isinstance(error, NmtError) else f"{type(error).__name__}: {error}"
+            checks.append(Check(subject, False, reason))
+        return otherwise
+
     report("the machine")
     machine = examine_machine()
     forget_measurements()
     bf16_speedup.cache_clear()
     fastest_int8_product.cache_clear()
     hardware = choose_hardware()
-    products = steps.do("the rate of matrix products", partial(product_rates, hardware), list[ProductRate]())
-    bandwidth = steps.do("the bandwidth of memory", partial(memory_bandwidth, hardware), None)
-    checks: list[Check] = []
-    for subject, check in (*all_checks(hardware), *gpu_checks(hardware)):
-        checks += _checked(steps, subject, check)
-    training, translating = list[TrainingSpeed](), list[TranslatingSpeed]()
-    with scratch_folder() as scratch:
-        data = steps.do("text to train on", partial(text_to_train_on, scratch / "text"), None)
-        if data is not None:
-            checks += _checked(steps, "ranks", partial(check_ranks, hardware, data, scratch))
-        if with_speeds and data is not None:
-            first, *others = _training_tasks(products)
-            training = _training(data, [first], steps)
-            measure = partial(translating_speeds, data, scratch, hardware, products)
-            translating = steps.do("translating, base", measure, translating)
-            training += _training(data, others, steps)
-    made = choices(hardware_of_preset(COMPARED), hardware, training, translating)
+    products = found_by("the rate of matrix products", product_rates, list[ProductRate]())
+    bandwidth = found_by("the bandwidth of memory", memory_bandwidth, None)
+    for subject, check in (_CHECKS | (_GPU_CHECKS if hardware.device.type == "cuda" else {})).items():
+        checks += found_by(f"check: {subject}", check, [])
     return Examination(
         nmt_version=nmt.__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        seconds=steps.seconds,
+        seconds=time.monotonic() - begin,
         machine=machine,
         hardware=str(hardware),
         products=products,
         memory_bytes_per_second=bandwidth,
-        checks=checks,
-        choices=made,
-        training=training,
-        translating=translating,
-        left_out=steps.left_out,
+        checks=[Check(check.name, check.passed, _impersonal(check.detail)) for check in checks],
     )
 
 
-def _checked(steps: Steps, subject: str, check: Callable[[], list[Check]]) -> list[Check]:
-    return steps.do(f"check: {subject}", check, [], lambda reason: [Check(subject, False, reason)])
+def _impersonal(text: str) -> str:
+    """A message without the paths that hold the user's name: the doctor's output is for bug reports."""
+    names = {sys.executable: "python", tempfile.gettempdir(): "TMPDIR", str(Path.home()): "~"}
+    for path, name in names.items():
+        if len(path) > 1:
+            text = text.replace(path, name)
+    return text
 
 
-def _training_tasks(products: Sequence[ProductRate]) -> list[tuple[str, Precision, bool]]:
-    """What is trained, the most telling first: preset, precision, whether compiled.
-
-    Each preset as it would be trained; then one in the other precisions, and on a GPU compiled.
-    """
-    chosen = {preset: hardware_of_preset(preset) for preset in reversed(PRESETS)}
-    tasks = [(preset, hardware.precision, False) for preset, hardware in chosen.items()]
-    others: list[Precision] = ["fp32", "bf16"]
-    multiplied = {rate.precision for rate in products} - {chosen[COMPARED].precision}
-    tasks += [(COMPARED, precision, False) for precision in others if precision in multiplied]
-    if chosen[_PRESET_COMPILED].device.type == "cuda":
-        tasks.append((_PRESET_COMPILED, chosen[_PRESET_COMPILED].precision, True))
-    return tasks
-
-
-def _training(data: Path, tasks: Sequence[tuple[str, Precision, bool]], steps: Steps) -> list[TrainingSpeed]:
-    speeds: list[TrainingSpeed] = []
-    for preset, precision, compiled in tasks:
-        subject = ", ".join(["training", preset, precision, *(["compiled"] if compiled else [])])
-        measure = partial(training_speed, data, preset, precision, compiled=compiled)
-        if found := steps.do(subject, measure, None):
-            speeds.append(found)
-    return speeds
+def _table_of_rates(products: Sequence[ProductRate]) -> Table:
+    """A row per precision and number of threads, a column per number of rows."""
+    rows: dict[tuple[str, int], list[str]] = {}
+    for rate in products:
+        rows.setdefault((rate.precision, rate.threads), []).append(f"{rate.operations_per_second / 1e9:,.0f}")
+    header = ["", "threads", *(f"{count:,} rows" for count in ROWS)]
+    return Table(
+        "Matrix products, GFLOP/s", header, [[name, str(threads), *rates] for (name, threads), rates in rows.items()]
+    )

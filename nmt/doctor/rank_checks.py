@@ -11,11 +11,14 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nmt.bench.turns import last_line
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import load_recipe
+from nmt.data.build import build_vocabulary
+from nmt.data.vocab_record import VocabularySettings
 from nmt.doctor.checks import Check
-from nmt.doctor.steps import impersonal
+from nmt.io.writing import scratch_folder
 from nmt.machine.device import Hardware
 
 _UPDATES = 6
@@ -35,25 +38,33 @@ def _ranks_and_device(hardware: Hardware) -> tuple[int, str]:
     return (gpus, "cuda") if gpus > 1 else (2, "cpu")
 
 
-def check_ranks(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
+def check_ranks(hardware: Hardware) -> list[Check]:
     """Train with a rank on each GPU, or with two ranks where there is one GPU or none, and compare with one rank."""
     ranks, device = _ranks_and_device(hardware)
     name = f"{ranks} ranks learn what one learns ({device})"
     weights = []
-    for count in (1, ranks):
-        command = _command(count, device, data, scratch / f"ranks-{count}")
-        try:
-            ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
-        except subprocess.TimeoutExpired:
-            return [Check(name, False, f"ranks: {count}: not finished within {_SECONDS:.0f} s")]
-        if ended.returncode:
-            reason = impersonal(last_line(ended.stderr, ended.returncode))
-            return [Check(name, False, f"ranks: {count}: {reason}")]
-        weights.append(_learnt(scratch / f"ranks-{count}"))
+    with scratch_folder() as scratch:
+        prepare(load_recipe("toy-en-de"), scratch / "data")
+        build_vocabulary([scratch / "data"], VocabularySettings(size=500))
+        for count in (1, ranks):
+            run = scratch / f"ranks-{count}"
+            if failure := _failure(_command(count, device, scratch / "data", run)):
+                return [Check(name, False, f"ranks: {count}: {failure}")]
+            weights.append(_learnt(run))
     one, several = weights
     off = ((several - one).norm() / one.norm()).item()
     detail = f"after {_UPDATES} updates in fp64, weights differ by {off:.1e}; allowed {_ALLOWED:.0e}"
     return [Check(name, off <= _ALLOWED, detail)]
+
+
+def _failure(command: Sequence[str]) -> str:
+    """Run a command; the last line that it wrote to stderr if it failed, else empty."""
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"not finished within {_SECONDS:.0f} s"
+    last = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+    return last if ended.returncode else ""
 
 
 def _command(ranks: int, device: str, data: Path, run: Path) -> Sequence[str]:

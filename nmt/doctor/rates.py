@@ -13,11 +13,9 @@ from nmt.kernels.prepacking import prepacked
 from nmt.machine.device import BASE_PRODUCT, EMULATED, Hardware, bf16_speedup, computes, synchronize
 from nmt.option_fields import Precision
 
-BEAM = 4
-"""Beam size of searches that are measured."""
 _TRIALS = 5
-# Rows of a product: a beam of one sentence, a batch of hypotheses, a micro-batch of training.
-_ROWS = (4, 256, 3_600)
+ROWS = (4, 256, 3_600)
+"""Rows of a product: a beam of one sentence, a batch of hypotheses, a micro-batch of training."""
 _COPIED_NUMBERS = 1 << 26
 
 
@@ -47,7 +45,7 @@ def product_rates(hardware: Hardware) -> list[ProductRate]:
                 for precision, dtype in _types(hardware).items():
                     rates += [
                         ProductRate(precision, rows, threads, _product_rate(rows, dtype, hardware.device))
-                        for rows in _ROWS
+                        for rows in ROWS
                     ]
     finally:
         torch.set_num_threads(hardware.threads)

@@ -1,22 +1,37 @@
-"""Data sets for benchmarks."""
+"""The modules of examples/benchmarks, which is no package, and what several of their tests measure."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from nmt.data.vocab import train_vocabulary
-from nmt.data.vocab_pair import VocabularyPair
-from tests.data.one_data_set import build_vocabulary
-from tests.training.conftest import make_data_set
+import pytest
+
+from nmt.training.start.setup import resolve_config
+from tests.training.conftest import SETTINGS, complete, make_data_set
+
+sys.path.append(str(Path(__file__).parents[2] / "examples" / "benchmarks"))
 
 
-def separate_data_set(folder: Path) -> Path:
-    """A data set whose target has a vocabulary of its own, with more pieces than that of the source."""
-    make_data_set(folder)
-    source, target = [
-        train_vocabulary((folder / f"train.{language}").read_text().splitlines(), size=size).vocab
-        for language, size in (("en", 30), ("de", 44))
-    ]
-    VocabularyPair(source, target).save(folder.parent / "both.model")
-    build_vocabulary(folder, existing=folder.parent / "both.model", threads=1)
+@pytest.fixture(scope="package")
+def data(tmp_path_factory):
+    """A data set of 200 pairs."""
+    return make_data_set(tmp_path_factory.mktemp("data") / "reversed")
+
+
+@pytest.fixture(scope="package")
+def config(data, tmp_path_factory):
+    """The configuration of a model that computes in milliseconds."""
+    path = tmp_path_factory.mktemp("settings") / "quick.yaml"
+    path.write_text(complete(SETTINGS))
+    return resolve_config([(data, 1.0)], config_file=path)[0]
+
+
+@pytest.fixture(scope="package")
+def model(data, config, tmp_path_factory):
+    """A bundle with random weights."""
+    from translating_speed import save_random_bundle
+
+    folder = tmp_path_factory.mktemp("model") / "bundle"
+    save_random_bundle(folder, config, data)
     return folder

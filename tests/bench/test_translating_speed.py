@@ -2,8 +2,6 @@
 
 import dataclasses
 import inspect
-import json
-import os
 import resource
 import shutil
 import subprocess
@@ -12,54 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
+import translate_worker
+import translating_speed
+from agreement import greedy_agreement
+from translate_worker import Job
+from translating_speed import Setting, bench_translate, our_settings, source_pieces
 
-from nmt.bench import translate_worker, translating_speed
-from nmt.bench.agreement import greedy_agreement
-from nmt.bench.translating_speed import Setting, bench_translate, our_settings, save_random_bundle, source_pieces
 from nmt.checkpoint.bundle import load_bundle
 from nmt.errors import NmtError
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
-from nmt.training.start.setup import resolve_config
 from tests import on_padded
-from tests.training.conftest import SETTINGS, complete, make_data_set
 
-FP32 = Setting("nmt", "fp32")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return make_data_set(tmp_path_factory.mktemp("data") / "reversed")
-
-
-@pytest.fixture(scope="module")
-def model(data, tmp_path_factory):
-    path = tmp_path_factory.mktemp("settings") / "quick.yaml"
-    path.write_text(complete(SETTINGS))
-    folder = tmp_path_factory.mktemp("model") / "bundle"
-    save_random_bundle(folder, resolve_config([(data, 1.0)], config_file=path)[0], data)
-    return folder
-
-
-@pytest.mark.slow
-def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
-    reported = []
-    result = bench_translate(
-        model, data, settings=[FP32], threads=1, rounds=2, sentences=7, length=5, report=reported.append
-    )
-    assert result["sentences"] == 7
-    assert result["target_tokens_per_sentence"] == 5
-    assert result["agreement"] == {}
-    [(name, ours)] = result["contestants"].items()
-    assert name == "nmt fp32"
-    assert len(reported) == 1 + 3 * 2  # ready, and three tasks in each of two rounds
-    for task in ("beam", "greedy"):
-        assert len(ours[task]["rounds"]) == 2
-        assert ours[task]["target_tokens_per_second"] == pytest.approx(5 * ours[task]["sentences_per_second"])
-    assert ours["latency"]["median_milliseconds"] <= ours["latency"]["p99_milliseconds"]
-    assert ours["latency"]["measured"] == 2 * 7
-    assert ours["seconds_to_first_output"] > 0.01  # a process starts
-    assert ours["peak_memory_bytes"] > 10 << 20
+GREEDY = SearchSettings(beam=1, max_extra_length=4, max_length=4)
 
 
 def test_the_summary_of_known_measurements():
@@ -97,22 +60,6 @@ def test_the_peak_of_memory_counts_what_was_freed_since():
     assert pages * resource.getpagesize() + (200 << 20) <= peak <= 400 << 20
 
 
-def test_both_engines_are_measured_in_one_run(model, data):
-    pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-    result = bench_translate(
-        model, data, settings=our_settings(["torch", "ctranslate2"], ["fp32"]), threads=1, rounds=1, sentences=8,
-        length=5, has_random_weights=True,
-    )  # fmt: skip
-    assert result["contestants"].keys() == result["ratios"].keys() == {"nmt fp32", "nmt-ctranslate2 fp32"}
-    ratios = [
-        result["ratios"]["nmt fp32"]["nmt-ctranslate2 fp32"],
-        result["ratios"]["nmt-ctranslate2 fp32"]["nmt fp32"],
-    ]
-    assert ratios[0]["beam"] * ratios[1]["beam"] == pytest.approx(1)
-    agreement = result["agreement"]["nmt-ctranslate2 fp32"]
-    assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
-
-
 def test_engines_are_measured_in_precisions_that_they_have(monkeypatch):
     pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
     names = lambda engines, precisions: list(map(str, our_settings(engines, precisions)))  # noqa: E731
@@ -124,31 +71,21 @@ def test_engines_are_measured_in_precisions_that_they_have(monkeypatch):
         our_settings(["ctranslate2"], ["fp32"])
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
-def test_outputs_that_rounding_changes_are_counted(model, data):
-    settings = our_settings(["torch"], ["fp32", "int8"])
-    result = bench_translate(model, data, settings=settings, threads=1, rounds=1, sentences=9, length=5)
-    assert result["contestants"].keys() == {"nmt fp32", "nmt int8"}
-    [(name, rounding)] = result["rounding"].items()
-    assert (name, rounding["sentences"]) == ("nmt int8", 9)
-    assert rounding["equal"] < 9  # weights that were never trained hold all pieces for about equally good
+def test_outputs_that_rounding_changes_are_counted(model):
+    bundle = load_bundle(model)
+    job = Job([[5, 6, 3], [7, 3]], 4, 5, 4, 2, False, 99, 1, "cpu")
+    [[one], [two]] = [beam_search([bundle.build_model()], torch.tensor([s]), GREEDY) for s in job.sources]
+    outputs = {Setting("nmt", "int8"): [list(one[0].pieces), [9, *two[0].pieces]]}
+    found = translating_speed._agreements(bundle, job, outputs)
+    assert found == {"agreement": {}, "rounding": {"nmt int8": {"sentences": 2, "equal": 1}}}
 
 
 def test_a_length_that_the_model_has_no_positions_for_is_refused(model, data):
     with pytest.raises(NmtError, match="2 to 1023"):
-        bench_translate(model, data, settings=[FP32], threads=1, length=1_024)
+        bench_translate(model, data, settings=our_settings(["torch"], ["fp32"]), threads=1, length=1_024)
 
 
-def test_sources_are_the_test_set_as_pieces_with_eos(model, data):
-    bundle = load_bundle(model)
-    pieces = source_pieces(bundle, data, 5)
-    lines = (data / "test.en").read_text().splitlines()[:5]
-    assert bundle.vocab.source.decode([ids[:-1] for ids in pieces]) == lines
-    assert all(ids[-1] == bundle.vocab.source.EOS for ids in pieces)
-
-
-def test_sources_are_normalised_as_translate_normalises_them(model, data, tmp_path):
+def test_sources_are_the_test_set_as_translate_normalises_it_with_eos(model, data, tmp_path):
     bundle = load_bundle(model)
     shutil.copy(data / "manifest.json", tmp_path)
     lines = (data / "test.en").read_text().splitlines()[:5]
@@ -156,8 +93,11 @@ def test_sources_are_normalised_as_translate_normalises_them(model, data, tmp_pa
     (tmp_path / "test.en").write_text("\n".join(wide) + "\n")
     normalising = bundle.config.data.model_copy(update={"source_normalization": "nmt_nfkc"})
     config = bundle.config.model_copy(update={"data": normalising})
-    assert source_pieces(bundle, tmp_path, 5) != source_pieces(bundle, data, 5)
-    assert source_pieces(dataclasses.replace(bundle, config=config), tmp_path, 5) == source_pieces(bundle, data, 5)
+    pieces = source_pieces(bundle, data, 5)
+    assert bundle.vocab.source.decode([ids[:-1] for ids in pieces]) == lines
+    assert all(ids[-1] == bundle.vocab.source.EOS for ids in pieces)
+    assert source_pieces(bundle, tmp_path, 5) != pieces
+    assert source_pieces(dataclasses.replace(bundle, config=config), tmp_path, 5) == pieces
 
 
 def test_agreement_tells_ties_from_differences(model):
@@ -186,16 +126,3 @@ def test_an_output_that_ends_early_is_a_difference(model):
     network = load_bundle(model).build_model(dtype=torch.float64)
     found = greedy_agreement(network, [[5, 6, 3]], [[7, 8]], [[7]])
     assert [difference.place for difference in found.differences] == [1]
-
-
-@pytest.mark.slow
-def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
-    command = [
-        sys.executable, "-m", "nmt", "bench", "translate", "--preset", "tiny", "--data", str(data), "--rounds", "1",
-        "--sentences", "3", "--length", "3", "--precision", "fp32",
-    ]  # fmt: skip
-    result = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
-    assert json.loads(result.stdout)["weights"] == "random"
-    assert "beam, round 1 of 1: nmt fp32" in result.stderr

@@ -32,7 +32,7 @@ def places() -> list[tuple[str, str]]:
     return [
         (name, param.name)
         for name, command in GROUP.commands.items()
-        if name not in ("bench", "doctor")
+        if name != "doctor"
         for param in command.params
         # The toy pair needs no cache.
         if param.name != "cache"

@@ -30,7 +30,7 @@ def help_of(*command: str) -> str:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["translate", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["--help"], ["translate", "--help"]], ids=" ".join)
 def test_help_that_cannot_be_written_names_standard_output(words):
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "nmt", *words]

@@ -47,7 +47,6 @@ def test_all_commands_that_are_recommended_exist():
         ("tranlsate", "no such command: tranlsate. Did you mean translate? See nmt --help."),
         ("help hocus", "no such command: hocus. See nmt --help."),
         ("hocus", "no such command: hocus. See nmt --help."),
-        ("bench trains", "no such command: trains. Did you mean train? See nmt bench --help."),
     ],
 )
 def test_an_unknown_command_is_answered_with_ours(typed, error):
@@ -60,7 +59,7 @@ def test_back_translation_is_answered_with_its_commands():
 
 
 @pytest.mark.parametrize(
-    ("words", "same"), [("help", "--help"), ("help bench train", "bench train --help"), ("version", "--version")]
+    ("words", "same"), [("help", "--help"), ("help train", "train --help"), ("version", "--version")]
 )
 def test_help_and_version_are_commands(words, same):
     asked, expected = (CliRunner().invoke(app, each.split()) for each in (words, same))
@@ -89,7 +88,7 @@ def test_no_name_is_an_option_of_ours():
         ("build-vocab --vocab-size 8000", "Use --size N"),
         ("train --columns en,de", "--columns. It is an option of nmt prepare-data. See nmt train --help."),
         ("prepare-data --preset tiny", "--preset. It is an option of nmt train. See"),
-        ("bench train --beam=4", "--beam. It is an option of nmt translate and nmt serve."),
+        ("train --beam=4", "--beam. It is an option of nmt translate and nmt serve."),
         ("translate --source-lang de", "--source-lang. Leave it out: a model has its languages"),
         ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
         ("score --reference r h --out s", "--out. Scores go to standard output"),

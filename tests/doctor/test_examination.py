@@ -1,125 +1,60 @@
-"""The order of an examination, and what happens when a part of it fails."""
+"""The order of an examination, what happens when a part of it fails, and what is printed."""
 
+import json
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from nmt.doctor import examination
+from nmt.doctor import examination, rank_checks
 from nmt.doctor.checks import Check
 from nmt.doctor.examination import examine
-from nmt.doctor.findings import tables, warnings
 from nmt.doctor.rates import ProductRate
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
-from nmt.doctor.steps import Steps
 from nmt.errors import ConfigError
 from nmt.machine.device import choose_hardware
-from tests.doctor.conftest import measure_nothing
+
+RATES = [ProductRate("fp32", rows, threads, rows * 1e9) for threads in (1, 2) for rows in (4, 256, 3_600)]
 
 
 @pytest.fixture
-def parts(monkeypatch, tmp_path):
-    """Parts that take no time; each call of a speed is noted."""
-    calls = []
-    measure_nothing(monkeypatch)
-    monkeypatch.setattr(examination, "product_rates", lambda hardware: [ProductRate(p, 256, 1, 1e9) for p in PRODUCTS])
-    monkeypatch.setattr(examination, "all_checks", lambda *arguments: [("this", lambda: [Check("this", True, "")])])
-    monkeypatch.setattr(examination, "hardware_of_preset", lambda preset: choose_hardware("cpu", "fp32", 1))
-
-    def training(data, preset, precision, *, compiled=False):
-        calls.append((preset, precision))
-        return TrainingSpeed(preset, precision, 100.0)
-
-    def translating(data, scratch, hardware, products):
-        calls.append(("translating", hardware.precision))
-        return [TranslatingSpeed("nmt fp32", "fp32", 1.0, 1.0, 1.0, 1)]
-
-    monkeypatch.setattr(examination, "training_speed", training)
-    monkeypatch.setattr(examination, "translating_speeds", translating)
-    return calls
+def parts(monkeypatch):
+    """Parts that take no time."""
+    monkeypatch.setattr(examination, "product_rates", lambda hardware: RATES)
+    monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 2.5e9)
+    monkeypatch.setattr(examination, "_CHECKS", {"this": lambda hardware: [Check("this one", True, "equal")]})
 
 
-PRODUCTS = ("fp32", "bf16", "int8")
-
-
-def test_each_preset_is_trained_and_small_in_every_precision(parts):
-    found = examine()
-    assert {preset for preset, _ in parts} == {"tiny", "small", "base", "translating"}
-    assert {precision for preset, precision in parts if preset == "small"} == {"fp32", "bf16"}
-    assert [preset for preset, _ in parts[:2]] == ["base", "translating"]
-    assert found.left_out == []
-    assert found.passed
-    assert found.values()["choices"][0]["measured"].keys() == {"fp32", "bf16"}
-
-
-def test_without_speeds_nothing_is_trained(parts):
-    found = examine(with_speeds=False)
-    assert parts == []
-    assert found.training == found.translating == []
-
-
-def test_emulated_bf16_is_not_trained(parts, monkeypatch):
-    monkeypatch.setattr(examination, "product_rates", lambda hardware: [ProductRate("fp32", 256, 1, 1e9)])
-    examine()
-    assert {precision for preset, precision in parts if preset == "small"} == {"fp32"}
-
-
-def fail(*arguments, **options):
+def fail(*arguments):
     raise RuntimeError(f"no kernel image in {sys.executable} of {Path.home()}/x and {tempfile.gettempdir()}/y")
 
 
-REASON = "RuntimeError: no kernel image in python of ~/x and TMPDIR/y"
-
-
-def test_a_check_that_fails_with_an_error_is_a_finding(parts, monkeypatch):
-    """It names no path of the user's, and the other checks of its group are done."""
-    passed = [("that", lambda: [Check("that", True, "")])]
-    monkeypatch.setattr(examination, "all_checks", lambda hardware: [("this", fail), *passed])
-    monkeypatch.setattr(examination, "gpu_checks", lambda hardware: [("a GPU", fail), ("its rows", passed[0][1])])
-    monkeypatch.setattr(examination, "check_ranks", fail)
-    found = examine(with_speeds=False)
-    assert [(check.name, check.passed) for check in found.checks] == [
-        ("this", False), ("that", True), ("a GPU", False), ("that", True), ("ranks", False)
-    ]  # fmt: skip
-    assert {check.detail for check in found.checks if not check.passed} == {REASON}
-    assert found.left_out == []
-    assert not found.passed
-
-
-@pytest.mark.parametrize(
-    ("part", "subject"),
-    {
-        "product_rates": "the rate of matrix products", "memory_bandwidth": "the bandwidth of memory",
-        "text_to_train_on": "text to train on", "translating_speeds": "translating, base",
-    }.items(),
-)  # fmt: skip
-def test_a_measurement_that_fails_is_left_out(parts, monkeypatch, part, subject):
-    """As on a GPU whose memory is full. The rest is found all the same."""
-    monkeypatch.setattr(examination, part, fail)
-    found = examine()
-    assert found.left_out == [f"{subject}: {REASON}"]
-    assert found.passed
-    assert f"left out: {subject}: {REASON}" in warnings(found)
-    assert "Machine" in [table.title for table in tables(found)]
-    assert (parts == []) is (part == "text_to_train_on")
-
-
-def test_no_step_begins_when_the_time_is_up():
+def test_what_is_found_is_shown_and_is_json(parts):
     reported = []
-    steps = Steps(60.0, reported.append)
-    assert steps.do("the first", lambda: ["it"], ["nothing"]) == ["it"]
-    spent = Steps(-1.0, reported.append)
-    assert spent.do("the second", lambda: ["it"], ["nothing"]) == ["nothing"]
-    assert (spent.left_out, reported) == (["the second: no time was left"], ["the first", "the second"])
+    found = examine(report=reported.append)
+    assert reported == ["the machine", "the rate of matrix products", "the bandwidth of memory", "check: this"]
+    machine, checks, rates = found.tables()
+    assert dict(machine.rows)["memory bandwidth"] == "2.5 GB/s read and written, on all threads"
+    assert dict(machine.rows)["training computes on"] == found.hardware
+    assert checks.rows == [["this one", "right", "equal"]]
+    assert rates.header == ["", "threads", "4 rows", "256 rows", "3,600 rows"]
+    assert rates.rows == [["fp32", threads, "4", "256", "3,600"] for threads in ("1", "2")]
+    values = json.loads(json.dumps(asdict(found)))
+    assert values["machine"]["processor"]
+    assert values["checks"] == [{"name": "this one", "passed": True, "detail": "equal"}]
+    assert found.failed == []
 
 
-def test_ctrl_c_ends_the_examination():
-    def interrupted():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Steps(60.0, print).do("the first", interrupted, [])
+def test_a_part_that_ends_with_an_error_is_a_failed_check_without_paths_of_the_user(parts, monkeypatch):
+    """The others are done."""
+    monkeypatch.setattr(examination, "product_rates", fail)
+    monkeypatch.setattr(examination, "_CHECKS", {"that": fail, **examination._CHECKS})
+    found = examine()
+    assert [check.name for check in found.failed] == ["the rate of matrix products", "check: that"]
+    assert {check.detail for check in found.failed} == {"RuntimeError: no kernel image in python of ~/x and TMPDIR/y"}
+    assert [check.name for check in found.checks if check.passed] == ["this one"]
+    assert [table.title for table in found.tables()] == ["Machine", "Checks"]
 
 
 def test_processes_that_a_launcher_started_examine_nothing(parts, monkeypatch):
@@ -127,5 +62,21 @@ def test_processes_that_a_launcher_started_examine_nothing(parts, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match=r"Run it once, without torchrun\."):
-        examine(report=parts.append)
-    assert parts == []
+        examine(report=fail)
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "says"),
+    [
+        ("raise SystemExit('no ranks here')", 60, "ranks: 1: no ranks here"),
+        ("raise SystemExit(3)", 60, "ranks: 1: exit code 3"),
+        ("import time; time.sleep(60)", 0.2, "ranks: 1: not finished within 0 s"),
+    ],
+)
+def test_ranks_that_fail_or_hang_are_noticed(monkeypatch, program, seconds, says):
+    monkeypatch.setattr(rank_checks, "_command", lambda *arguments: [sys.executable, "-c", program])
+    monkeypatch.setattr(rank_checks, "_SECONDS", seconds)
+    monkeypatch.setattr(rank_checks, "prepare", lambda *arguments: None)
+    monkeypatch.setattr(rank_checks, "build_vocabulary", lambda *arguments: None)
+    [check] = rank_checks.check_ranks(choose_hardware("cpu", "fp32", 1))
+    assert (check.passed, check.detail) == (False, says)

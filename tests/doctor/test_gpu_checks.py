@@ -32,7 +32,7 @@ def test_a_recorded_search_is_compared_with_one_kernel_by_kernel(monkeypatch):
     recorded, same = gpu_checks.check_recorded_search(CPU)
     assert recorded.passed
     assert same.passed
-    assert same.detail == "160 of 160 hypotheses are equal"
+    assert same.detail == "the hypotheses of 40 of 40 sentences are equal"
 
 
 def test_recorded_steps_that_compute_something_else_are_noticed(monkeypatch):

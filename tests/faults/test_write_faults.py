@@ -23,7 +23,6 @@ import sacrebleu.dataset
 import yaml
 from typer.testing import CliRunner
 
-from nmt.bench import training_speed, translating_speed
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
 from nmt.convert.converting import import_model
@@ -55,8 +54,6 @@ class Command:
     """Pattern of the writers whose failure is no reason to end: it warns instead."""
     varies: str = NO_STRANGERS
     """Pattern of the files that differ from run to run."""
-    measures: bool = False
-    """Takes seconds when nothing fails, and leaves nothing: it is not run again after each fault."""
 
 
 COMMANDS = {
@@ -94,23 +91,9 @@ COMMANDS = {
     "export": Command("export imported --to marian --out for-marian"),
     "inspect": Command("inspect bundle --html chain.html"),
     "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
-    "bench train": Command(
-        "bench train --data sets/data --preset tiny --rounds 1 --updates 1 --update-tokens 100", measures=True
-    ),
-    "bench translate": Command(
-        "bench translate --data sets/data --preset tiny --rounds 1 --sentences 1", measures=True
-    ),
     "export (Python)": Command(""),
 }
-NEVER_MEASURED = ("flush", "rename")
-"""Places that benchmarks never come to: their files are temporary."""
-TABLE = [
-    (name, fault, place)
-    for name, command in COMMANDS.items()
-    for place in PLACES
-    for fault in FAULTS
-    if not (command.measures and place in NEVER_MEASURED)
-]
+TABLE = [(name, fault, place) for name in COMMANDS for place in PLACES for fault in FAULTS]
 
 
 def is_quick(command: str, fault: str, place: str) -> bool:
@@ -121,14 +104,12 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 def test_the_table_has_every_command_fault_and_place():
     writing = {name for name, _ in commands()} - {"serve", "doctor"}  # which write no file
     assert writing == {name.partition(" (")[0] for name in COMMANDS}
-    benchmarks = sum(command.measures for command in COMMANDS.values())
-    assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 588
+    assert len(TABLE) == len(COMMANDS) * len(PLACES) * len(FAULTS)
     quick = [case for case in TABLE if is_quick(*case)]
     assert len(quick) == len(TABLE) // len(PLACES)
     assert {(c, p) for c, _, p in quick} == {(c, p) for c, _, p in TABLE}
     assert {(f, p) for _, f, p in quick} == {(f, p) for _, f, p in TABLE}
-    writes = {name for name, command in COMMANDS.items() if not command.measures}
-    assert {(c, f) for c, f, _ in quick if c in writes} == {(c, f) for c, f, _ in TABLE if c in writes}
+    assert {(c, f) for c, f, _ in quick} == {(c, f) for c, f, _ in TABLE}
 
 
 @pytest.fixture(scope="session")  # as long as _CLEAN: a worker may leave this file and come back
@@ -224,10 +205,6 @@ def run(name: str) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-class _MeasuringError(Exception):
-    """A benchmark came as far as its measuring, which is not what is tested here."""
-
-
 _CLEAN: dict[str, tuple[list[Operation], dict[str, bytes | str | None]]] = {}
 
 
@@ -238,28 +215,14 @@ def clean(new_world, monkeypatch) -> Callable[[str], tuple[list[Operation], dict
     def run_clean(name: str) -> tuple[list[Operation], dict[str, bytes | str | None]]:
         if name == "export (Python)" and importlib.util.find_spec("ctranslate2") is None:
             pytest.skip("CTranslate2 is not installed")
-        if COMMANDS[name].measures:
-
-            def end(*arguments):
-                raise _MeasuringError
-
-            speeds = {"train": training_speed, "translate": translating_speed}
-            monkeypatch.setattr(speeds[name.removeprefix("bench ")], "contestants", end)
         if name not in _CLEAN:
             world = new_world()
             with mounted(Disk(world)) as disk:
-                assert run_or_measure(name)[0] == 0
+                assert run(name)[0] == 0
             _CLEAN[name] = disk.operations, contents(world)
         return _CLEAN[name]
 
     return run_clean
-
-
-def run_or_measure(name: str) -> tuple[int, str]:
-    try:
-        return run(name)
-    except _MeasuringError:
-        return 0, ""
 
 
 def faults(operations: list[Operation], place: str, code: int) -> list[Fault]:
@@ -290,7 +253,7 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
     command, world = COMMANDS[name], new_world()
     before = contents(world)
     with mounted(Disk(world, fault)) as disk:
-        code, said = run_or_measure(name)
+        code, said = run(name)
     assert disk.refused, f"{fault} did not come, but {disk.operations}"
     after = contents(world)
 
@@ -322,9 +285,7 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
     assert [path for path in after if re.search(r"\.[0-9a-f]{12}\.|/tmp\w{8}", path)] == []
 
     # The same command succeeds when the fault is gone.
-    if command.measures:
-        return
-    code, said = run_or_measure(name)
+    code, said = run(name)
     assert code == 0, said
     finally_there = contents(world)
     # A file that a command finds in the cache is not noted there: nothing says that it came whole.

@@ -13,8 +13,8 @@ from nmt.config import Config, changeable_on_resume, flatten, read_config
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.errors import ConfigError
 from nmt.training.start.changes import refuse_changes
-from tests.bench.conftest import separate_data_set
 from tests.data.one_data_set import build_vocabulary
+from tests.kit.two_vocabularies import separate_data_set
 
 CHANGES = {
     "model.encoder_layers": 2, "model.decoder_layers": 2, "model.d_model": 32, "model.d_ff": 16, "model.heads": 4,

@@ -1,4 +1,4 @@
-"""A process that trains for ``nmt bench train``: DATA CONFIG UPDATES_PER_ROUND UPDATES.
+"""A process that trains for ``python examples/benchmarks train``: DATA CONFIG UPDATES_PER_ROUND UPDATES.
 
 It makes the first ``UPDATES`` of a run, again and again.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from training_speed import BenchLearner, bench_updates
+from turns import serve
 
-from nmt.bench.training_speed import BenchLearner, bench_updates
-from nmt.bench.turns import serve
 from nmt.config import Config, read_config
 from nmt.machine.device import choose_hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate

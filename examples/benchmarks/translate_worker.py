@@ -1,4 +1,4 @@
-"""A process that translates for ``nmt bench translate``: FOLDER TOOLKIT PRECISION WORKERS.
+"""A process that translates for ``python examples/benchmarks translate``: FOLDER TOOLKIT PRECISION WORKERS.
 
 This module imports only what every toolkit needs, so that each toolkit's memory and start-up time are its own.
 """
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.bench.turns import serve
+from turns import serve
+
 from nmt.machine.cores import bytes_in_proc
 from nmt.option_fields import EngineName
 

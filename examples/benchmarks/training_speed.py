@@ -1,4 +1,4 @@
-"""``nmt bench train``: training speed on this machine."""
+"""Training speed on this machine, alone or in turn with other toolkits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from turns import measure_in_turn, median_rate, started
 
 import nmt
-from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
 from nmt.data.dealing import fitting_limits
 from nmt.data.shards import ParallelShards
@@ -29,8 +29,9 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start.beginning import check_tied_embeddings
 from nmt.training.start.cost import flops_of_pairs
+from nmt.training.start.setup import resolve_config
 
-_OURS = ("-P", "-m", "nmt.bench.train_worker")
+_OURS = (str(Path(__file__).with_name("train_worker.py")),)
 _MICRO_BATCH_TOKENS = 8_192
 _UNLIMITED = 1 << 30
 _UPDATES_WITH_SPARE_ROWS = 200
@@ -49,7 +50,7 @@ def bench_train(
 
     Args:
         config: ``batching.update_tokens`` is the size of an update.
-        peers: the program of each other toolkit, which calls :func:`nmt.bench.train_worker.main`.
+        peers: the program of each other toolkit, which calls :func:`train_worker.main`.
         updates: the number of updates per round. A warm-up round comes first. Each round has other batches if the data
             has so many: libraries compile products for the sizes of a batch. All toolkits get the same updates; each
             gets micro-batches that suit it.
@@ -71,9 +72,9 @@ def bench_train(
         everybody = {"nmt": _OURS, **(peers or {})}
         arguments = [str(data), str(folder / "config.yaml"), str(updates), str(len(planned))]
         programs = {name: [*program, *arguments] for name, program in everybody.items()}
-        with contestants(programs) as entrants:
-            measured = measure_in_turn(entrants, rounds, report)
-            described = {entrant.name: dict(entrant.description) for entrant in entrants}
+        with started(programs) as contestants:
+            measured = measure_in_turn(contestants, rounds, report)
+            described = {contestant.name: dict(contestant.description) for contestant in contestants}
     result: dict[str, Any] = {
         "benchmark": "train",
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
@@ -100,6 +101,12 @@ def bench_train(
     for peer in peers or ():
         result[peer]["ratio"] = ours["target_tokens_per_second"] / result[peer]["target_tokens_per_second"]
     return result
+
+
+def config_to_train(data: Path, preset: str, update_tokens: int, settings: Sequence[str]) -> Config:
+    """The configuration of a preset for a data set, with updates of so many target tokens."""
+    tokens = [f"batching.update_tokens={update_tokens}", f"batching.group_tokens={update_tokens}"]
+    return resolve_config([(data, 1.0)], preset=preset, settings=[*tokens, *settings])[0]
 
 
 class BenchLearner:

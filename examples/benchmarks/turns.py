@@ -98,30 +98,30 @@ def last_line(errors: str, code: int) -> str:
 
 
 @contextmanager
-def contestants(programs: Mapping[str, Sequence[str]]) -> Iterator[list[Contestant]]:
+def started(programs: Mapping[str, Sequence[str]]) -> Iterator[list[Contestant]]:
     """Start one process per name, by its program. All are ended afterwards."""
-    started: list[Contestant] = []
+    contestants: list[Contestant] = []
     try:
         for name, program in programs.items():
-            started.append(Contestant(name, program))
-        yield started
+            contestants.append(Contestant(name, program))
+        yield contestants
     finally:
-        for contestant in started:
+        for contestant in contestants:
             contestant.close()
 
 
 def measure_in_turn(
-    entrants: Sequence[Contestant], rounds: int, report: Callable[[str], None], task: str | None = None
+    contestants: Sequence[Contestant], rounds: int, report: Callable[[str], None], task: str | None = None
 ) -> dict[str, list[Mapping[str, Any]]]:
     """Run a task once per round in each contestant. Returns the measurements of all rounds by contestant."""
     before = "" if task is None else f"{task}, "
-    measured: dict[str, list[Mapping[str, Any]]] = {entrant.name: [] for entrant in entrants}
+    measured: dict[str, list[Mapping[str, Any]]] = {contestant.name: [] for contestant in contestants}
     for number in range(1, rounds + 1):
-        for entrant in entrants:
-            result = entrant.run(task or "run")
-            measured[entrant.name].append(result)
+        for contestant in contestants:
+            result = contestant.run(task or "run")
+            measured[contestant.name].append(result)
             rate = result["tokens"] / result["seconds"]
-            report(f"{before}round {number} of {rounds}: {entrant.name} {rate:,.0f} tokens/s")
+            report(f"{before}round {number} of {rounds}: {contestant.name} {rate:,.0f} tokens/s")
     return measured
 
 

@@ -1,22 +1,21 @@
-"""The benchmark measures what it says, on the batches that it says."""
+"""Training speed is measured on the batches of a run, as a run trains."""
 
-import json
 import os
-import subprocess
-import sys
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import turns
+from train_worker import ours, set_up
+from training_speed import BenchLearner, bench_train, bench_updates, spare_rows
+from turns import Contestant, measure_in_turn, started
 
-from nmt.bench.train_worker import ours, set_up
-from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates, spare_rows
-from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import dump_config
 from nmt.data.shards import ParallelShards
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import NmtError
 from nmt.kernels import policy
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
@@ -24,22 +23,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.input.feed import Epochs
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.start.setup import resolve_config
-from tests.bench.conftest import separate_data_set
 from tests.policies import POLICIES
-from tests.training.conftest import SETTINGS, complete, make_data_set
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return make_data_set(tmp_path_factory.mktemp("data") / "reversed")
-
-
-@pytest.fixture(scope="module")
-def config(data, tmp_path_factory):
-    path = tmp_path_factory.mktemp("settings") / "quick.yaml"
-    path.write_text(complete(SETTINGS))
-    return resolve_config([(data, 1.0)], config_file=path)[0]
 
 
 def bench_learner(config, monkeypatch, policy_name="cuda-16-bit", **changed):
@@ -75,11 +59,6 @@ def test_spare_rows_are_those_that_hold_no_piece(data, config, monkeypatch):
     assert spare_rows(data, config, 1) == pytest.approx(1 - real / made)
 
 
-def test_a_small_data_set_has_no_more_updates_than_an_epoch(data, config):
-    updates = bench_updates(data, config, 10_000)
-    assert sum(len(update.pairs) for update in updates) == 200
-
-
 def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_path, monkeypatch):
     """Where its policy takes sentences one after the other: pairs of all lengths, dealt as training deals them."""
     (tmp_path / "config.yaml").write_text(dump_config(config))
@@ -111,24 +90,34 @@ def test_a_benchmark_counts_tokens_and_rounds(data, config):
     assert 40 < result["target_tokens_per_update"] < 80
 
 
-@pytest.fixture(scope="module")
-def separate(tmp_path_factory):
-    """A data set whose target has a vocabulary of its own, with more pieces."""
-    return separate_data_set(tmp_path_factory.mktemp("separate") / "reversed")
+WORKER = """
+import sys
+from turns import serve
+
+def run(task):
+    sys.stderr.write("a warning\\n" * 100_000)
+    print("and a word on stdout")
+    return {"seconds": 1.0, "tokens": 2}
+
+def set_up():
+    run("warm-up")
+    if sys.argv[1:]:
+        raise OSError("no device")
+    return {}, run
+
+serve(set_up)
+"""
 
 
-@pytest.mark.slow
-def test_a_model_with_two_vocabularies_is_measured(separate, tmp_path):
-    (tmp_path / "quick.yaml").write_text(complete(SETTINGS))
-    data = [(separate, 1.0)]
-    config, _ = resolve_config(data, config_file=tmp_path / "quick.yaml", settings=["model.tied_embeddings=decoder"])
-    assert config.data.vocab_size < config.data.target_pieces
-    result = bench_train(separate, config, rounds=1, updates=1)
-    model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
-    assert result["nmt"]["parameters"] == sum(parameter.numel() for parameter in model.parameters())
-    tied, _ = resolve_config(data, config_file=tmp_path / "quick.yaml")
-    with pytest.raises(ConfigError, match="source and target have vocabularies of their own"):
-        bench_train(separate, tied, rounds=1, updates=1)
+def test_a_worker_that_talks_much_is_understood_and_one_that_fails_says_why(tmp_path, monkeypatch):
+    """A pipe that nobody reads holds 64 KiB."""
+    (tmp_path / "worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(Path(turns.__file__).parent), prepend=os.pathsep)
+    with started({"noisy": [str(tmp_path / "worker.py")]}) as contestants:
+        measured = measure_in_turn(contestants, 2, lambda words: None)
+    assert measured == {"noisy": [{"seconds": 1.0, "tokens": 2}] * 2}
+    with pytest.raises(NmtError, match="the benchmark of x failed: OSError: no device"):
+        Contestant("x", [str(tmp_path / "worker.py"), "fail"])
 
 
 def test_each_rank_gets_its_share_of_the_updates(data, config):
@@ -139,14 +128,6 @@ def test_each_rank_gets_its_share_of_the_updates(data, config):
         batches = [batch for share in shares for batch in share[number].batches]
         assert sum(batch.pairs for batch in batches) == len(update.pairs)
         assert {share[number].target_tokens for share in shares} == {update.target_tokens}
-
-
-def test_the_learner_is_that_of_a_run(data, config):
-    changed = config.training.model_copy(update={"ema_decay": 0.9, "r_drop": 2.0, "label_smoothing": 0.3})
-    hardware = choose_hardware("cpu", "fp32", 1)
-    learner = BenchLearner(config.model_copy(update={"training": changed}), hardware).learner
-    assert learner.average is not None
-    assert (learner._losses.keywords, learner._label_smoothing) == ({"weight": 2.0}, 0.3)
 
 
 def test_an_update_that_does_not_fit_is_made_again_and_its_size_is_kept(data, config, monkeypatch):
@@ -164,63 +145,12 @@ def test_an_update_that_does_not_fit_is_made_again_and_its_size_is_kept(data, co
     assert len(sizes) > 2
 
 
-@pytest.mark.slow
-def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monkeypatch):
-    broken = config.model_copy(update={"data": config.data.model_copy(update={"vocab_size": 5})})
-    with pytest.raises(NmtError, match="the benchmark of nmt failed: IndexError"):
-        bench_train(data, broken, rounds=1, updates=1)
-
-
-NOISY = """
-import sys
-from functools import partial
-from types import SimpleNamespace
-from nmt.bench.turns import serve
-
-def run(task):
-    sys.stderr.write("a warning\\n" * 100_000)
-    print("and a word on stdout")
-    return {"seconds": 1.0, "tokens": 2}
-
-def set_up():
-    run("warm-up")
-    return {}, run
-
-serve(set_up)
-"""
-
-
-def test_a_worker_that_talks_much_is_neither_stopped_nor_misunderstood(tmp_path, monkeypatch):
-    (tmp_path / "noisy.py").write_text(NOISY)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    with contestants({"noisy": ["-m", "noisy"]}) as entrants:
-        measured = measure_in_turn(entrants, 2, lambda words: None)
-    assert measured == {"noisy": [{"seconds": 1.0, "tokens": 2}] * 2}
-
-
-@pytest.mark.slow
-def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
-    command = [sys.executable, "-m", "nmt", "bench", "train", "--data", str(data), "--preset", "tiny", "--rounds", "1"]
-    result = subprocess.run(
-        [*command, "--update-tokens", "100"], capture_output=True, text=True, cwd=tmp_path, check=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert json.loads(result.stdout)["benchmark"] == "train"
-    assert "round 1 of 1: nmt" in result.stderr
-
-
 def test_every_round_has_other_batches_until_there_are_no_more(data, config, tmp_path):
     (tmp_path / "config.yaml").write_text(dump_config(config))
     _, run = set_up(ours, data, tmp_path / "config.yaml", 2, 3)
     tokens = [update.target_tokens for update in bench_updates(data, config, 3)]
     assert run("run")["tokens"] == tokens[2] + tokens[0]  # the warm-up has taken the first two
     assert run("run")["tokens"] == tokens[1] + tokens[2]
-
-
-def test_a_rate_is_the_median_over_the_rounds():
-    """One round beside another process counts as little as a lucky one."""
-    rounds = [{"tokens": 100, "seconds": seconds} for seconds in (1.0, 2.0, 50.0)]
-    assert median_rate(rounds) == 50.0
 
 
 @pytest.mark.parametrize(("policy_name", "compiled"), [("cuda-16-bit", True), ("cpu", False)])

@@ -1,4 +1,4 @@
-"""``nmt bench translate``: translation speed on this machine."""
+"""Translation speed on this machine, alone or in turn with other toolkits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from agreement import greedy_agreement
+from translate_worker import OURS, Job
+from turns import Contestant, measure_in_turn, median_rate, started
 
 import nmt
-from nmt.bench.agreement import greedy_agreement
-from nmt.bench.translate_worker import OURS, Job
-from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rate
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
 from nmt.convert.ctranslate2.writing import write_ctranslate2
@@ -34,7 +34,7 @@ from nmt.text.lines import read_lines
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.beginning import check_tied_embeddings
 
-_OURS = ("-P", "-m", "nmt.bench.translate_worker")
+_OURS = (str(Path(__file__).with_name("translate_worker.py")),)
 _TASKS = ("beam", "greedy", "latency")
 _EXTRA_LENGTH = 50
 _FP32 = ("fp32", "float32")
@@ -52,7 +52,7 @@ class Setting:
     precision: str
     workers: int = 1
     program: tuple[str, ...] = _OURS
-    """What measures it: it calls :func:`nmt.bench.translate_worker.main`."""
+    """What measures it: it calls :func:`translate_worker.main`."""
 
     def __str__(self) -> str:
         return f"{self.toolkit} {self.precision}" + (f", {self.workers} workers" if self.workers > 1 else "")
@@ -122,11 +122,11 @@ def bench_translate(
         if prepare is not None:
             prepare(folder, bundle)
         programs = {str(s): [*s.program, str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
-        with contestants(programs) as entrants:
+        with started(programs) as contestants:
             report(f"ready: {', '.join(programs)}")
-            measured = {task: measure_in_turn(entrants, rounds, report, task) for task in _TASKS}
-            described = {entrant.name: _description(entrant) for entrant in entrants}
-            outputs = {entrant.name: entrant.run("outputs")["outputs"] for entrant in entrants}
+            measured = {task: measure_in_turn(contestants, rounds, report, task) for task in _TASKS}
+            described = {contestant.name: _description(contestant) for contestant in contestants}
+            outputs = {contestant.name: contestant.run("outputs")["outputs"] for contestant in contestants}
     return {
         "benchmark": "translate",
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
@@ -210,9 +210,9 @@ def _write_job(folder: Path, bundle: Bundle, job: Job) -> None:
         (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
 
 
-def _description(entrant: Contestant) -> dict[str, Any]:
-    values = dict(entrant.description)
-    return values | {"seconds_to_first_output": values.pop("first_output") - entrant.started}
+def _description(contestant: Contestant) -> dict[str, Any]:
+    values = dict(contestant.description)
+    return values | {"seconds_to_first_output": values.pop("first_output") - contestant.started}
 
 
 def _summary(measured: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
