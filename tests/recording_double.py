@@ -2,8 +2,8 @@
 
 As a CUDA graph does, it repeats the operations that were recorded, with the very tensors and the very numbers that they
 took: what the host computed then is never computed again. After each run, what the work computed outside of the tensors
-that it was given is lost. Reads of the host that are no operations, such as ``tolist``, go unnoticed here; the fake GPU
-(tests/fake_gpu/) notices them.
+that it was given is lost. Reads of the host that are no operations, such as ``tolist``, go unnoticed here;
+tests/training/test_host_reads.py notices them.
 """
 
 from typing import Any

@@ -72,6 +72,8 @@ class Trainer:
                     return self._end(ending)
 
             for update in updates:
+                # Before an update with sampled subwords, another machine may encode an epoch.
+                self._ranks.allow_long_waits(self._config.training.subword_sampling > 0)
                 self._note(update)
                 ending = self._ending(update.result)
                 if ending is not None:
@@ -193,6 +195,7 @@ class Trainer:
         """Score the model on the valid set. A signal to any rank breaks this off, which interrupts the run on all of
         them; the resumed run then begins with it."""
         progress = self.progress
+        self._ranks.allow_long_waits(True)
         with self._learner.weights_in_use():
             validation = self._validator.validate(self._learner.model, until=lambda: bool(self._stop))
         if validation is None:
@@ -226,6 +229,7 @@ class Trainer:
         if (state := self._state_to_save()) == self._saved_state:
             return
         self._saved_state, self._saved_seconds = state, progress.seconds
+        self._ranks.allow_long_waits(True)
         if self._ranks.is_main:
             weights, training = self._learner.weights(), self._learner.state_dict()
             self._writer.save(progress.update, weights, training, progress.values(), progress.scores)

@@ -4,9 +4,9 @@
 ``OUT.RANK.order`` a line for each update: its pairs, and a hash of the parameters after it. ``WHAT`` happens at an
 update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch does not fit), ``exchange`` and
 ``step`` (memory ends in the exchange of gradients, or in Adam's step), ``bucket-N`` (memory ends in the backward pass
-when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it is busy for longer
-than a rank may send no heartbeat), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
-the environment, a rank is lost after five seconds without a heartbeat. With ``LIKE_NCCL``, ranks exchange as between
+when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it takes long to save),
+or, from that update on, ``poison`` (gradients are NaN). With ``SHORT_TIMEOUT`` in the environment, ranks on other
+machines wait five seconds for an update. With ``LIKE_NCCL``, ranks exchange as between
 GPUs, gradients in buckets of a few parameters, and read the figures of an update late. With ``GRAPHS_AS_THEY_ARE``, no
 compiler translates graphs, and attention needs no padding, as on a GPU. With ``OWN_NAMES``, the device of each rank has
 a name of its own.
@@ -22,6 +22,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -35,7 +36,7 @@ def main() -> None:
     from nmt.machine.device import Hardware
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
-    from nmt.training.ranks import heartbeat
+    from nmt.training.ranks import exchange
     from nmt.training.run import train
     from nmt.training.start import beginning
     from nmt.training.start.setup import resolve_config
@@ -54,8 +55,8 @@ def main() -> None:
         beginning.choose_kernels = lambda *arguments, **options: packed
     if "OWN_NAMES" in os.environ:
         Hardware.__str__ = lambda self: f"the device of rank {rank}"
-    if "FAST_BEATS" in os.environ:
-        heartbeat.BEAT_SECONDS, heartbeat.MISSED_BEATS = 0.2, 25
+    if "SHORT_TIMEOUT" in os.environ:
+        exchange.UPDATE_TIMEOUT = timedelta(seconds=5)
 
     def no_memory(*arguments, **options):
         raise RuntimeError("NCCL error: Cuda failure 2 'out of memory'")
@@ -79,8 +80,6 @@ def main() -> None:
                     os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGTERM)
                 if what == "stop":
                     os.kill(os.getpid(), signal.SIGSTOP)
-                if what == "sleep":
-                    time.sleep(8)
                 if what == "memory" and not hasattr(self, "fails_once"):
                     self.fails_once = True
                 if what == "exchange":
@@ -115,6 +114,11 @@ def main() -> None:
             if what == "poison" and rank == at_rank and update >= at_update:
                 next(iter(self.parameters.values())).grad.view(-1)[0] = float("nan")
             return unfit
+
+        def state_dict(self):
+            if what == "sleep":
+                time.sleep(8)
+            return super().state_dict()
 
     def hash_of(learner: Learner) -> str:
         digest = hashlib.sha256()

@@ -1,18 +1,21 @@
 """How often the host waits to read from a GPU, counted on a CPU with a GPU's kernels."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nmt.config import ModelConfig
+from nmt.config import Config, ModelConfig
 from nmt.kernels.policy import accelerate
+from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.training import device_clock
 from nmt.training import learner as learner_module
+from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.ranks.message import Report
 from tests import policies
@@ -66,6 +69,16 @@ def test_in_an_update_the_host_waits_for_the_device_once(monkeypatch, options):
     with HostReads(monkeypatch) as reads:
         made.update(batches, update=1, target_tokens=30, learning_rate=0.01)
     assert reads.found == ["tolist"]
+
+
+def test_all_of_an_update_is_computed_on_the_device_of_the_model(monkeypatch):
+    """Tensors on ``meta`` have no numbers that the host could read, and mix with those of no other device."""
+    monkeypatch.setattr(Hardware, "autocast", lambda self: nullcontext())  # meta has none
+    made = learner(dropout=0.1, precision="fp32")
+    on_meta = Learner(
+        made.model.to("meta"), Config(model=made.model.config), Hardware(torch.device("meta"), "fp32", 1, "")
+    )
+    assert on_meta.begin([batch(pairs(5)), batch(pairs(3))], update=1, target_tokens=30).unfit is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
@@ -26,15 +26,16 @@ from torch import Tensor
 
 from nmt.errors import NmtError, TrainingError
 from nmt.machine.device import is_out_of_memory
-from nmt.training.ranks import heartbeat
 from nmt.training.ranks.rendezvous import store_of_environment
 from nmt.training.ranks.stop_signals import stop_signals
 
 T = TypeVar("T")
 
 EXCHANGE_TIMEOUT = timedelta(minutes=30)
-"""How long ranks wait for a busy rank, which validates or encodes. A rank that has died is noticed at once, and one
-whose machine has vanished by its missing heartbeats (nmt/training/ranks/heartbeat.py)."""
+"""How long ranks wait for a busy rank, which compiles, validates, saves or encodes."""
+UPDATE_TIMEOUT = timedelta(minutes=5)
+"""How long ranks on several machines wait for the next update of another rank. A rank that has died is noticed at once,
+but a machine that has vanished closes no connection."""
 _SECONDS_UNTIL_ENDED = 40
 _POLL_SECONDS = 1.0
 
@@ -57,6 +58,14 @@ class Ranks:
     def is_main(self) -> bool:
         """Whether this is the rank that writes the run's folder and reports to the user."""
         return self.rank == 0
+
+    def allow_long_waits(self, is_allowed: bool) -> None:
+        """Choose how long the exchanges that begin from now on wait for another machine: at first, long.
+
+        Ranks of one machine always wait long, because a user may suspend all of them.
+        """
+        if self.size > self.local_size:
+            dist.distributed_c10d._set_pg_timeout(EXCHANGE_TIMEOUT if is_allowed else UPDATE_TIMEOUT)
 
     def all_reduce(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all ranks."""
@@ -112,7 +121,8 @@ class Ranks:
                     "batching.micro_batch_tokens, then run the same command: it resumes from the last checkpoint."
                 ) from None
             raise LostPeerError(
-                f"rank {self.rank}: lost contact with the other ranks, one of which has probably died ({error})."
+                f"rank {self.rank}: lost contact with the other ranks: one has died, or its machine or network has "
+                f"failed ({error})."
             ) from error
 
 
@@ -161,39 +171,12 @@ def process_group(ranks: Ranks, device: torch.device, is_stopping: Callable[[], 
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT)
     else:
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT, store=store, rank=ranks.rank, world_size=ranks.size)
-    with _failures_named(ranks, is_stopping), _watching_other_machines(ranks) if store is None else nullcontext():
+    with _failures_named(ranks, is_stopping):
         yield
         # No rank disconnects while another still needs it.
         ranks.gather(None)
     # Only here: under NCCL it waits for the other ranks, and these may be waiting for one that has failed.
     dist.destroy_process_group()
-
-
-@contextmanager
-def _watching_other_machines(ranks: Ranks) -> Iterator[None]:
-    """End this process if a rank sends no more heartbeats. Its machine may have vanished.
-
-    Raises:
-        LostPeerError: the launcher's store does not answer.
-    """
-
-    def end(silent: list[int]) -> None:
-        seconds = heartbeat.BEAT_SECONDS * heartbeat.MISSED_BEATS
-        error = LostPeerError(
-            f"rank {ranks.rank}: no heartbeat from rank {', '.join(map(str, silent))} for {seconds:.0f} seconds. "
-            "A machine or its network has probably failed."
-        )
-        _report_to_torchrun(error)
-        # Not by an exception: the main thread may wait in C for the rank that is lost.
-        os.write(2, f"error: {error}\n".encode())
-        os._exit(1)
-
-    try:
-        store = heartbeat.store_of_launcher()
-    except RuntimeError as error:
-        raise LostPeerError(f"rank {ranks.rank}: the launcher's store does not answer ({error}).") from error
-    with heartbeat.watching_others(ranks.rank, ranks.size, store, end):
-        yield
 
 
 @contextmanager

@@ -22,6 +22,13 @@ from tests.training.conftest import records, saved
 from tests.training.rank_processes import free_port
 
 SECONDS = 240
+PROGRAM = """
+from datetime import timedelta
+from nmt.training.ranks import exchange
+exchange.UPDATE_TIMEOUT = timedelta(seconds=30)
+from nmt.__main__ import main
+main()
+"""
 # Many micro-batches, so that an update takes long enough for machines to come and go. At a higher learning rate, the
 # updates amplify the rounding of sums in another order by more than 1e4.
 UPDATES = 150
@@ -39,6 +46,8 @@ class Machine:
 
     def __init__(self, port: int, arguments: list[str], errors: Path) -> None:
         self.errors = errors
+        program = errors.with_name("program.py")
+        program.write_text(PROGRAM)
         torchrun = [
             "--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "5", "--rdzv-backend", "c10d",
             "--rdzv-id", "test", "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1",
@@ -47,7 +56,7 @@ class Machine:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         with errors.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "torch.distributed.run", *torchrun, "-m", "nmt", *arguments],
+                [sys.executable, "-m", "torch.distributed.run", *torchrun, str(program), *arguments],
                 stderr=stderr, env=environment,
             )  # fmt: skip
 

@@ -166,6 +166,24 @@ def test_ranks_whose_devices_have_other_names_resume_with_one_size_of_micro_batc
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("what", "rank", "code"), [("stop", 1, 1), ("sleep", 0, 0)])
+def test_a_machine_that_vanishes_is_lost_and_one_that_saves_for_long_is_not(
+    settings, tmp_path, reversed_words, what, rank, code
+):
+    on_machines = {"LOCAL_WORLD_SIZE": "1", "SHORT_TIMEOUT": "1"}
+    arguments = reversed_words, settings(), tmp_path / "run", tmp_path / "out", what, rank, 7
+    ranks = start_ranks(2, *arguments, environment=on_machines)
+    try:
+        error = ranks[0].finish()
+        assert ranks[0].process.returncode == code, error
+        assert ("rank 0: lost contact with the other ranks" in error) == (code != 0)
+    finally:
+        if what == "stop":
+            ranks[1].process.kill()
+        ranks[1].finish()
+
+
+@pytest.mark.slow
 def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_path, reversed_words):
     result = subprocess.run(
         [
