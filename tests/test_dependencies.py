@@ -6,8 +6,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+import nmt
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 SOUND_FROM = {
@@ -69,3 +72,11 @@ def test_the_audit_fails_for_a_known_vulnerability_and_says_when_it_is_skipped(r
     found, lines = audit().verdict(report)
     assert found == status
     assert words in "\n".join(lines)
+
+
+def test_the_citation_says_what_the_project_says():
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
+    cited = yaml.safe_load(PROJECT.with_name("CITATION.cff").read_text("utf-8"))
+    assert (cited["version"], cited["license"]) == (nmt.__version__, project["license"])
+    assert cited["keywords"] == project["keywords"]
+    assert cited["title"].lower() == f"nmt: {project['description']}".lower()

@@ -87,7 +87,7 @@ def on_page_content(html: str, **_: Any) -> str:
 
 def repository_pages() -> list[Path]:
     """The pages that are in the repository."""
-    patterns = ("*.md", "docs/*.md", "examples/*/README.md")
+    patterns = ("*.md", "docs/*.md", "docs/notes/*.md", "examples/*/README.md")
     return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
 
 

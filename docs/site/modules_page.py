@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TITLE = """# Modules
 
-Every file of `nmt/`, with the beginning of its docstring. A room imports the rooms above it, never those below. The
+Every file of `nmt/`, with the beginning of its docstring. A folder imports the folders above it, never those below. The
 [architecture](../architecture.md) says how they work together.
 """
 
