@@ -9,21 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from typer.testing import CliRunner
 
 from nmt.checkpoint.bundle_files import damage
-from nmt.cli.app import app
+from tests.kit.world import run_nmt, write_settings
 from tests.power_cut import ZEROS, power_cuts, recorded
-from tests.training.conftest import SETTINGS, make_data_set
+from tests.training.conftest import make_data_set
 
 Contents = dict[str, bytes]
-
-
-def run(*arguments: str | Path) -> None:
-    """Run a command in this process, which is the one that is recorded."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.stderr or repr(result.exception)
 
 
 def contents(folder: Path) -> Contents:
@@ -40,11 +32,7 @@ def template(tmp_path_factory) -> Path:
     """A data set with shards, a run with checkpoints, and lines to translate."""
     world = tmp_path_factory.mktemp("power") / "world"
     make_data_set(world / "data", pairs=60)
-    settings = yaml.safe_load(SETTINGS)
-    settings["training"]["max_updates"] = 4
-    settings["validation"] |= {"every_updates": 2, "bleu": False}
-    settings["checkpoints"] = {"every_updates": 1, "keep_last": 2, "keep_best": 1}
-    (world / "quick.yaml").write_text(yaml.safe_dump(settings))
+    write_settings(world / "quick.yaml", 4, keep_last=2, keep_best=1)
     (world / "input.txt").write_text("ba do\nki\nlu me no\n")
     for language, word in (("en", "house"), ("de", "Haus")):
         for split, first in (("train", 0), ("valid", 100), ("test", 200)):
@@ -99,7 +87,7 @@ def test_shards_are_whole_or_absent(cuts, world):
     vocab = ["vocab.model", "vocab.txt"]
 
     def work() -> None:
-        run("build-vocab", "--data", "data", "--size", "36", "--workers", "1")
+        run_nmt("build-vocab", "--data", "data", "--size", "36", "--workers", "1")
 
     states = cuts(work)
     found = set()
@@ -138,7 +126,7 @@ def test_data_sets_are_whole_or_absent(cuts, world, earlier):
     languages = ("--source-lang", "en", "--target-lang", "de")
 
     def prepare(*more: str) -> None:
-        run("prepare-data", "own", *languages, *prefixes, "--workers", "1", "--out", "sets/own", *more)
+        run_nmt("prepare-data", "own", *languages, *prefixes, "--workers", "1", "--out", "sets/own", *more)
 
     before: Contents = {}
     if earlier:
@@ -162,7 +150,7 @@ def test_data_sets_are_whole_or_absent(cuts, world, earlier):
 
 def test_checkpoints_are_whole_or_absent(cuts, world):
     def work() -> None:
-        run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
+        run_nmt("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
 
     newest = 0
     for state in cuts(work, states=250):
@@ -177,11 +165,11 @@ def test_checkpoints_are_whole_or_absent(cuts, world):
 
 
 def test_averages_are_whole_or_absent(cuts, world):
-    run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
-    run("average-checkpoints", "runs/x", "--last", "2")
+    run_nmt("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
+    run_nmt("average-checkpoints", "runs/x", "--last", "2")
     before = contents(world / "runs/x/average")
     found = set()
-    for state in cuts(lambda: run("average-checkpoints", "runs/x", "--last", "1")):
+    for state in cuts(lambda: run_nmt("average-checkpoints", "runs/x", "--last", "1")):
         here, after = contents(state / "runs/x/average"), contents(world / "runs/x/average")
         assert here in (before, after) or not (state / "runs/x/average").exists()
         found.add(here == after)
@@ -189,10 +177,10 @@ def test_averages_are_whole_or_absent(cuts, world):
 
 
 def test_outputs_are_whole_or_absent(cuts, world):
-    run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
+    run_nmt("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
 
     def work() -> None:
-        run("translate", "--model", "runs/x/last", "--threads", "1", "-i", "input.txt", "-o", "output.txt")
+        run_nmt("translate", "--model", "runs/x/last", "--threads", "1", "-i", "input.txt", "-o", "output.txt")
 
     found = set()
     for number, state in enumerate(cuts(work)):
@@ -207,7 +195,7 @@ def test_outputs_are_whole_or_absent(cuts, world):
 
 
 def test_pages_are_whole_or_absent(cuts, world):
-    run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
-    for state in cuts(lambda: run("report", "runs/x", "--out", "page.html")):
+    run_nmt("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
+    for state in cuts(lambda: run_nmt("report", "runs/x", "--out", "page.html")):
         here = (state / "page.html").read_bytes() if (state / "page.html").exists() else None
         assert here in (None, (world / "page.html").read_bytes())
