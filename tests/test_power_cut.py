@@ -1,4 +1,4 @@
-"""A power cut at any moment leaves shards, data sets, checkpoints, averages and outputs whole or absent.
+"""A power cut at any moment leaves files, folders, shards, checkpoints and outputs whole or absent.
 
 See ``tests/power_cut.py`` for what a cut may leave.
 """
@@ -9,21 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from typer.testing import CliRunner
 
 from nmt.checkpoint.bundle_files import damage
-from nmt.cli.app import app
+from nmt.io.files import replacing, replacing_folder
+from nmt.io.ownership import Kind
+from tests.kit.world import run_nmt, write_settings
 from tests.power_cut import ZEROS, power_cuts, recorded
-from tests.training.conftest import SETTINGS, make_data_set
+from tests.training.conftest import make_data_set
 
 Contents = dict[str, bytes]
-
-
-def run(*arguments: str | Path) -> None:
-    """Run a command in this process, which is the one that is recorded."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.stderr or repr(result.exception)
 
 
 def contents(folder: Path) -> Contents:
@@ -40,16 +34,8 @@ def template(tmp_path_factory) -> Path:
     """A data set with shards, a run with checkpoints, and lines to translate."""
     world = tmp_path_factory.mktemp("power") / "world"
     make_data_set(world / "data", pairs=60)
-    settings = yaml.safe_load(SETTINGS)
-    settings["training"]["max_updates"] = 4
-    settings["validation"] |= {"every_updates": 2, "bleu": False}
-    settings["checkpoints"] = {"every_updates": 1, "keep_last": 2, "keep_best": 1}
-    (world / "quick.yaml").write_text(yaml.safe_dump(settings))
+    write_settings(world / "quick.yaml", 4, keep_last=2, keep_best=1)
     (world / "input.txt").write_text("ba do\nki\nlu me no\n")
-    for language, word in (("en", "house"), ("de", "Haus")):
-        for split, first in (("train", 0), ("valid", 100), ("test", 200)):
-            lines = (f"{word} {number} {number * 7}\n" for number in range(first, first + 90))
-            (world / f"{split}.{language}").write_text("".join(lines))
     return world
 
 
@@ -94,12 +80,51 @@ def test_what_is_not_flushed_is_lost(cuts, world):
     assert set(serve()) == {b"ba do\nki\nlu me no\n", b"", ZEROS}
 
 
+BOX = Kind("a box", lambda folder: (folder / "label").is_file(), is_folder=True, holds=("label", "*.thing"))
+
+
+def test_files_and_folders_are_whole_or_absent(tmp_path):
+    """So are all that are written through these functions: pages, data sets, averages, imports, exports."""
+    world = tmp_path / "world"
+    world.mkdir()
+
+    def write(content: bytes) -> Contents:
+        with replacing(world / "file") as stream:
+            stream.write(content)
+        with replacing_folder(world / "box", BOX) as box:
+            (box / "label").write_bytes(content)
+            (box / "a.thing").write_bytes(content)
+        return contents(world)
+
+    for earlier in (b"before", None):
+        before = write(earlier) if earlier else {}
+        with recorded(world) as record:
+            after = write(b"after")
+        found = set()
+        for state in power_cuts(record, tmp_path / f"cuts of {earlier}"):
+            here = contents(state)
+            assert here.get("file") in (before.get("file"), after["file"])
+            box = {name: content for name, content in here.items() if name.startswith("box/")}
+            versions = [{name: held[name] for name in held if name.startswith("box/")} for held in (before, after)]
+            assert box in versions or not (state / "box").exists()
+            if earlier and not box:  # it is whole where the next command finds it
+                assert contents(state / ".box.nmt.old") == contents_of(versions[0])
+            found.add((here.get("file") == b"after", box == versions[1]))
+        assert {(True, True), (False, False)} <= found
+        shutil.rmtree(world)
+        world.mkdir()
+
+
+def contents_of(box: Contents) -> Contents:
+    return {name.removeprefix("box/"): content for name, content in box.items()}
+
+
 def test_shards_are_whole_or_absent(cuts, world):
     before = contents(world / "data")
     vocab = ["vocab.model", "vocab.txt"]
 
     def work() -> None:
-        run("build-vocab", "--data", "data", "--size", "36", "--workers", "1")
+        run_nmt("build-vocab", "--data", "data", "--size", "36", "--workers", "1")
 
     states = cuts(work)
     found = set()
@@ -127,42 +152,9 @@ def shards_of(held: Contents) -> Contents:
     return {name.removeprefix("shards/"): content for name, content in held.items() if name.startswith("shards/")}
 
 
-def text_of(held: Contents) -> Contents:
-    """Without the manifest, which names the files that were read by their full paths."""
-    return {name: content for name, content in held.items() if name != "manifest.json"}
-
-
-@pytest.mark.parametrize("earlier", [None, "own"], ids=["new", "replaced"])
-def test_data_sets_are_whole_or_absent(cuts, world, earlier):
-    prefixes = [part for split in ("train", "valid", "test") for part in (f"--{split}", split)]
-    languages = ("--source-lang", "en", "--target-lang", "de")
-
-    def prepare(*more: str) -> None:
-        run("prepare-data", "own", *languages, *prefixes, "--workers", "1", "--out", "sets/own", *more)
-
-    before: Contents = {}
-    if earlier:
-        prepare("--no-dedup")
-        before = contents(world / "sets/own")
-    found = set()
-    for number, state in enumerate(cuts(lambda: prepare("--max-length", "100"))):
-        after = contents(world / "sets/own")
-        here = contents(state / "sets/own")
-        assert here in (before, after) or not (state / "sets/own").exists()
-        found.add([before, after].index(here) if here else "absent")
-        if earlier and not here:
-            # The earlier data set is whole where the next command finds it.
-            assert contents(state / "sets/.own.nmt.old") == before
-        if number % 15 == 0:
-            prepare("--max-length", "100")
-            assert text_of(contents(state / "sets/own")) == text_of(after)
-            assert sorted(path.name for path in (state / "sets").iterdir()) == ["own"]
-    assert 1 in found
-
-
 def test_checkpoints_are_whole_or_absent(cuts, world):
     def work() -> None:
-        run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
+        run_nmt("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
 
     newest = 0
     for state in cuts(work, states=250):
@@ -176,23 +168,11 @@ def test_checkpoints_are_whole_or_absent(cuts, world):
     assert newest == 4
 
 
-def test_averages_are_whole_or_absent(cuts, world):
-    run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
-    run("average-checkpoints", "runs/x", "--last", "2")
-    before = contents(world / "runs/x/average")
-    found = set()
-    for state in cuts(lambda: run("average-checkpoints", "runs/x", "--last", "1")):
-        here, after = contents(state / "runs/x/average"), contents(world / "runs/x/average")
-        assert here in (before, after) or not (state / "runs/x/average").exists()
-        found.add(here == after)
-    assert found == {True, False}
-
-
 def test_outputs_are_whole_or_absent(cuts, world):
-    run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
+    run_nmt("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
 
     def work() -> None:
-        run("translate", "--model", "runs/x/last", "--threads", "1", "-i", "input.txt", "-o", "output.txt")
+        run_nmt("translate", "--model", "runs/x/last", "--threads", "1", "-i", "input.txt", "-o", "output.txt")
 
     found = set()
     for number, state in enumerate(cuts(work)):
@@ -204,10 +184,3 @@ def test_outputs_are_whole_or_absent(cuts, world):
             work()
             assert (state / "output.txt").read_bytes() == after
     assert found == {None, after}
-
-
-def test_pages_are_whole_or_absent(cuts, world):
-    run("train", "--data", "data", "--config", "quick.yaml", "--out", "runs/x")
-    for state in cuts(lambda: run("report", "runs/x", "--out", "page.html")):
-        here = (state / "page.html").read_bytes() if (state / "page.html").exists() else None
-        assert here in (None, (world / "page.html").read_bytes())

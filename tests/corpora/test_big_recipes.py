@@ -2,8 +2,6 @@
 
 import gzip
 import hashlib
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,16 +13,7 @@ from nmt.corpora.recipe import builtin_text, parse_recipe
 from nmt.data.shards import ParallelShards
 from nmt.errors import DownloadError
 from tests.data.one_data_set import build_vocabulary
-
-
-def tar(members, mode="w:gz"):
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode=mode) as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
+from tests.kit.archives import tarred
 
 
 def text(name, language, pairs):
@@ -46,26 +35,26 @@ def miniatures(language):
     pair = f"{language}-en"
     joined = f"{language}en"
     archives = {
-        "training-parallel-europarl-v7.tgz": tar(
+        "training-parallel-europarl-v7.tgz": tarred(
             {
                 f"training/europarl-v7.{p}-en.{side}": text("europarl", side, 40)
                 for p in ("de", "fr")
                 for side in (p, "en")
             }
         ),
-        "training-parallel-commoncrawl.tgz": tar(
+        "training-parallel-commoncrawl.tgz": tarred(
             {f"commoncrawl.{p}-en.{side}": text("crawl", side, 30) for p in ("de", "fr") for side in (p, "en")}
             | {f"commoncrawl.{p}-en.annotation": b"notes\n" for p in ("de", "fr")}
         ),
-        "training-parallel-nc-v9.tgz": tar(
+        "training-parallel-nc-v9.tgz": tarred(
             {f"training/news-commentary-v9.{pair}.{side}": text("commentary", side, 20) for side in both}
         ),
-        "training-parallel-un.tgz": tar({f"un/undoc.2000.{pair}.{side}": text("un", side, 25) for side in both}),
-        "training-giga-fren.tar": tar(
+        "training-parallel-un.tgz": tarred({f"un/undoc.2000.{pair}.{side}": text("un", side, 25) for side in both}),
+        "training-giga-fren.tar": tarred(
             {f"giga-fren.release2.fixed.{side}.gz": gzip.compress(text("giga", side, 50)) for side in both}, "w"
         ),
-        "dev.tgz": tar({f"dev/newstest2013.{side}": text("newstest2013", side, 6) for side in both}),
-        "test-full.tgz": tar(
+        "dev.tgz": tarred({f"dev/newstest2013.{side}": text("newstest2013", side, 6) for side in both}),
+        "test-full.tgz": tarred(
             {
                 f"test-full/newstest2014-{joined}-{kind}.{side}.sgm": sgml(kind, side, 5)
                 for kind in ("src", "ref")
@@ -153,7 +142,7 @@ def test_from_archives_to_shards(file_server, tmp_path, monkeypatch, name, langu
 
 def test_leaked_pairs_are_counted_and_kept(file_server, tmp_path):
     archives = miniatures("de")
-    archives["training-parallel-nc-v9.tgz"] = tar(
+    archives["training-parallel-nc-v9.tgz"] = tarred(
         {
             "training/news-commentary-v9.de-en.en": text("newstest2014", "en", 2) + b"word " * 251 + b"\n\nkept\n",
             "training/news-commentary-v9.de-en.de": text("other", "de", 2) + b"wort\nx\n" + b"sehr " * 250 + b"\n",
@@ -170,47 +159,6 @@ def test_leaked_pairs_are_counted_and_kept(file_server, tmp_path):
         "invisible_kept": 0,
     }
     assert prepared.manifest.files["train.en"].lines == 40 + 30 + 3
-
-
-def test_a_flipped_byte_is_refused_by_name(file_server, tmp_path):
-    recipe = served_recipe(file_server, "wmt14-en-de", miniatures("de"))
-    base = "training-parallel-commoncrawl.tgz"
-    flipped = bytearray(file_server.files[base])
-    flipped[len(flipped) // 2] ^= 4
-    file_server.files[base] = bytes(flipped)
-    with pytest.raises(DownloadError, match=rf"{base}: its sha256 is"):
-        prepare(recipe, tmp_path / "wmt", cache=tmp_path / "cache")
-    assert not (tmp_path / "wmt").exists()
-    assert list((tmp_path / "cache").rglob(f"{base}*")) == []
-
-
-def test_a_member_that_leads_out_is_refused(file_server, tmp_path):
-    archives = miniatures("de")
-    archives["training-parallel-nc-v9.tgz"] = tar(
-        {f"training/news-commentary-v9.de-en.{side}": text("x", side, 2) for side in ("en", "de")}
-        | {"../../evil": b"boo"}
-    )
-    recipe = served_recipe(file_server, "wmt14-en-de", archives)
-    with pytest.raises(DownloadError, match=r"nc-v9\.tgz: refused, since its member '\.\./\.\./evil'"):
-        prepare(recipe, tmp_path / "deep" / "wmt", cache=tmp_path / "cache")
-    assert list(tmp_path.rglob("evil")) == []
-    assert list((tmp_path / "deep").iterdir()) == []
-
-
-def test_a_dead_mirror_is_passed_over(file_server, tmp_path):
-    recipe = served_recipe(file_server, "wmt14-en-de", miniatures("de"))
-    told = []
-    prepare(recipe, tmp_path / "wmt", cache=tmp_path / "cache", mirrors=["http://127.0.0.1:9"], notify=told.append)
-    assert len([notice for notice in told if "127.0.0.1:9/" in notice and "instead" in notice]) == 5
-
-
-def test_mirrors_hold_everything_by_base_name(file_server, tmp_path):
-    recipe = served_recipe(file_server, "wmt14-en-de", miniatures("de"))
-    (tmp_path / "mirror").mkdir()
-    for name, packed in file_server.files.items():
-        (tmp_path / "mirror" / name).write_bytes(packed)
-    prepare(recipe, tmp_path / "wmt", cache=tmp_path / "cache", mirrors=[str(tmp_path / "mirror")], offline=True)
-    assert file_server.requests == []
 
 
 def test_offline_names_everything_that_is_missing(file_server, tmp_path):
@@ -237,7 +185,7 @@ def talks():
             head = '<?xml version="1.0"?>\n<srcset>\n<doc docid="1">\n<title>No</title>\n'
             xml = f'{head}<seg id="1"> {part} &amp; {side} </seg>\n'
             members[f"de-en/IWSLT14.{part}.de-en.{side}.xml"] = xml.encode()
-    return tar(members)
+    return tarred(members)
 
 
 @pytest.mark.parametrize("form", ["plain", "ted-tags"])

@@ -1,6 +1,5 @@
 """Zip archives of OPUS: which members are read, and what hostile archives may do."""
 
-import io
 import struct
 import zipfile
 
@@ -11,7 +10,8 @@ from hypothesis import strategies as st
 from nmt.corpora import archive
 from nmt.corpora.formats import CorpusFile, ParallelText
 from nmt.corpora.formats import opus_zip as read
-from nmt.errors import DataError, DownloadError, NmtError
+from nmt.errors import DataError, DownloadError
+from tests.kit.archives import zipped
 
 OTHERS = {"README": "read me", "LICENSE": "free", "a.de-en.ids": "1\n2\n", "a.de-en.scores": "0.1\n0.2\n"}
 PAIR = {"a.de-en.de": "ein Hund\neine Katze\n", "a.de-en.en": "a dog\na cat\n"}
@@ -23,17 +23,11 @@ def opus(tmp_path):
     """Read members as an archive."""
 
     def read_members(members, languages=("en", "de"), **options):
-        path = pack(tmp_path / "en-de.txt.zip", members)
+        path = tmp_path / "en-de.txt.zip"
+        path.write_bytes(zipped(members))
         return list(read(ParallelText([CorpusFile(path, str(path))], *languages, **options)))
 
     return read_members
-
-
-def pack(path, members):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for name, content in members.items():
-            zipped.writestr(name, content)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -68,10 +62,11 @@ def test_an_archive_without_the_languages_lists_its_members(opus):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_members_of_one_name_are_refused(opus, tmp_path):
-    path = pack(tmp_path / "twice.zip", OTHERS | PAIR)
-    with zipfile.ZipFile(path, "a") as zipped:
-        zipped.writestr("a.de-en.en", "another\nside\n")
+def test_two_members_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "twice.zip"
+    path.write_bytes(zipped(OTHERS | PAIR))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("a.de-en.en", "another\nside\n")
     with pytest.raises(DownloadError, match=r"twice\.zip: holds two files named a\.de-en\.en\..* Unpack it"):
         list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
 
@@ -99,18 +94,6 @@ def test_bytes_that_are_no_text_are_named_or_replaced(opus):
     assert opus(members, invalid="replace")[1].source == "\ufffd"
 
 
-@pytest.mark.parametrize("evil", ["../evil", "/etc/evil", "a/../../b", "a\x1b[2J"])
-def test_a_name_that_leads_out_condemns_the_archive(opus, evil):
-    with pytest.raises(DownloadError, match="outside the folder"):
-        opus(PAIR | {evil: "boo"})
-
-
-def test_a_bomb_is_refused_before_it_is_read(opus, monkeypatch):
-    monkeypatch.setattr(archive, "_ALWAYS_ALLOWED", 100_000)
-    with pytest.raises(DownloadError, match=r"unpacks to more than .*its member a\.de-en\.en has 1,000,000 bytes"):
-        opus(PAIR | {"a.de-en.en": "\n" * 1_000_000})
-
-
 def test_two_members_share_one_budget(opus, monkeypatch):
     monkeypatch.setattr(archive, "_ALWAYS_ALLOWED", 100_000)
     side = "a dog\n" * 10_000
@@ -120,12 +103,12 @@ def test_two_members_share_one_budget(opus, monkeypatch):
 
 def test_a_size_that_lies_is_found_out(tmp_path, monkeypatch):
     """The size in the directory says 10 bytes; more follow."""
-    path = pack(tmp_path / "a.zip", {"a.de": "x\n" * 50_000, "a.en": "y\n" * 50_000})
-    content = bytearray(path.read_bytes())
+    content = bytearray(zipped({"a.de": "x\n" * 50_000, "a.en": "y\n" * 50_000}))
     place = content.find(b"PK\x01\x02")
     while place >= 0:
         struct.pack_into("<I", content, place + 24, 10)
         place = content.find(b"PK\x01\x02", place + 1)
+    path = tmp_path / "a.zip"
     path.write_bytes(content)
     with pytest.raises(DownloadError, match=r"a\.zip: is a damaged or truncated archive"):
         list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
@@ -136,33 +119,13 @@ def test_an_endless_line_is_an_error(opus):
         opus(PAIR | {"a.de-en.de": "x" * 5_000_000})
 
 
-def test_an_encrypted_member_says_so(tmp_path):
-    path = pack(tmp_path / "a.zip", PAIR)
-    content = bytearray(path.read_bytes())
-    content[content.find(b"PK\x01\x02") + 8] |= 1
-    path.write_bytes(content)
-    with pytest.raises(DownloadError, match=r"member a\.de-en\.de is encrypted"):
-        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
-
-
-@pytest.mark.parametrize("keep", [0, 30, 100, 200])
-def test_a_truncated_archive_is_refused(tmp_path, keep):
-    path = pack(tmp_path / "a.zip", PAIR)
-    path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DownloadError, match=r"a\.zip: is a damaged or truncated archive"):
-        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))
-
-
-def test_members_are_not_held_in_memory(tmp_path, monkeypatch):
+def test_members_are_not_held_in_memory(opus, monkeypatch):
     """No member is read in one piece."""
     sizes = []
     original = zipfile.ZipExtFile.read
     monkeypatch.setattr(zipfile.ZipExtFile, "read", lambda self, n=-1: sizes.append(n) or original(self, n))
-    lines = io.StringIO()
-    for n in range(100_000):
-        lines.write(f"line {n}\n")
-    path = pack(tmp_path / "a.zip", {"a.de": lines.getvalue(), "a.en": lines.getvalue()})
-    assert sum(1 for _ in read(ParallelText([CorpusFile(path, str(path))], "en", "de"))) == 100_000
+    lines = "".join(f"line {n}\n" for n in range(100_000))
+    assert len(opus({"a.de": lines, "a.en": lines})) == 100_000
     assert 0 < max(sizes) <= 1 << 17
     assert min(sizes) > 0
 
@@ -175,12 +138,3 @@ LINE = st.text(st.characters(exclude_characters="\n\r\ufeff", exclude_categories
 def test_pairs_survive(opus, pairs):
     sides = ["".join(f"{line}\n" for line in side) for side in zip(*pairs, strict=True)] or ["", ""]
     assert opus({"a.en": sides[0], "a.de": sides[1]}) == [(*pair, None) for pair in pairs]
-
-
-@given(content=st.binary(max_size=300))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_any_other_file_is_refused(tmp_path, content):
-    path = tmp_path / "a.zip"
-    path.write_bytes(content)
-    with pytest.raises(NmtError, match=r"a\.zip"):
-        list(read(ParallelText([CorpusFile(path, str(path))], "en", "de")))

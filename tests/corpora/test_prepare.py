@@ -25,7 +25,6 @@ from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.io.locking import exclusive
-from nmt.io.writing import WriteError
 from nmt.training.start.recorded_data import write_data_record
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
@@ -109,34 +108,11 @@ def test_characters_that_look_like_line_ends_keep_their_lines(tmp_path):
     assert len(lines(tmp_path / "own", "train.de")) == len(odd)
 
 
-def test_several_files_packed_or_not_are_joined_in_order(own, tmp_path):
-    plain = corpus(tmp_path, "1", ["one"], ["eins"])
-    gz = corpus(tmp_path, "2", ["two", "zwo"], ["zwei", "two"], ".gz")
-    xz = corpus(tmp_path / "deep", "1", ["three"], ["drei"], ".xz")
-    recipe = own_recipe(
-        "own", source_lang="de", target_lang="en", train=[xz, plain, gz], valid=[plain, gz], test=[plain]
-    )
-    prepared = prepare(with_filters(recipe, {"leakage": "count"}), tmp_path / "own")
-    assert lines(tmp_path / "own", "train.en") == ["three", "one", "two", "zwo"]
-    assert lines(tmp_path / "own", "valid.de") == ["eins", "zwei", "two"]
-    assert [(corpus.name, corpus.pairs) for corpus in prepared.manifest.corpora if corpus.split == "train"] == [
-        ("1", 1),
-        ("1", 1),
-        ("2", 2),
-    ]
-
-
 def test_unequal_sides_name_both_counts(own, tmp_path):
     write(tmp_path / "train.de", ["A B"])
     with pytest.raises(DataError, match=r"train\.en has 6 lines, but .*train\.de has 1"):
         prepare(own, tmp_path / "own")
     assert not (tmp_path / "own").exists()
-
-
-def test_a_missing_file_says_what_a_prefix_is(own, tmp_path):
-    (tmp_path / "valid.de").unlink()
-    with pytest.raises(DataError, match=r"no .*valid\.de \(nor \.gz, \.xz, \.bz2 or \.zst\)"):
-        prepare(own, tmp_path / "own")
 
 
 def test_invalid_utf8_names_file_line_and_byte_or_is_dropped(own, tmp_path):
@@ -259,58 +235,29 @@ def test_vocabulary_and_shards_of_the_same_text_stay(own, tmp_path, monkeypatch,
     assert prepare(own, out, force=True, notify=told.append).changed
     assert (built(out), told) == (before, [])
     assert len(before) == len(BUILT)
+    assert touched_files(out, read_index(out).text) == []  # which would be read again
     assert not build_vocabulary(out, **({"existing": out / "vocab.model"} if given else {"size": 30})).changed
 
 
-def test_vocabulary_and_shards_of_other_text_go(own, tmp_path):
+@pytest.mark.parametrize("of", ["other text", "the other direction", "another normalisation"])
+def test_what_was_made_from_other_text_goes(own, tmp_path, of):
+    """Both directions have the same files. Another normalisation changes how valid is encoded, but not train."""
     out = tmp_path / "own"
     prepare(own, out)
     build_vocabulary(out, size=30)
+    changed, gone = {
+        "other text": (with_filters(own, {"dedup": False}), {}),
+        "the other direction": (own.model_copy(update={"source_lang": "de", "target_lang": "en"}), {}),
+        "another normalisation": (
+            own.model_copy(update={"normalisation": Normalisation(nfc=True)}), {"what": "shards"}
+        ),
+    }[of]  # fmt: skip
     told = []
-    prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
-    assert (built(out), told) == ({}, [removed(out)])
+    prepare(changed, out, force=of == "the other direction", notify=told.append)
+    assert told == [removed(out, **gone)]
     assert not (out / "shards").exists()
+    assert (out / "vocab.model").exists() == bool(gone)
     assert [path.name for path in tmp_path.glob(".*")] == []
-
-
-def test_vocabulary_and_shards_of_the_other_direction_go(own, tmp_path):
-    """Both directions have the same files."""
-    out = tmp_path / "own"
-    prepare(own, out)
-    build_vocabulary(out, size=30)
-    turned = own.model_copy(update={"source_lang": own.target_lang, "target_lang": own.source_lang})
-    told = []
-    prepare(turned, out, force=True, notify=told.append)
-    assert (built(out), told) == ({}, [removed(out)])
-
-
-def test_shards_of_another_normalisation_go(own, tmp_path):
-    """The text of train is the same, but valid is normalised when it is encoded."""
-    out = tmp_path / "own"
-    prepare(own, out)
-    build_vocabulary(out, size=30)
-    told = []
-    prepare(own.model_copy(update={"normalisation": Normalisation(nfc=True)}), out, notify=told.append)
-    assert told == [removed(out, "shards")]
-    assert (out / "vocab.model").exists()
-
-
-def test_text_that_stays_need_not_be_read_again(own, tmp_path):
-    out = tmp_path / "own"
-    prepare(own, out)
-    build_vocabulary(out, size=30)
-    assert prepare(own, out, force=True).changed
-    assert touched_files(out, read_index(out).text) == []
-
-
-def test_shards_that_an_interrupted_process_left_aside_stay(own, tmp_path):
-    out = tmp_path / "own"
-    prepare(own, out)
-    build_vocabulary(out, size=30)
-    before = built(out)
-    (out / "shards").rename(out / ".shards.nmt.old")
-    prepare(own, out, force=True)
-    assert built(out) == before
 
 
 def given_model(folder):
@@ -383,27 +330,13 @@ def test_what_a_killed_build_vocab_left_does_not_matter(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
     build_vocabulary(out, size=30)
-    for name in (".shards.0123456789ab.tmp", ".shards.nmt.old"):
-        shutil.copytree(out / "shards", out / name)
-    (out / ".vocab.model.0123456789ab.tmp").write_text("half")
     before = built(out)
+    shutil.copytree(out / "shards", out / ".shards.0123456789ab.tmp")
+    (out / "shards").rename(out / ".shards.nmt.old")
+    (out / ".vocab.model.0123456789ab.tmp").write_text("half")
     assert prepare(own, out, force=True).changed
     assert built(out) == before
     assert list(out.glob(".*")) == []
-
-
-def test_files_that_came_during_the_work_are_not_lost(own, tmp_path):
-    out = tmp_path / "own"
-    prepare(own, out)
-
-    def come(description, done, total):
-        (out / "train.fr").write_text("mine")
-
-    with pytest.raises(OutputError, match=r"train\.fr"):
-        prepare(with_filters(own, {"dedup": False}), out, pairs_progress=come)
-    assert (out / "train.fr").read_text() == "mine"
-    assert lines(out, "train.en") == ["a b", "c d", "e f"]
-    assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 def test_a_data_set_whose_manifest_is_damaged_is_left_as_it_is(own, tmp_path):
@@ -417,24 +350,6 @@ def test_a_data_set_whose_manifest_is_damaged_is_left_as_it_is(own, tmp_path):
     assert (out / "train.en").exists()
 
 
-def test_an_interruption_leaves_what_was_there(own, tmp_path):
-    def interrupt(description, done, total):
-        if description.startswith("train"):
-            raise KeyboardInterrupt
-
-    out = tmp_path / "data" / "own"
-    with pytest.raises(KeyboardInterrupt):
-        prepare(own, out, pairs_progress=interrupt)
-    assert list(out.parent.iterdir()) == []
-
-    prepare(own, out)
-    before = (out / "manifest.json").read_bytes()
-    with pytest.raises(KeyboardInterrupt):
-        prepare(with_filters(own, {"dedup": False}), out, pairs_progress=interrupt)
-    assert (out / "manifest.json").read_bytes() == before
-    assert [path.name for path in out.parent.iterdir()] == ["own"]
-
-
 def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(own, tmp_path, monkeypatch):
     out = tmp_path / "data" / "own"
     prepare(own, out)
@@ -446,9 +361,6 @@ def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(ow
         prepare(with_filters(own, {"dedup": False}), Path())
     assert not prepare(own, Path()).changed
     assert [path.name for path in out.parent.iterdir()] == ["own"]
-
-
-NEW_FILTERS = ("control", "html", "long_words", "letters", "script", "numbers", "urls", "near_duplicates")
 
 
 def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
@@ -517,48 +429,6 @@ def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, 
     prepare(own, out)
     assert [path.name for path in out.parent.iterdir()] == ["own"]
     assert newest_data_set(out.parent) == out
-
-
-@pytest.mark.parametrize("moment", ["before the new one came", "before the old one went"])
-def test_a_process_killed_between_the_two_renames(own, tmp_path, moment):
-    """The earlier data set is put back, or removed once the new one is in its place."""
-    out = tmp_path / "own"
-    prepare(own, out)
-    build_vocabulary(out, size=30)
-    changed = with_filters(own, {"dedup": False})
-    old = out.rename(tmp_path / ".own.nmt.old")
-    if moment == "before the old one went":
-        prepare(changed, tmp_path / "new")
-        (tmp_path / "new").rename(out)
-    expected = own if moment == "before the new one came" else changed
-    assert not prepare(expected, out).changed
-    assert (out / "vocab.model").exists() == (moment == "before the new one came")
-    assert not old.exists()
-
-
-def test_folders_of_others_are_never_replaced(own, tmp_path):
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match=r"holds thesis\.tex, and is not a data set"):
-        prepare(own, tmp_path / "home", force=True)
-    with pytest.raises(OutputError, match="is a file"):
-        prepare(own, tmp_path / "home" / "thesis.tex", force=True)
-    for name in ("x", "x/y"):
-        with pytest.raises(WriteError, match=r"cannot be written \(.*/thesis\.tex is a file\)"):
-            prepare(own, tmp_path / "home" / "thesis.tex" / name)
-    assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
-    (tmp_path / "empty").mkdir()
-    assert prepare(own, tmp_path / "empty").changed
-
-
-def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_path):
-    prepare(own, tmp_path / "own")
-    (tmp_path / ".own.nmt.old").mkdir()
-    (tmp_path / ".own.nmt.old" / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match=r"\.own\.nmt\.old: .*holds other files"):
-        prepare(own, tmp_path / "own", force=True)
-    assert (tmp_path / ".own.nmt.old" / "thesis.tex").read_text() == "years of work"
-    assert (tmp_path / "own" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("change", [{"name": "other"}, {"target_lang": "de_AT"}])
@@ -752,11 +622,6 @@ def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tm
     told = []
     prepare(recipe, tmp_path / "data", cache=tmp_path / "cache", notify=told.append)
     assert not any("published" in notice for notice in told)
-
-
-def test_the_licence_stands_in_the_manifest(own, tmp_path):
-    prepare(own.model_copy(update={"licence": "CC BY 4.0"}), tmp_path / "data")
-    assert read_manifest(tmp_path / "data").licence == "CC BY 4.0"
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

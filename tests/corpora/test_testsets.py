@@ -1,8 +1,6 @@
 """sacreBLEU's test sets, through our downloader into its cache."""
 
 import hashlib
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from nmt.corpora.download import Fetcher
 from nmt.corpora.testsets import fetch_test_set, files_of_test_set, langpair_of, listed_files
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError, DownloadError
+from tests.kit.archives import tarred
 
 SOURCE = ["A  first\u2028line .", "Fish &amp; chips", "The end"]
 REFERENCE = ["Eine erste Zeile .", "Fisch", "Das Ende"]
@@ -33,13 +32,7 @@ def packed(reference=REFERENCE, source=SOURCE, folder="test-full"):
         f"{folder}/newstest2014-deen-src.de.sgm": sgml("src", "de", reference),
         f"{folder}/newstest2014-deen-ref.en.sgm": sgml("ref", "en", source),
     }
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
+    return tarred(members)
 
 
 @pytest.fixture
@@ -163,10 +156,7 @@ def test_sides_of_unequal_length_are_refused(file_server, tmp_path):
 
 
 def test_a_missing_side_is_no_crash(file_server, tmp_path):
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz"):
-        pass
-    file_server.files["mine.tgz"] = stream.getvalue()
+    file_server.files["mine.tgz"] = tarred({})
     with pytest.raises(DataError, match="sacreBLEU cannot read"):
         fetch_test_set("wmt14/full", "en-de", Fetcher(tmp_path), RemoteFile(f"{file_server.url}/mine.tgz"))
 

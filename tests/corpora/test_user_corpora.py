@@ -16,7 +16,6 @@ from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import Sources
 from nmt.corpora.user_corpora import paired, user_corpora
-from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, DataError, DownloadError
 from tests.kit.archives import zipped
 
@@ -278,10 +277,16 @@ def test_a_file_and_its_compressed_copy_are_read_once(here):
     (here / "corpora").mkdir()
     (here / "corpora" / "a.tsv").write_bytes(b"a\tb\n")
     (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tb\n"))
-    assert names_of("corpora") == ["a.tsv"]
+    for name in ("corpora/p.en", "corpora/p.de"):
+        (here / name).write_bytes(b"a\n")
+        (here / f"{name}.gz").write_bytes(gzip.compress(b"a\n"))
+    assert names_of("corpora") == ["a.tsv", "p"]
     (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tc\n"))
     with pytest.raises(DataError, match=r"a\.tsv and .*a\.tsv\.gz hold different text.* or name the right one"):
         user_corpora("corpora", ("en", "de"))
+    (here / "corpora" / "p.en.gz").write_bytes(gzip.compress(b"b\n"))
+    with pytest.raises(DataError, match=r"p\.en and .*p\.en\.gz hold different text.* or name both files"):
+        prepare(recipe(train=["corpora/p"]), here / "out")
 
 
 @pytest.mark.parametrize(
@@ -331,27 +336,6 @@ def test_held_out_pairs_have_the_minimum_score_and_each_pair_is_counted_once(her
     kept = [line for split in ("train", "valid", "test") for line in lines(here / "out" / f"{split}.en")]
     assert sorted(kept) == sorted(source for source, _, _ in ROWS[50:])
     assert sum(manifest.filters.values()) + manifest.files["train.en"].lines == manifest.corpora[0].pairs == 100
-
-
-def test_what_was_read_is_counted(here):
-    (here / "one.tsv").write_text("a b c\td e\n\tf\n")
-    (here / "two.en").write_text("one two\n")
-    (here / "two.de").write_text("eins zwei drei\n")
-    prepare(recipe(train=["one.tsv", "two"], valid=["two"], test=["two"]), here / "out", force=True)
-    records = read_manifest(here / "out").corpora
-    assert [(record.name, record.pairs, record.source_words, record.target_words) for record in records] == [
-        ("one.tsv", 2, 3, 3), ("two", 1, 2, 3), ("two", 1, 2, 3), ("two", 1, 2, 3),
-    ]  # fmt: skip
-    assert {record.skipped for record in records} == {0}
-
-
-def test_pairs_of_a_table_that_are_not_utf8_are_dropped_if_asked(here):
-    (here / "x.tsv").write_bytes(b"a\tb\nc \xff\td\n" + SCORED)
-    mine = recipe(train=["x.tsv"])
-    with pytest.raises(DataError, match=r"x\.tsv, line 2: byte 3 "):
-        prepare(mine, here / "out")
-    manifest = prepare(with_filters(mine, {"invalid_utf8": "drop"}), here / "out").manifest
-    assert manifest.filters["invalid_utf8"] == 1
 
 
 @pytest.mark.parametrize(

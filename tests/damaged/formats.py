@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import json
 import lzma
 import shutil
-import tarfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,7 +25,6 @@ from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
-from nmt.corpora.archive import unpack
 from nmt.corpora.corpus_kinds import Text
 from nmt.corpora.download import Fetcher
 from nmt.corpora.formats import CorpusFile, ParallelText
@@ -62,6 +58,7 @@ from nmt.translation.translator import Translator
 from tests.convert.marian_mt import STORED as MARIAN_MT
 from tests.convert.peers import WRITERS
 from tests.data.one_data_set import are_current, build_vocabulary
+from tests.kit.archives import tarred
 from tests.records import average_notes, made
 from tests.training.conftest import Silent, make_data_set
 
@@ -384,9 +381,8 @@ def _read_ted(folder: Path) -> None:
 _TABLE = b"en\tde\tscore\n" + b"the boat leaves\tdas Boot geht\t0.5\n" * 30
 
 
-def _write_table(folder: Path, *, packer: str | None = None) -> None:
-    name = "table.tsv" if packer is None else f"table.tsv.{packer}"
-    (folder / name).write_bytes(_TABLE if packer is None else _PACKERS[packer](_TABLE))
+def _write_table(folder: Path) -> None:
+    (folder / "table.tsv").write_bytes(_TABLE)
 
 
 def _read_pair_file(folder: Path, *, name: str) -> None:
@@ -396,11 +392,6 @@ def _read_pair_file(folder: Path, *, name: str) -> None:
     corpus = Text.model_validate({"kind": "text", "files": str(path), "format": form, "header": form == "tsv"})
     for pair in corpus.read(ParallelText([CorpusFile(path, str(path))], "en", "de", scored=form == "tsv")):
         assert pair is None or "\n" not in pair.source + pair.target
-
-
-def _write_opus_zip(folder: Path) -> None:
-    members = {"README": b"read", "a.de-en.de": b"das Boot geht\n" * 30, "a.de-en.en": b"the boat leaves\n" * 30}
-    (folder / "de-en.txt.zip").write_bytes(_zip(members))
 
 
 _TMX = b"""<?xml version="1.0" encoding="utf-8"?>
@@ -415,37 +406,6 @@ _TMX = b"""<?xml version="1.0" encoding="utf-8"?>
 
 def _write_tmx(folder: Path, *, encoding: str = "utf-8") -> None:
     (folder / "memory.tmx").write_bytes(_TMX.decode().replace("utf-8", encoding).encode(encoding))
-
-
-_ARCHIVE_MEMBERS = {"corpus/talks.en": b"the boat leaves\n" * 30, "./corpus/talks.de": b"das Boot geht\n" * 30}
-
-
-def _tar(members: dict[str, bytes], mode: str) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode=mode) as tar:  # type: ignore[call-overload]
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
-
-
-def _zip(members: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
-
-
-def _write_archive(folder: Path, *, kind: str) -> None:
-    content = _zip(_ARCHIVE_MEMBERS) if kind == "zip" else _tar(_ARCHIVE_MEMBERS, f"w{kind.removeprefix('tar')}")
-    (folder / "corpus.archive").write_bytes(content)
-
-
-def _read_archive(folder: Path) -> None:
-    unpack(folder / "corpus.archive", ["corpus/talks.en", "corpus/talks.de"], folder / "out" / "some")
-    unpack(folder / "corpus.archive", None, folder / "out" / "all")
 
 
 @dataclass(frozen=True)
@@ -468,7 +428,7 @@ class _TestSet:
         remote = RemoteFile("http://localhost/set.tar")
         raw = folder / "cache" / self.name / "raw"
         raw.mkdir(parents=True)
-        (raw / DATASETS[self.name]._get_tarball_filename(remote.url)).write_bytes(_tar(members, "w"))
+        (raw / DATASETS[self.name]._get_tarball_filename(remote.url)).write_bytes(tarred(members, "w"))
         fetch_test_set(self.name, "en-de", Fetcher(folder / "cache", offline=True), remote)
 
 
@@ -663,10 +623,6 @@ FORMATS: dict[str, Format] = {
     },
     "talks": Format("talks.en", _write_ted, _read_ted),
     "table": Format("table.tsv", _write_table, partial(_read_pair_file, name="table.tsv")),
-    "table in gz": Format(
-        "table.tsv.gz", partial(_write_table, packer="gz"), partial(_read_pair_file, name="table.tsv.gz")
-    ),
-    "OPUS zip": Format("de-en.txt.zip", _write_opus_zip, partial(_read_pair_file, name="de-en.txt.zip")),
     "TMX": Format("memory.tmx", _write_tmx, partial(_read_pair_file, name="memory.tmx")),
     "TMX in UTF-16": Format(
         "memory.tmx", partial(_write_tmx, encoding="utf-16"), partial(_read_pair_file, name="memory.tmx")
@@ -674,10 +630,6 @@ FORMATS: dict[str, Format] = {
     **{
         f"test set in {form}": Format("member.xml", each.write, each.read, None, (each.name,), is_changed=True)
         for form, each in _TEST_SETS.items()
-    },
-    **{
-        f"archive {kind}": Format("corpus.archive", partial(_write_archive, kind=kind), _read_archive, is_changed=True)
-        for kind in ("tar", "tar:gz", "tar:xz", "tar:bz2", "zip")
     },
     **{
         f"{name} of MarianMT": Format(f"marian-mt/{name}", _write_marian_mt, _read_marian_mt, tree, ("marian-mt",))

@@ -1,16 +1,13 @@
-"""Every command, every place where it writes, every fault of a disk: the error names the file, what stood stands, and
-the same command succeeds once the fault is gone.
+"""Every way in which nmt writes, every place in it, every fault of a disk: the error names the file, what stood stands,
+and the same command succeeds once the fault is gone.
 
-The table is commands × faults × places. In each case one writer of the command fails, another one from case to case.
-Every command meets every fault and every place in ``make test``, and all pairs of them in ``make test-slow``, which
-also lets every writer fail in every case.
+All that nmt writes goes through few ways (``tests/io/test_writing.py`` keeps it so). The commands here take all of
+them. In each case one writer of a command fails; `make test-slow` lets every writer fail.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -19,162 +16,93 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import sacrebleu.dataset
-import yaml
 from typer.testing import CliRunner
 
-from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
-from nmt.convert.converting import import_model
-from nmt.convert.ctranslate2.writing import HOLDS, write_ctranslate2
-from nmt.io.files import replacing_folder
-from nmt.io.ownership import Kind
-from nmt.io.writing import WriteError
-from tests.corpora.test_testsets import packed
+from tests.convert.unexamined import examine_nothing
 from tests.faults.disk import Disk, Fault, Operation, mounted
-from tests.test_replacing import MARIAN, commands, examine_nothing
-from tests.training.conftest import SETTINGS, make_data_set
+from tests.kit.world import make_world, run_nmt, write_recipe
 from tests.trees import contents
 
 FAULTS = ("ENOSPC", "EDQUOT", "EIO", "EFBIG", "EACCES", "EROFS")
 PLACES = ("first write", "middle write", "last write", "flush", "rename", "make")
-NO_STRANGERS = r"(?!)"
+NOTHING = r"(?!)"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command that writes."""
+    """A command that writes. The fields are patterns of names."""
 
     line: str
-    leaves: str = NO_STRANGERS
-    """Pattern of the names that it may leave behind when it fails: parts that it resumes from."""
-    adds_to: str = NO_STRANGERS
-    """Pattern of the files that it resumes and so may change when it fails."""
-    warns_of: str = NO_STRANGERS
-    """Pattern of the writers whose failure is no reason to end: it warns instead."""
-    varies: str = NO_STRANGERS
-    """Pattern of the files that differ from run to run."""
+    leaves: str = NOTHING
+    """What it may leave behind when it fails: parts that it resumes from."""
+    adds_to: str = NOTHING
+    """The files that it resumes and so may change when it fails."""
+    warns_of: str = NOTHING
+    """The writers whose failure is no reason to end: it warns instead."""
+    varies: str = NOTHING
+    """The files that differ from run to run."""
 
 
 COMMANDS = {
-    "prepare-data": Command(
+    "downloads and a data set": Command(
         "prepare-data mirrored.yaml --workers 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
     ),
-    "build-vocab": Command("build-vocab --data sets/data --size 38 --workers 1 --force"),
-    "build-vocab (joint)": Command("build-vocab --data sets/data --data sets/text --size 60 --workers 1 --force"),
-    "train": Command(
+    "vocabulary and shards of several data sets": Command(
+        "build-vocab --data sets/data --data sets/text --size 60 --workers 1 --force"
+    ),
+    "a run that is resumed": Command(
         "train --data sets/data --config quick.yaml --out runs/run --set training.max_updates=3",
         adds_to=r"runs/run/(metrics\.jsonl|config\.yaml|data\.json|manifests/.*|last|best)",
         leaves=r"runs/run/checkpoints/step-\d+(/.*)?",
         warns_of=r"runs/run(/(last|best|\.(last|best)\..*))?",
         varies=r"runs/run/(metrics\.jsonl|checkpoints/step-00000003/(training|checksums)\.json)",
     ),
-    "train (new run)": Command(
+    "a new run": Command(
         "train --data sets/data --config quick.yaml --out runs/new",
         leaves="runs/new(/.*)?",
         warns_of=r"runs/new(/(last|best|\.(last|best)\..*))?",
         varies=r"runs/new/(metrics\.jsonl|checkpoints/.*/(training|checksums)\.json)",
     ),
-    "average-checkpoints": Command("average-checkpoints runs/run --last 1"),
-    "translate": Command(
+    "a bundle": Command("average-checkpoints runs/run --last 1"),
+    "an output that is resumed": Command(
         "translate --model bundle --threads 1 --input input.txt --output out.txt --max-extra-length 3 "
         "--batch-tokens 16",
         leaves=r"out\.txt\.partial(\.json)?|\.out\.txt\.nmt\.json",
     ),
-    "score": Command(
-        "score --test-set wmt14/full --langpair en-de --offline --mirror mirror --cache cache hypotheses.txt",
-        leaves="cache(/.*)?",
-    ),
-    "compare": Command("compare other.txt input.txt --reference input.txt --out compared.html"),
-    "report": Command("report runs/run --out page.html", varies=r"page\.html"),
-    "import": Command("import opus --out again"),
-    "export": Command("export imported --to marian --out for-marian"),
-    "inspect": Command("inspect bundle --html chain.html"),
-    "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
-    "export (Python)": Command(""),
+    "a file": Command("report runs/run --out page.html", varies=r"page\.html"),
+    "a model of another toolkit": Command("export imported --to marian --out for-marian"),
 }
-TABLE = [(name, fault, place) for name in COMMANDS for place in PLACES for fault in FAULTS]
-
-
-def is_quick(command: str, fault: str, place: str) -> bool:
-    """A sixth of the table, with every pair of command, fault and place."""
-    return (list(COMMANDS).index(command) + FAULTS.index(fault)) % len(PLACES) == PLACES.index(place)
-
-
-def test_the_table_has_every_command_fault_and_place():
-    writing = {name for name, _ in commands()} - {"serve", "doctor"}  # which write no file
-    assert writing == {name.partition(" (")[0] for name in COMMANDS}
-    assert len(TABLE) == len(COMMANDS) * len(PLACES) * len(FAULTS)
-    quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == len(TABLE) // len(PLACES)
-    assert {(c, p) for c, _, p in quick} == {(c, p) for c, _, p in TABLE}
-    assert {(f, p) for _, f, p in quick} == {(f, p) for _, f, p in TABLE}
-    assert {(c, f) for c, f, _ in quick} == {(c, f) for c, f, _ in TABLE}
+CASES = [
+    (name, place, FAULTS[(number + PLACES.index(place)) % len(FAULTS)])
+    for number, name in enumerate(COMMANDS)
+    for place in PLACES
+]
+"""Every command with every place and every fault, but not with every pair of these."""
 
 
 @pytest.fixture(scope="session")  # as long as _CLEAN: a worker may leave this file and come back
 def template(tmp_path_factory) -> Path:
     """The world as it is before each case."""
     world = tmp_path_factory.mktemp("faults") / "world"
-    make_data_set(world / "sets" / "data", pairs=60)
-    settings = yaml.safe_load(SETTINGS)
-    settings["training"]["max_updates"] = 2
-    settings["validation"] |= {"every_updates": 1, "bleu": False}
-    settings["checkpoints"]["every_updates"] = 1
-    (world / "quick.yaml").write_text(yaml.safe_dump(settings))
-    (world / "input.txt").write_text("ba do ki\nlu me\n\nno pa ru se ti\n" * 3)
-    (world / "other.txt").write_text("ba do ki\nlu\n\nno ru pa se\n" * 3)
-    (world / "hypotheses.txt").write_text("Eine Zeile .\nFisch\nDas Ende\n")
+    make_world(world)
     (world / "tmp").mkdir()
-    write_recipe(world, dedup=False)
     before = Path.cwd()
     os.chdir(world)
     try:
-        for line in (
-            "train --data sets/data --config quick.yaml --out runs/run",
-            "average-checkpoints runs/run --last 2",
-            "report runs/run --out page.html",
-            COMMANDS["prepare-data"].line,
-        ):
-            result = CliRunner().invoke(app, line.split())
-            assert result.exit_code == 0, result.stderr
-        trained = load_bundle(Path("runs/run/average"))
-        save_bundle(Path("bundle"), trained.weights, trained.config, trained.vocab)
+        write_recipe(world, dedup=False)
+        run_nmt(*COMMANDS["downloads and a data set"].line.split())
+        write_recipe(world)
     finally:
         os.chdir(before)
     shutil.rmtree(world / "cache")
-    write_recipe(world, dedup=True)
-    (world / "mirror" / "test-full.tgz").write_bytes(packed())
-    shutil.copytree(MARIAN, world / "opus")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        examine_nothing(monkeypatch)
-        import_model(world / "opus", world / "imported")
     return world
-
-
-def write_recipe(world: Path, *, dedup: bool) -> None:
-    """A recipe whose downloads lie in a mirror."""
-    languages = {"en": "en", "de": "de"}
-    (world / "mirror").mkdir(exist_ok=True)
-    for language in languages:
-        lines = "".join(f"{language} {number}\n" for number in range(30))
-        (world / "mirror" / f"text.{language}").write_text(lines)
-    corpus = {"kind": "text", "name": "text", "files": languages}
-    recipe = {
-        "name": "mirrored", "source_lang": "en", "target_lang": "de",
-        "downloads": {language: {"url": f"https://example.invalid/text.{language}"} for language in languages},
-        "train": [corpus], "valid": [corpus], "test": [corpus], "filters": {"leakage": "count", "dedup": dedup},
-    }  # fmt: skip
-    (world / "mirrored.yaml").write_text(yaml.safe_dump(recipe))
 
 
 @pytest.fixture
 def new_world(template, monkeypatch) -> Callable[[], Path]:
     """Make a new world, always in the same place, which becomes the current folder."""
-    dataset = sacrebleu.dataset.DATASETS["wmt14/full"]
     examine_nothing(monkeypatch)
-    monkeypatch.setattr(dataset, "data", ["https://example.invalid/test-full.tgz"])
-    monkeypatch.setattr(dataset, "md5", [hashlib.md5((template / "mirror/test-full.tgz").read_bytes()).hexdigest()])
 
     def make() -> Path:
         world = template.parent.resolve() / "case"
@@ -190,16 +118,9 @@ def new_world(template, monkeypatch) -> Callable[[], Path]:
     return make
 
 
-def run(name: str) -> tuple[int, str]:
+def run(command: Command) -> tuple[int, str]:
     """Run a command; its exit code and what it says on stderr."""
-    if name == "export (Python)":
-        try:
-            with replacing_folder(Path("exported"), Kind("an export", lambda path: True, True, HOLDS)) as folder:
-                write_ctranslate2(load_bundle(Path("bundle")), folder)
-        except WriteError as error:
-            return 2, f"error: {error}"
-        return 0, ""
-    result = CliRunner().invoke(app, COMMANDS[name].line.split())
+    result = CliRunner().invoke(app, command.line.split())
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stderr
@@ -209,16 +130,14 @@ _CLEAN: dict[str, tuple[list[Operation], dict[str, bytes | str | None]]] = {}
 
 
 @pytest.fixture
-def clean(new_world, monkeypatch) -> Callable[[str], tuple[list[Operation], dict[str, bytes | str | None]]]:
+def clean(new_world) -> Callable[[str], tuple[list[Operation], dict[str, bytes | str | None]]]:
     """What a command does and makes where nothing fails; found out once."""
 
     def run_clean(name: str) -> tuple[list[Operation], dict[str, bytes | str | None]]:
-        if name == "export (Python)" and importlib.util.find_spec("ctranslate2") is None:
-            pytest.skip("CTranslate2 is not installed")
         if name not in _CLEAN:
             world = new_world()
             with mounted(Disk(world)) as disk:
-                assert run(name)[0] == 0
+                assert run(COMMANDS[name])[0] == 0
             _CLEAN[name] = disk.operations, contents(world)
         return _CLEAN[name]
 
@@ -226,8 +145,8 @@ def clean(new_world, monkeypatch) -> Callable[[str], tuple[list[Operation], dict
 
 
 def faults(operations: list[Operation], place: str, code: int) -> list[Fault]:
-    """The faults of a place, one for each writer that comes to it; a command may have none."""
-    kind = place.removeprefix("first ").removeprefix("middle ").removeprefix("last ")
+    """The faults of a place, one for each writer that comes to it."""
+    kind = place.rpartition(" ")[2]
     found = []
     for operation in dict.fromkeys(operations):
         if operation.kind == kind:
@@ -244,16 +163,16 @@ def meant(path: Path, world: Path) -> set[str]:
     name = re.sub(r"(^|/)\.([^/]+)\.nmt\.old$", r"\1\2", name)
     name = re.sub(r"\.(partial|part)$|/\.text-[^/]+.*", "", name)
     name = re.sub(r"/\.tmp\w+$", "", name)
-    is_of_a_library = name.startswith(("sets/data/shards", "sets/text", "tmp", "exported", "cache"))
+    is_of_a_library = name.startswith(("sets/data/shards", "sets/text", "tmp", "cache"))
     return {name, str(Path(name).parent)} if is_of_a_library else {name}
 
 
-def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict[str, bytes | str | None]) -> None:
+def check(command: Command, fault: Fault, new_world: Callable[[], Path], expected: dict) -> None:
     """Let a command fail, and then succeed."""
-    command, world = COMMANDS[name], new_world()
+    world = new_world()
     before = contents(world)
     with mounted(Disk(world, fault)) as disk:
-        code, said = run(name)
+        code, said = run(command)
     assert disk.refused, f"{fault} did not come, but {disk.operations}"
     after = contents(world)
 
@@ -285,7 +204,7 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
     assert [path for path in after if re.search(r"\.[0-9a-f]{12}\.|/tmp\w{8}", path)] == []
 
     # The same command succeeds when the fault is gone.
-    code, said = run(name)
+    code, said = run(command)
     assert code == 0, said
     finally_there = contents(world)
     # A file that a command finds in the cache is not noted there: nothing says that it came whole.
@@ -296,21 +215,12 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
             assert finally_there[path] == held, path
 
 
-@pytest.mark.parametrize(
-    ("name", "fault", "place"),
-    [pytest.param(*case, marks=[] if is_quick(*case) else pytest.mark.slow) for case in TABLE],
-)
-def test_a_fault_loses_nothing_and_names_the_file(name, fault, place, clean, new_world):
+@pytest.mark.parametrize("every_writer", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "place", "fault"), CASES)
+def test_a_fault_loses_nothing_and_names_the_file(name, place, fault, every_writer, clean, new_world):
     operations, expected = clean(name)
     candidates = faults(operations, place, getattr(errno, fault))
     assert candidates, place
-    chosen = candidates[(len(FAULTS) // 2 * PLACES.index(place) + FAULTS.index(fault) // 2) % len(candidates)]
-    check(name, chosen, new_world, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "fault", "place"), TABLE)
-def test_every_writer(name, fault, place, clean, new_world):
-    operations, expected = clean(name)
-    for chosen in faults(operations, place, getattr(errno, fault)):
-        check(name, chosen, new_world, expected)
+    chosen = CASES.index((name, place, fault)) % len(candidates)
+    for each in candidates if every_writer else candidates[chosen : chosen + 1]:
+        check(COMMANDS[name], each, new_world, expected)
