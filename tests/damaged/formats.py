@@ -569,14 +569,14 @@ _MARIAN_MT = {
 FORMATS: dict[str, Format] = {
     **{
         f"{file} of {name}": Format(
-            f"marian/{file}", partial(_write_marian, name=name), _read_marian, names=("marian",)
+            f"marian/{file}", partial(_write_marian, name=name), _read_marian, tree, ("marian",)
         )
-        for name, file in (
-            ("marian-post", "model.npz"),
-            ("marian-post", "decoder.yml"),
-            ("marian-post", "vocab.yml"),
-            ("marian-decoder", "source.yml"),
-            ("marian-decoder", "target.spm"),
+        for name, file, tree in (
+            ("marian-post", "model.npz", None),
+            ("marian-post", "decoder.yml", "yaml"),
+            ("marian-post", "vocab.yml", None),
+            ("marian-decoder", "source.yml", None),
+            ("marian-decoder", "target.spm", None),
         )
     },
     **{
