@@ -221,8 +221,15 @@ def test_a_bias_that_the_settings_promise_may_be_missing(tmp_path, part):
     assert not our_weights(missing)[ours].any()
 
 
-def test_a_bias_that_only_one_layer_lacks_is_an_error(tmp_path):
-    lost = "encoder.transformer_layers.1.self_attn.linear_query.bias"
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "encoder.transformer_layers.1.self_attn.linear_query.bias",  # which another layer has
+        "decoder.transformer_layers.0.input_layernorm.bias",
+        "encoder.layer_norm.bias",
+    ],
+)
+def test_any_other_missing_bias_is_an_error(tmp_path, lost):
     origin = write_eole(
         tmp_path,
         model={"add_qkvbias": True},
