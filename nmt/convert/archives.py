@@ -77,8 +77,8 @@ def _unpack(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
             continue
         if len(name.encode(errors="replace")) > _LONGEST_NAME or not name.isprintable():
             raise CheckpointError(
-                f"{path}: names a file '{shown(name)}'. Names must have at most {_LONGEST_NAME} bytes, all of printable "
-                "characters. Unpack it, and rename the file."
+                f"{path}: names a file '{shown(name)}'. Names must have at most {_LONGEST_NAME} bytes, all printable. "
+                "Unpack it, and rename the file."
             )
         if (folder / name).exists():
             raise CheckpointError(

@@ -47,16 +47,6 @@ _KINDS_OF_POSITIONS = {
 }
 _KIND_OF_POSITIONS, _USUAL_POSITIONS = "model.embeddings.position_encoding_type", "SinusoidalInterleaved"
 _OTHER_POSITIONS = {"Rotary": "rotary positions", "Relative": "relative positions", "Alibi": "ALiBi"}
-_ARCHITECTURES = {
-    "transformer_lm": "a decoder without an encoder",
-    "transformer_encoder": "an encoder without a decoder",
-    "transformer_encoder_scorer": "an encoder that scores translations",
-    "transformer_encoder_decoder_scorer": "a decoder that scores translations",
-    "rnn": "recurrent layers",
-    "cnn": "convolutions",
-    "vision_transformer_lm": "an encoder of pictures",
-    "whisper": "an encoder of speech",
-}
 _IN_MODEL: Table = {
     "generator_function": (("softmax",), "another softmax"),
     "add_estimator": ((False,), "an estimator of quality"),
@@ -248,8 +238,7 @@ def _check_expressible(settings: Settings) -> None:
     """
     architecture = settings.get("model.architecture", "custom")
     if architecture not in ("transformer", "custom"):
-        needs = _ARCHITECTURES.get(str(architecture), "another architecture")
-        raise settings.refusal("model.architecture", architecture, needs)
+        raise settings.refusal("model.architecture", architecture, "an encoder and a decoder that translate")
     for part, without in (("encoder", "a decoder without an encoder"), ("decoder", "an encoder without a decoder")):
         given = settings.get(f"model.{part}")
         if architecture == "custom" and not _mapping(given):

@@ -92,30 +92,24 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
 
 
 def check_tensors(stored: Iterable[StoredTensor], expected: Mapping[str, Array], quantization: str) -> Check:
-    """Compare the tensors of exported files with those of the bundle, up to the rounding of the stored type.
+    """Compare the tensors of an exported file with those of the bundle, up to the rounding of the stored type.
 
     Args:
-        stored: a tensor may be in several files, but must be in one.
-        expected: by the names in the files.
+        expected: by the names in the file, which may hold further ones.
         quantization: the type of the stored weights. Tensors that it does not store as integers are floating-point
             numbers of the type that its name ends with, or of fp32.
     """
     rounding = _ROUNDING.get(quantization.rpartition("_")[2], 0.0)
-    found, unnamed, excesses = set[str](), list[StoredTensor](), dict[str, float]()
-    for tensor in stored:
-        if tensor.name not in expected:
-            unnamed.append(tensor)
-            continue
-        found.add(tensor.name)
-        if (excess := _excess(tensor, expected[tensor.name], rounding)) > 0:
-            excesses[f"{tensor.name} in {tensor.file} (by {excess:.2g})"] = excess
-    for name in expected.keys() - found:
-        # Exporters name a tensor anew where they give it another shape.
-        if not any(_excess(tensor, expected[name], rounding) <= 0 for tensor in unnamed):
-            excesses[f"{name} (not found)"] = math.inf
-    worst_first = sorted(excesses, key=lambda name: (-excesses[name], name))
+    found = {tensor.name: tensor for tensor in stored}
+    excesses = {
+        name: _excess(found[name], wanted, rounding) if name in found else math.inf for name, wanted in expected.items()
+    }
+    worst_first = sorted((-excess, name) for name, excess in excesses.items() if excess > 0)
+    differing = [
+        f"{name} (by {-excess:.2g})" if name in found else f"{name} (not found)" for excess, name in worst_first
+    ]
     how = "number by number" if quantization == "float32" else f"up to the rounding of {quantization}"
-    return file_check("tensors", worst_first, f"{len(expected)} tensors are the bundle's, {how}")
+    return file_check("tensors", differing, f"{len(expected)} tensors are the bundle's, {how}")
 
 
 def _excess(tensor: StoredTensor, wanted: Array, rounding: float) -> float:

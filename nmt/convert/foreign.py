@@ -135,7 +135,6 @@ class StoredTensor:
     """What is stored, or what stored integers stand for."""
     step: Array | float = 0.0
     """How far apart the numbers are that the integers can stand for; 0 where no integers are stored."""
-    file: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The importer of Eole: settings that its files leave out, matrices that it stores once, and models that it refuses."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -52,11 +51,6 @@ def test_folders_are_told_from_others_with_the_same_file_names(tmp_path):
     assert import_model(origin, tmp_path / "bundle").toolkit == "Eole"
     with pytest.raises(CheckpointError, match="holds no model that can be imported"):
         find_format(tmp_path / "bundle")
-
-
-def test_an_archive_of_a_folder_is_read(tmp_path):
-    archive = shutil.make_archive(str(tmp_path / "theirs"), "zip", write_eole(tmp_path / "folder"))
-    assert import_model(tmp_path / archive, tmp_path / "bundle").failed == []
 
 
 def test_tensors_of_several_files_are_one_model(tmp_path):
@@ -121,7 +115,7 @@ def test_the_epsilon_is_that_of_the_version(tmp_path, options, epsilon, is_told)
 def test_an_epsilon_that_nothing_tells_is_remarked_on(tmp_path):
     origin = without_hints(write_eole(tmp_path / "theirs"))
     assert read_eole(origin).config.norm_epsilon == 1e-5
-    assert any("norm_eps" in remark for remark in import_model(origin, tmp_path / "bundle").remarks)
+    assert any("norm_eps" in remark for remark in read_eole(origin).remarks)
     told = change_config(origin, lambda values: values["model"].update(norm_eps=1e-6))
     assert read_eole(told).config.norm_epsilon == 1e-6
     assert not any("norm_eps" in remark for remark in read_eole(told).remarks)
@@ -175,9 +169,7 @@ def test_positions_of_16_bits_are_taken_as_they_are(tmp_path, dtype):
     stored = load_file(tmp_path / "theirs" / "model.01.safetensors")["tgt_emb.pe.pe"][:, 0].float()
     assert (model.config.positions, model.config.max_positions) == ("learned", 300)
     assert torch.equal(our_weights(model)["target_positions.weight"], stored)
-    certificate = import_model(tmp_path / "theirs", tmp_path / "bundle")
-    assert certificate.failed == []
-    assert any("as learned positions" in remark for remark in certificate.remarks)
+    assert any("as learned positions" in remark for remark in model.remarks)
 
 
 def test_embeddings_beside_learned_positions_are_brought_to_our_scale(tmp_path):
@@ -192,7 +184,6 @@ def test_embeddings_beside_learned_positions_are_brought_to_our_scale(tmp_path):
     embedding = stored["src_emb.embeddings.weight"][boat]  # all matrices are this one
     assert torch.equal(weights["embedding.weight"][ours] * D_MODEL**0.5, embedding)
     assert torch.equal(weights["embedding.output_weight"][ours], embedding)
-    assert import_model(origin, tmp_path / "bundle").failed == []
 
 
 def test_normalized_positions_are_multiplied_instead(tmp_path):
@@ -201,7 +192,6 @@ def test_normalized_positions_are_multiplied_instead(tmp_path):
     assert model.config.tied_embeddings == "all"
     positions = our_weights(model)["source_positions.weight"]
     assert torch.equal(positions, stored["src_emb.pe.weight"] * D_MODEL**0.5)
-    assert import_model(origin, tmp_path / "bundle").failed == []
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}])
@@ -229,11 +219,17 @@ def test_a_bias_that_the_settings_promise_may_be_missing(tmp_path, part):
     ours = {"encoder": "encoder.0.self_attention.output.bias", "decoder": "decoder.0.feed_forward.output.bias"}[part]
     assert our_weights(model)[ours].any()
     assert not our_weights(missing)[ours].any()
-    assert import_model(tmp_path / "missing", tmp_path / "bundle").failed == []
 
 
-def test_a_bias_that_only_one_layer_lacks_is_an_error(tmp_path):
-    lost = "encoder.transformer_layers.1.self_attn.linear_query.bias"
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "encoder.transformer_layers.1.self_attn.linear_query.bias",  # which another layer has
+        "decoder.transformer_layers.0.input_layernorm.bias",
+        "encoder.layer_norm.bias",
+    ],
+)
+def test_any_other_missing_bias_is_an_error(tmp_path, lost):
     origin = write_eole(
         tmp_path,
         model={"add_qkvbias": True},
@@ -272,7 +268,6 @@ def test_a_vocabulary_of_another_model_is_an_error(tmp_path):
 def test_heads_of_another_size_are_read(tmp_path):
     model = read_eole(write_eole(tmp_path / "theirs", model={"head_dim": 6}))
     assert (model.config.d_k, model.config.d_v) == (6, 6)
-    assert import_model(tmp_path / "theirs", tmp_path / "bundle").failed == []
     assert read_eole(write_eole(tmp_path / "usual", model={"head_dim": 8, "attn_scaling": 8})).config.d_k is None
 
 
@@ -281,7 +276,6 @@ def test_outputs_may_start_with_their_end(tmp_path):
     model = read_eole(origin)
     assert (model.start, model.config.source_eos) == ("</s>", False)
     assert our_weights(model)["embedding.output_bias"][2] == -100
-    assert import_model(origin, tmp_path / "bundle").failed == []
     with pytest.raises(CheckpointError, match="starts with 'nowhere', which is not a target piece"):
         read_eole(write_eole(tmp_path / "damaged", start="nowhere"))
 
@@ -329,7 +323,6 @@ def test_sentencepiece_models_are_those_that_transforms_name(tmp_path, section):
     assert model.source.segmenter == model.target.segmenter == trained.model_bytes
     assert "joint.bpe.model" in model.files
     assert any("pyonmttok" in remark for remark in model.remarks) is (section == "onmt_tokenize")
-    assert import_model(origin, tmp_path / "bundle").failed == []
     given = read_eole(origin, Given(source_spm=origin / "spm.model"))
     assert (given.source.segmenter, given.target.segmenter) == (other.model_bytes, trained.model_bytes)
     given = read_eole(origin, Given(target_spm=origin / "spm.model"))
@@ -345,7 +338,7 @@ def test_sentencepiece_models_are_those_that_transforms_name(tmp_path, section):
 def test_transforms_that_change_text_are_told(tmp_path):
     corpora = {"corpus": {"transforms": ["prefix", "suffix"]}, "valid": {"transforms": ["filtertoolong"]}}
     origin = write_eole(tmp_path / "theirs", transforms=["onmt_tokenize", "normalize"], data=corpora)
-    remarks = " ".join(import_model(origin, tmp_path / "bundle").remarks)
+    remarks = " ".join(read_eole(origin).remarks)
     assert "does not apply: normalize, prefix, suffix." in remarks
     assert "pyonmttok" in remarks
     assert "transforms" not in " ".join(read_eole(write_eole(tmp_path / "plain", transforms=["bpe"])).remarks)
@@ -383,8 +376,7 @@ REFUSED = [
     ({"decoder": {"layer_types": ["linear_attention"]}}, "layer_types: .'linear_attention'.*several kinds"),
     ({"decoder": {"num_mtp_heads": 2}}, "num_mtp_heads: 2.*several output layers"),
     ({"decoder": {"decoder_type": "rnn"}}, "decoder_type: rnn.*another decoder"),
-    ({"model": {"architecture": "transformer_lm"}}, "architecture: transformer_lm.*decoder without an encoder"),
-    ({"model": {"architecture": "whisper"}}, "architecture: whisper.*speech"),
+    ({"model": {"architecture": "transformer_lm"}}, "architecture: transformer_lm.*an encoder and a decoder"),
     ({"model": {"generator_function": "sparsemax"}}, "generator_function: sparsemax.*another softmax"),
     ({"model": {"add_estimator": True}}, "add_estimator: True.*estimator of quality"),
     ({"model": {"left_pad": True}}, "left_pad: True.*padding before"),

@@ -17,6 +17,7 @@ from nmt.convert.certificate.side import Side
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.huggingface.software import HuggingFaceSide
+from nmt.errors import NmtError
 from tests.convert.marian_mt import STORED
 from tests.convert.peers import write_fairseq
 from tests.convert.unexamined import examine_nothing
@@ -39,6 +40,15 @@ def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
     with pytest.warns(UserWarning, match="a warning"):
         examine(IMPORT)
     assert capfd.readouterr().out == "of a library\n"
+
+
+def test_software_that_fails_is_one_clear_error(monkeypatch):
+    def failing(job):
+        raise KeyError(3)
+
+    monkeypatch.setattr(examining, "_certificate", failing)
+    with pytest.raises(NmtError, match=r"^opus\.zip: the models could not be compared: KeyError: 3\. Please report"):
+        examine(IMPORT)
 
 
 @pytest.mark.parametrize(

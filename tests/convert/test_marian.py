@@ -130,28 +130,6 @@ def test_marian_itself_takes_part_in_certificates(name, imported, tmp_path):
         assert not certificate.failed
 
 
-def test_an_archive_is_imported_as_its_folder(tmp_path, imported):
-    path = tmp_path / "model.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in (DATA / "marian-post").iterdir():
-            archive.write(file, f"inner/{file.name}")
-    certificate = import_model(path, tmp_path / "bundle")
-    assert not certificate.failed
-    ours, expected = load_bundle(tmp_path / "bundle"), load_bundle(imported / "marian-post")
-    assert ours.vocab.fingerprint == expected.vocab.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("script", "normalises"), [("normalize-punctuation.perl -l $1 | spm_encode", True), ("spm_encode", False)]
-)
-def test_a_script_that_normalises_punctuation_is_obeyed(tmp_path, monkeypatch, script, normalises):
-    examine_nothing(monkeypatch)
-    folder = Path(shutil.copytree(DATA / "marian-post", tmp_path / "theirs"))
-    (folder / "preprocess.sh").write_text(f"#!/bin/sh\n{script}\n")
-    import_model(folder, tmp_path / "bundle")
-    assert load_bundle(tmp_path / "bundle").config.data.punctuation is normalises
-
-
 NASTY = [
     "</s>", "<unk>", "a", '"', "\\", "'", ": ", "null", "true", "1.0", "~", "? x", "# y", "- z", "{}", "\x07", "\u2028",
     "\x85", "😀", "▁", "▁Haus", " ", "key: 3", ",", "é", ">>deu<<", "@",
@@ -250,31 +228,24 @@ def test_what_our_model_cannot_express_is_refused_by_name(settings, message, cop
     assert not (tmp_path / "bundle").exists()
 
 
-def test_a_tensor_without_a_place_is_refused_by_name(copy, tmp_path):
-    change(copy, tensors=lambda arrays: arrays.update(decoder_l1_extra_W=np.ones((2, 2), np.float32)))
-    with pytest.raises(CheckpointError, match="decoder_l1_extra_W"):
-        import_model(copy, tmp_path / "bundle")
+ONES = np.ones((2, 2), np.float32)
 
 
-def test_packed_weights_are_refused(copy, tmp_path):
-    change(copy, tensors=lambda arrays: arrays.update(Wemb=arrays["Wemb"].astype(np.int8)))
-    with pytest.raises(CheckpointError, match=r"Wemb holds numbers of type int8: it was packed for one processor"):
-        import_model(copy, tmp_path / "bundle")
-
-
-@pytest.mark.parametrize("type_of_numbers", [np.int8, np.float32])
-def test_the_name_of_a_tensor_adds_no_line_to_an_error(type_of_numbers, copy, tmp_path):
-    extra = {"A\nerror: all is well": np.ones((2, 2), type_of_numbers)}
-    change(copy, tensors=lambda arrays: arrays.update(extra))
-    with pytest.raises(CheckpointError, match=r"A\\nerror: all is well") as error:
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("decoder_l1_extra_W", ONES, "holds decoder_l1_extra_W, which have no place"),
+        ("Wemb", ONES.astype(np.int8), "Wemb holds numbers of type int8: it was packed for one processor"),
+        ("encoder_l1_ffn_W1", np.ones((16, 23), np.float32), "encoder_l1_ffn_W1 is 16 x 23, expected 16 x 24"),
+        ("A\nerror: all is well", ONES, r"A\\nerror: all is well"),
+        ("A\nerror: all is well", ONES.astype(np.int8), r"A\\nerror: all is well"),
+    ],
+)
+def test_other_tensors_are_refused_by_name_in_one_line(name, array, message, copy, tmp_path):
+    change(copy, tensors=lambda arrays: arrays.update({name: array}))
+    with pytest.raises(CheckpointError, match=message) as error:
         import_model(copy, tmp_path / "bundle")
     assert "\n" not in str(error.value)
-
-
-def test_a_tensor_of_another_size_is_refused(copy, tmp_path):
-    change(copy, tensors=lambda arrays: arrays.update(encoder_l1_ffn_W1=np.ones((16, 23), np.float32)))
-    with pytest.raises(CheckpointError, match=r"encoder_l1_ffn_W1 is 16 x 23, expected 16 x 24"):
-        import_model(copy, tmp_path / "bundle")
 
 
 def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, imported):
@@ -361,30 +332,24 @@ def zipped(folder, path, compression=zipfile.ZIP_DEFLATED):
     return path
 
 
-def cut(path):
-    path.write_bytes(b"PK\3\4")
-
-
-def overwrite(path):
-    """Damage the middle of the first member that is compressed to more than a few bytes."""
-    content = bytearray(path.read_bytes())
-    content[2000:2400] = bytes(400)
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-@pytest.mark.parametrize("damage", [cut, overwrite])
-def test_a_damaged_archive_is_refused(damage, compression, tmp_path):
+def test_a_damaged_archive_is_refused(compression, tmp_path):
     path = zipped(DATA / "marian-post", tmp_path / "model.zip", compression)
-    damage(path)
+    content = bytearray(path.read_bytes())
+    content[2000:2400] = bytes(400)  # in the first member that is compressed to more than a few bytes
+    path.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"model\.zip: is damaged, or no \.zip archive"):
         import_model(path, tmp_path / "bundle")
 
 
-def test_an_archive_of_macos_is_imported(tmp_path, monkeypatch):
+def test_an_archive_of_macos_is_imported_as_its_folder(tmp_path, monkeypatch, copy, imported):
     examine_nothing(monkeypatch)
-    import_model(zipped(DATA / "marian-post", tmp_path / "opus-2020.02.zip"), tmp_path / "bundle")
-    assert load_bundle(tmp_path / "bundle").config.data.name == "opus-2020.02"
+    (copy / "preprocess.sh").write_text("#!/bin/sh\nnormalize-punctuation.perl -l $1 | spm_encode\n")
+    import_model(zipped(copy, tmp_path / "opus-2020.02.zip"), tmp_path / "bundle")
+    ours, expected = load_bundle(tmp_path / "bundle"), load_bundle(imported / "marian-post")
+    assert ours.vocab.fingerprint == expected.vocab.fingerprint
+    assert ours.config.data.name == "opus-2020.02"
+    assert (ours.config.data.punctuation, expected.config.data.punctuation) == (True, False)
 
 
 def test_errors_name_the_archive_not_the_folder_that_it_was_unpacked_to(copy, tmp_path):
@@ -593,11 +558,6 @@ def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
     assert side._hypothesis(line.format("", "-1"), 9).pieces == ()
 
 
-def test_a_native_model_that_marian_cannot_express_is_refused_by_name(make_bundle, tmp_path):
-    with pytest.raises(NmtError, match=r"cannot express positions: sinusoidal, decoder_start: bos\."):
-        export_model(make_bundle().folder, tmp_path / "out", to="marian")
-
-
 @pytest.mark.parametrize(
     ("decoding", "normalize"),
     [
@@ -612,12 +572,6 @@ def test_a_search_without_a_length_penalty_stays_one_and_keeps_its_beam(decoding
     MARIAN.write(dataclasses.replace(bundle, config=config), tmp_path, "float32")
     written = yaml.safe_load((tmp_path / "decoder.yml").read_text())
     assert (written["normalize"], written["beam-size"]) == (normalize, decoding["beam"])
-
-
-def test_a_native_model_with_marians_settings_is_exported(make_bundle, tmp_path):
-    bundle = make_bundle(positions="tensor2tensor", decoder_start="zero", norm="pre", attention_bias=False)
-    certificate = export_model(bundle.folder, tmp_path / "out", to="marian")
-    assert {check.name for check in certificate.checks} >= {"forced scores", "greedy outputs", "segmentation"}
 
 
 def test_the_lines_of_the_card_keep_tags_whole(make_bundle, tmp_path):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import zipfile
@@ -28,9 +27,6 @@ from tests.convert.marian_mt import STORED
 from tests.convert.peers import WRITERS
 
 PAIR = Given(source_lang="en", target_lang="de")
-WRONG = (
-    None, True, -1, 1.5, float("nan"), "yes", "", "x" * 400, [], [1], ["a", ["b"]], {}, {"a": {"b": [1]}},
-)  # fmt: skip
 PIECES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=12)
 
 
@@ -48,34 +44,6 @@ def write(tmp_path):
         return WRITERS[name](tmp_path / name)
 
     return make
-
-
-SETTINGS = [
-    ("huggingface", "config.json"), ("huggingface", "generation_config.json"), ("huggingface", "tokenizer_config.json"),
-    ("marian", "decoder.yml"), ("joeynmt", "config.yaml"), ("eole", "config.json"), ("eole", "vocab.json"),
-]  # fmt: skip
-
-
-def places(tree, above=()):
-    for key, value in tree.items():
-        yield (*above, key)
-        if isinstance(value, dict):
-            yield from places(value, (*above, key))
-
-
-@pytest.mark.parametrize(("toolkit", "name"), SETTINGS)
-def test_a_setting_of_a_wrong_type_is_an_error_or_does_not_matter(toolkit, name, write):
-    folder = write(toolkit)
-    before = (folder / name).read_text()
-    draw = random.Random(name)
-    for place in places(yaml.safe_load(before)):
-        tree = node = yaml.safe_load(before)
-        for key in place[:-1]:
-            node = node[key]
-        node[place[-1]] = 10**18 if type(node[place[-1]]) is int else draw.choice(WRONG)
-        (folder / name).write_text(json.dumps(tree))
-        with contextlib.suppress(NmtError):
-            read(folder)
 
 
 @pytest.mark.parametrize(

@@ -505,14 +505,6 @@ def _write_marian_mt(folder: Path, *, change: Callable[[Path], None] = lambda fo
     change(Path(shutil.copytree(MARIAN_MT, folder / "marian-mt")))
 
 
-def _with_index(folder: Path) -> None:
-    weights = folder / "model.safetensors"
-    names = load_file(weights)
-    weights.rename(folder / "model-1.safetensors")
-    index = {"weight_map": dict.fromkeys(names, "model-1.safetensors")}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-
-
 def _as_pickle(folder: Path) -> None:
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
@@ -537,14 +529,14 @@ _MARIAN_MT = {
 FORMATS: dict[str, Format] = {
     **{
         f"{file} of {name}": Format(
-            f"marian/{file}", partial(_write_marian, name=name), _read_marian, names=("marian",)
+            f"marian/{file}", partial(_write_marian, name=name), _read_marian, tree, ("marian",)
         )
-        for name, file in (
-            ("marian-post", "model.npz"),
-            ("marian-post", "decoder.yml"),
-            ("marian-post", "vocab.yml"),
-            ("marian-decoder", "source.yml"),
-            ("marian-decoder", "target.spm"),
+        for name, file, tree in (
+            ("marian-post", "model.npz", None),
+            ("marian-post", "decoder.yml", "yaml"),
+            ("marian-post", "vocab.yml", None),
+            ("marian-decoder", "source.yml", None),
+            ("marian-decoder", "target.spm", None),
         )
     },
     **{
@@ -635,13 +627,6 @@ FORMATS: dict[str, Format] = {
         f"{name} of MarianMT": Format(f"marian-mt/{name}", _write_marian_mt, _read_marian_mt, tree, ("marian-mt",))
         for name, tree in _MARIAN_MT.items()
     },
-    "index of MarianMT": Format(
-        "marian-mt/model.safetensors.index.json",
-        partial(_write_marian_mt, change=_with_index),
-        _read_marian_mt,
-        "json",
-        ("marian-mt",),
-    ),
     "pytorch_model.bin of MarianMT": Format(
         "marian-mt/pytorch_model.bin",
         partial(_write_marian_mt, change=_as_pickle),

@@ -95,7 +95,6 @@ FOUND = [
     ("manifest", b"[" * 100_000),
     ("decoder.yml of marian-post", b"models: [" + b"a" * 5_000 + b"]\n"),
     ("decoder.yml of marian-post", b"models: [model.npz]\nvocabs: [vocab.yml, " + b"a" * 5_000 + b"]\n"),
-    ("index of MarianMT", b'{"weight_map": {"a": "' + b"9" * 5_000 + b'.safetensors"}}'),
 ]
 """What ended in a traceback once, by format."""
 

@@ -38,13 +38,19 @@ def folder(tmp_path_factory, nmt):
     return folder
 
 
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
 def test_an_imported_model_translates(folder, nmt):
     found = nmt("translate", "-m", "models/opus", text="one two.\nred house.\n", cwd=folder)
     assert found.stdout.count("\n") == 2
     assert "language tag" not in found.stderr
 
 
-def test_the_certificate_lies_beside_the_model(folder):
+def test_the_certificate_and_the_card_lie_beside_the_model(folder):
     for model, direction in (("opus", "import"), ("opus-marian", "export")):
         parity = json.loads((folder / "models" / model / "parity.json").read_text())["parity"]
         assert parity["direction"] == direction
@@ -54,46 +60,43 @@ def test_the_certificate_lies_beside_the_model(folder):
         assert all(tensor["shape"] for tensor in parity["tensors"].values())
     imported = json.loads((folder / "models" / "opus" / "parity.json").read_text())["parity"]
     assert imported["files"].keys() == {"model.npz", "vocab.yml", "source.spm", "target.spm"}
+    card = (folder / "models" / "opus-marian" / "README.md").read_text()
+    assert card.startswith("---\n")
+    assert "marian-decoder -c decoder.yml" in card
+    assert "language:\n- en\n- de\n" in card
+    assert "| forced scores |" in card
 
 
-def test_inspect_shows_both(folder, nmt):
-    imported = nmt("inspect", "models/opus", cwd=folder).stdout
+def test_inspect_shows_both_and_takes_the_files_of_both(here):
+    imported = invoke("inspect", "models/opus").stdout
     assert re.search(r"toolkit: Marian\n +version: v1\.12", imported)
     given = "--source-lang=en --target-lang=de"
     assert f"command: nmt import opus --format=marian {given} --out=models/opus\n" in imported
     assert re.search(r"compared: (\d+) of \1 checks passed", imported)
     assert "file: model.npz" in imported
-    exported = nmt("inspect", "models/opus-marian", cwd=folder).stdout
+    assert invoke("inspect", "models/opus/model.safetensors").stdout == imported
+    exported = invoke("inspect", "models/opus-marian").stdout
     assert exported.startswith("exported model: models/opus-marian  [unchanged]")
     assert "model: models/opus  [unchanged]" in exported
+    for name in ("model.npz", "vocab.yml", "parity.json", "lineage.json"):
+        assert invoke("inspect", f"models/opus-marian/{name}").stdout == exported
+    (here / "models" / "opus-marian" / "mine.txt").write_text("mine\n")
+    other = invoke("inspect", "models/opus-marian/mine.txt")
+    (here / "models" / "opus-marian" / "mine.txt").unlink()
+    assert other.exit_code == 2
+    assert "has no lineage. Name the JSON of a score" in other.stderr
 
 
 @pytest.mark.slow
-def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(folder, nmt):
+def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(here):
     """Hugging Face's weights have the name of ours."""
-    shutil.copytree(MARIAN_MT, folder / "mt")
-    imported = nmt("import", "mt", cwd=folder)
-    assert "written: models/mt" in imported.stderr
-    nmt("export", "models/mt", "--to", "huggingface", cwd=folder)
-    exported = nmt("inspect", "models/mt-huggingface", cwd=folder).stdout
+    shutil.copytree(MARIAN_MT, "mt")
+    assert "written: models/mt" in invoke("import", "mt").stderr
+    invoke("export", "models/mt", "--to", "huggingface")
+    exported = invoke("inspect", "models/mt-huggingface").stdout
     assert exported.startswith("exported model: models/mt-huggingface  [unchanged]")
     assert "format: Hugging Face MarianMT" in exported
     assert "model: models/mt  [unchanged]" in exported
-
-
-def test_inspect_takes_the_files_of_both(folder, nmt):
-    assert (
-        nmt("inspect", "models/opus/model.safetensors", cwd=folder).stdout
-        == nmt("inspect", "models/opus", cwd=folder).stdout
-    )
-    exported = nmt("inspect", "models/opus-marian", cwd=folder).stdout
-    for name in ("model.npz", "vocab.yml", "parity.json", "lineage.json"):
-        assert nmt("inspect", f"models/opus-marian/{name}", cwd=folder).stdout == exported
-    (folder / "models" / "opus-marian" / "mine.txt").write_text("mine\n")
-    other = nmt("inspect", "models/opus-marian/mine.txt", cwd=folder, check=False)
-    (folder / "models" / "opus-marian" / "mine.txt").unlink()
-    assert other.returncode == 2
-    assert "has no lineage. Name the JSON of a score" in other.stderr
 
 
 def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
@@ -103,14 +106,6 @@ def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
     found = invoke("inspect", tmp_path / "exported")
     assert found.exit_code == 1
     assert "vocab.yml" in found.stderr
-
-
-def test_the_card_says_how_to_translate_and_what_was_compared(folder):
-    card = (folder / "models" / "opus-marian" / "README.md").read_text()
-    assert card.startswith("---\n")
-    assert "marian-decoder -c decoder.yml" in card
-    assert "language:\n- en\n- de\n" in card
-    assert "| forced scores |" in card
 
 
 @pytest.mark.parametrize(
@@ -127,8 +122,7 @@ def test_the_card_says_how_to_translate_and_what_was_compared(folder):
         (("export", "models", "--to", "marian"), "models"),
     ],
 )
-def test_mistakes_are_one_clear_error(folder, monkeypatch, arguments, message):
-    monkeypatch.chdir(folder)
+def test_mistakes_are_one_clear_error(here, arguments, message):
     found = invoke(*arguments)
     assert found.exit_code == 2
     assert found.stderr.count("error: ") == 1

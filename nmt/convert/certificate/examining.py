@@ -20,6 +20,7 @@ from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
 from nmt.convert.foreign import Array, ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
+from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
 from nmt.machine.packages import silence
 
@@ -53,7 +54,7 @@ def examine(job: Job) -> Certificate:
     What libraries print is discarded, but for debugging.
 
     Raises:
-        NmtError: a file cannot be read.
+        NmtError: a file cannot be read, or a toolkit's software failed.
     """
     with ExitStack() as stack:
         if not os.environ.get("NMT_DEBUG"):
@@ -61,7 +62,16 @@ def examine(job: Job) -> Certificate:
             stack.enter_context(redirect_stdout(null))
             stack.enter_context(redirect_stderr(null))
             stack.enter_context(silence())
-        return _certificate(job)
+        try:
+            return _certificate(job)
+        except NmtError:
+            raise
+        except Exception as error:  # of any kind, from the software of any toolkit
+            reason = f"{type(error).__name__}: {error}"
+            raise NmtError(
+                f"{job.path}: the models could not be compared: {reason}. Please report this with the output of "
+                "NMT_DEBUG=1."
+            ) from error
 
 
 def _certificate(job: Job) -> Certificate:

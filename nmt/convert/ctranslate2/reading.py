@@ -267,7 +267,7 @@ def stored_tensors(values: Mapping[str, Any], path: Path) -> Iterator[StoredTens
         for part, rows, steps_of_rows in zip(
             parts, np.split(numbers, len(parts)), np.split(steps, len(parts)), strict=True
         ):
-            yield StoredTensor(part, rows, steps_of_rows, path.name)
+            yield StoredTensor(part, rows, steps_of_rows)
 
 
 def _parts(variable: str) -> list[str]:

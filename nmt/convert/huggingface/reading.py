@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.config.documents import parse_json
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import named_in, optional_mapping, read_bytes, read_mapping, shown
+from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import (
     OUTPUT_BIAS,
     TARGET_EMBEDDING,
@@ -32,7 +31,7 @@ TOOLKIT = "Hugging Face MarianMT"
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
 SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
-WEIGHTS, _INDEX, _PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+WEIGHTS, _SHARDS, _PICKLED = "model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin"
 NORM_EPSILON = 1e-5
 """MarianMT's layer norms have no setting for it."""
 _ACTIVATION = "activation_function"
@@ -246,31 +245,11 @@ def _check_suppressed(options: Mapping[str, Any], name: str, allowed: Collection
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files that hold a folder's tensors; empty if there are none.
-
-    Raises:
-        CheckpointError: the index of several files is damaged, or names a file that is not there.
-    """
-    if (folder / WEIGHTS).is_file():
-        return [folder / WEIGHTS]
-    if (folder / _INDEX).is_file():
-        return [folder / name for name in _shards(folder / _INDEX)]
-    return [folder / _PICKLED] if (folder / _PICKLED).is_file() else []
-
-
-def _shards(index: Path) -> list[str]:
-    try:
-        names = sorted(set(parse_json(read_bytes(index))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{index}: is not an index of safetensors ({error}). Copy the model again.") from None
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{index}: names {shown(name)}, which is not a .safetensors file of this folder.")
-        if named_in(index.parent, name) is None:
-            raise CheckpointError(
-                f"{index.parent}: lacks {shown(name)}, which {index.name} names. Copy the model again."
-            )
-    return names
+    """The files that hold a folder's tensors; empty if there are none."""
+    for pattern in (WEIGHTS, _SHARDS, _PICKLED):
+        if found := sorted(filter(Path.is_file, folder.glob(pattern))):
+            return found
+    return []
 
 
 def _read_tensors(files: Sequence[Path]) -> dict[str, Array]:

@@ -234,7 +234,7 @@ def check_huggingface(folder: Path, bundle: Bundle, quantization: str) -> list[C
     model, whole = read_huggingface(folder), all_tensors(bundle) | stored_positions(bundle)
     # Of matrices that are one, only one is stored.
     names = {NAMES[ours]: model.naming.tensors[ours] for ours in (SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT)}
-    stored = (StoredTensor(name, model.tensors[names.get(name, name)], file=WEIGHTS) for name in whole)
+    stored = (StoredTensor(name, model.tensors[names.get(name, name)]) for name in whole)
     return [check_tensors(stored, {name: tensor.numpy() for name, tensor in whole.items()}, quantization)]
 
 
