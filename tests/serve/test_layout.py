@@ -233,8 +233,8 @@ def test_time_grows_with_the_length_of_a_text(unit, newlines):
 
 OPEN = [
     "<b></i>", "</p><b>", "a.<b> ", "a<!---->", "<p translate", "<p translate=no>a", "<svg>a", "<textarea>",
-    "<![CDATA[", "<", "<!", "<!--", "&", "&#", "<p>", "<p ", "<p", "<a-", "a<br>", "<style", "<script>", "</script", SCRIPT,
-    "<p '", '<p "', "<p '\"", "'", "a\n",
+    "<![CDATA[", "<", "<!", "<!--", "&", "&#", "<p>", "<p ", "<p", "<a-", "a<br>", "<style", "<script>", "</script",
+    SCRIPT, "<p '", '<p "', "<p '\"", "'", "a\n",
 ]  # fmt: skip
 
 
