@@ -6,13 +6,12 @@ python examples/table1 scale    the gradient of the softmax with and without 1/s
 """
 
 import math
-from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
 from layer_types import layer_types
-from measuring import Measurement, exponent, over_lengths, over_widths
+from measuring import exponent, over_lengths, over_widths
 from path_lengths import dilated_convolutions, longest_path, recurrent_steps, stacked_attention, stacked_convolutions
 from softmax_scale import gradient_norms
 
@@ -32,7 +31,6 @@ app = typer.Typer(
 )
 Neighbours = Annotated[int, typer.Option(metavar="N", min=1, help="Neighbours on either side.")]
 Kernel = Annotated[int, typer.Option(metavar="K", min=3, help="Width of the convolution; odd.")]
-Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves too, as .png or .svg.")]
 
 
 @app.command(name="time")
@@ -41,19 +39,14 @@ def time_layers(
     widest: Annotated[int, typer.Option(metavar="D", min=64, help="The widest vectors.")] = 2_048,
     neighbours: Neighbours = 16,
     kernel: Kernel = 3,
-    picture: Picture = None,
 ) -> None:
     """Time a forward and a backward pass of each layer type on one core, and fit the exponents."""
     _check_odd(kernel)
-    _check_picture(picture)
     torch.set_num_threads(1)
     lengths, widths = _doubled(_SHORTEST, longest), _doubled(32, widest)
     table = Table("", ["layer", "complexity", "n^", "d^", "memory n^", f"ms at n={lengths[-1]:,}", "MB", "the claim"])
-    over_n: dict[str, list[Measurement]] = {}
-    over_d: dict[str, list[Measurement]] = {}
     for layer in layer_types(neighbours, kernel):
-        by_n = over_n[layer.name] = over_lengths(layer, lengths, 64)
-        by_d = over_d[layer.name] = over_widths(layer, 512, widths)
+        by_n, by_d = over_lengths(layer, lengths, 64), over_widths(layer, 512, widths)
         of_n, of_d = (exponent(each, lambda one: one.seconds) for each in (by_n, by_d))
         holds = abs(of_n - layer.exponent_n) <= _NEAR and abs(of_d - layer.exponent_d) <= _NEAR
         table.add(
@@ -71,10 +64,6 @@ def time_layers(
         "In brackets: the paper's exponents."
     )
     print(table)
-    if picture is not None:
-        from plots import draw_times
-
-        draw_times(over_n, over_d, picture)
 
 
 @app.command()
@@ -91,12 +80,7 @@ def paths(
         ("self-attention", "O(1)", 1, stacked_attention(None)),
         ("recurrent", "O(n)", n, recurrent_steps),
         ("convolutional", "O(n / k)", math.ceil((n - 1) / reach), stacked_convolutions(kernel)),
-        (
-            "convolutional, dilated",
-            "O(log_k n)",
-            _dilated_layers(n, kernel),
-            dilated_convolutions(kernel),
-        ),
+        ("convolutional, dilated", "O(log_k n)", _dilated_layers(n, kernel), dilated_convolutions(kernel)),
         ("self-attention (restricted)", "O(n / r)", math.ceil((n - 1) / neighbours), stacked_attention(neighbours)),
     ):
         table.add(name, claim, str(expected), str(longest_path(stack, n)))
@@ -104,18 +88,12 @@ def paths(
 
 
 @app.command()
-def scale(picture: Picture = None) -> None:
+def scale() -> None:
     """Show what 1/sqrt(d_k) is for: the gradient of the softmax with and without it."""
-    _check_picture(picture)
-    norms = gradient_norms()
     table = Table("", ["d_k", "scaled", "unscaled"])
-    for size, scaled, plain in norms:
+    for size, scaled, plain in gradient_norms():
         table.add(str(size), f"{scaled:.3f}", f"{plain:.3f}")
     print(table)
-    if picture is not None:
-        from plots import draw_scale
-
-        draw_scale(norms, picture)
 
 
 def _doubled(first: int, last: int) -> list[int]:
@@ -128,13 +106,6 @@ def _dilated_layers(n: int, kernel: int) -> int:
     while kernel**layers < n:
         layers += 1
     return layers
-
-
-def _check_picture(picture: Path | None) -> None:
-    if picture is not None:
-        from plots import check_picture
-
-        check_picture(picture)
 
 
 def _check_odd(kernel: int) -> None:

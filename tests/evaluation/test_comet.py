@@ -39,7 +39,8 @@ def comet(doubles, tmp_path):
 def test_the_score_of_a_text_is_the_mean_of_its_segments_times_100(comet):
     each = sentence_scores(comet, GOOD, [REFERENCE])
     assert each.values == pytest.approx([100, 200 / 3, 100])
-    whole = score(comet, GOOD, [REFERENCE])
+    assert score(comet, GOOD, [BAD]).value < 85
+    whole = score(comet, GOOD, [REFERENCE])  # another reference has other scores
     assert (whole.name, whole.value, whole.detail) == ("COMET", pytest.approx(np.mean(each.values)), "88.89")
     assert whole.signature == each.signature
 
@@ -50,11 +51,8 @@ def test_the_signature_names_the_model_its_weights_and_the_package(comet, tmp_pa
     assert signature.endswith("|scale:100|version:unbabel-comet")
     other = Comet(comet_model(tmp_path / "b" / "wmt22", score=0.5), SOURCE)
     assert score(other, GOOD, [REFERENCE]).signature != signature
-
-
-def test_a_snapshot_in_a_cache_has_the_name_of_its_model(tmp_path):
+    # A snapshot in a cache has the name of its model.
     assert model_name(tmp_path / "models--Unbabel--wmt22-comet-da" / "snapshots" / "0123abc") == "wmt22-comet-da"
-    assert model_name(tmp_path / "wmt22-comet-da") == "wmt22-comet-da"
 
 
 def test_a_model_without_references_looks_at_the_source(doubles, tmp_path):
@@ -119,12 +117,6 @@ def test_the_sheet_has_comet_and_each_text_is_scored_once(comet, monkeypatch):
     assert 0 < second.p_bootstrap <= 1
     assert 0 < second.p_randomization <= 1
     assert len(calls) == 2
-
-
-def test_scores_of_one_reference_are_not_those_of_another(comet):
-    same, other = (score(comet, GOOD, [lines]).value for lines in (GOOD, BAD))
-    assert same == pytest.approx(100)
-    assert other < same
 
 
 def test_a_bare_file_name_is_found_in_the_current_folder(doubles, tmp_path, monkeypatch):

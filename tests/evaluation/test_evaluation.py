@@ -9,7 +9,6 @@ import unicodedata
 from collections import Counter
 
 import pytest
-import sacrebleu
 
 from nmt.errors import DataError, NmtError
 from nmt.evaluation.metrics import make_metric, score, sentence_scores
@@ -32,28 +31,6 @@ HYPOTHESES = [
     "Gestern haben wir im Garten gegessen.",
     "Die Kinder spielen, während es regnet.",
 ]
-
-
-def test_figures_are_sacrebleus_own():
-    assert (
-        score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).value
-        == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
-    )
-    assert (
-        score(make_metric("chrf"), HYPOTHESES, [REFERENCES]).value
-        == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
-    )
-    assert (
-        score(make_metric("ter"), HYPOTHESES, [REFERENCES]).value
-        == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
-    )
-
-
-def test_signatures_say_what_was_done():
-    signature = score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).signature
-    assert "tok:13a" in signature
-    assert "nrefs:2" in score(make_metric("bleu"), HYPOTHESES, [REFERENCES, HYPOTHESES]).signature
-    assert "tok:zh" in score(make_metric("bleu", "zh"), ["你好吗"], [["你好吗"]]).signature
 
 
 def multi_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
@@ -192,10 +169,8 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
     (tmp_path / "hyp").write_text("\n".join(HYPOTHESES) + "\n", "utf-8")
 
     def command(*more: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "--width", "9", *more, "--metrics", *arguments],
-            cwd=tmp_path, check=True, capture_output=True, text=True, encoding="utf-8",
-        ).stdout  # fmt: skip
+        words = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "--width", "9", *more, "--metrics", *arguments]
+        return subprocess.run(words, cwd=tmp_path, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
     theirs = json.loads(command("--format", "json"))
     ours = score(make_metric(metric, **options), HYPOTHESES, [REFERENCES])

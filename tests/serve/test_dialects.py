@@ -69,6 +69,7 @@ def test_a_source_is_identified_for_each_text_among_those_that_have_the_target()
         ]
         assert stream(running, "das de", "auto") == [{"source": "en"}, {"text": "DAS DE"}]
         assert stream(running, "das de", "auto", "fr") == [{"error": "fr is not supported"}]
+        assert not {"one en", "das de"} & {text for batch in running.models[1].translator().batches for text in batch}
 
 
 class Sure(KnownWords):

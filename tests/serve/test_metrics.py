@@ -2,48 +2,40 @@
 
 import re
 
-import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serve.doubles import serving
 
 
 def test_requests_batches_and_lines_are_counted():
-    with serving(keys=["secret-key"]) as running:
+    with serving(keys=["secret-key"], requests_per_minute=4) as running:
+        asked = {"q": "private text", "langpair": "en|private-language", "key": "secret-key"}
         running.translate("the private text", api_key="secret-key")
         running.translate("the private text", api_key="wrong-key")
         running.client.post("/v2/translate", json={})
         running.client.get("/private-path")
-        running.client.get(
-            "/translate", params={"q": "private text", "langpair": "en|private-language", "key": "secret-key"}
-        )
-        answer = running.client.get("/metrics", headers={"Authorization": "Bearer secret-key"})
-        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        running.client.get("/translate", params=asked)
+        text = running.client.get("/metrics", headers={"Authorization": "Bearer secret-key"})
+        running.translate("a", api_key="secret-key")
+        running.translate("a", api_key="secret-key")
         values = running.metrics()
-        assert values['nmt_requests_total{dialect="libretranslate",status="200"}'] == 1
-        assert values['nmt_requests_total{dialect="libretranslate",status="403"}'] == 1
-        assert values['nmt_requests_total{dialect="deepl",status="403"}'] == 1
-        assert values['nmt_requests_total{dialect="apertium",status="400"}'] == 1
-        assert values['nmt_request_seconds_count{dialect="libretranslate"}'] == 2
-        assert values["nmt_lines_total"] == 1
-        assert values["nmt_batch_pieces_sum"] == 4
-        assert values["nmt_waiting_pieces"] == 0
-        for word in ("private", "secret", "wrong", "127.0.0.1"):
-            assert word not in answer.text
-        labels = set(re.findall(r'(\w+)="([^"]*)"', answer.text))
-        assert {name for name, _ in labels} <= {"dialect", "status", "le", "problem", "repaired"}
-
-
-def test_each_refusal_is_counted_with_its_status():
-    with serving(requests_per_minute=1) as running:
-        running.translate("a")
-        running.translate("a")
-        assert running.metrics()['nmt_requests_total{dialect="libretranslate",status="429"}'] == 1
-
-
-def test_prometheus_can_read_them(server):
-    parser = pytest.importorskip("prometheus_client.parser")
-    server.translate("a")
-    names = {family.name for family in parser.text_string_to_metric_families(server.client.get("/metrics").text)}
+    assert text.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    expected = {
+        'nmt_requests_total{dialect="libretranslate",status="200"}': 2,
+        'nmt_requests_total{dialect="libretranslate",status="403"}': 1,
+        'nmt_requests_total{dialect="libretranslate",status="429"}': 1,
+        'nmt_requests_total{dialect="deepl",status="403"}': 1,
+        'nmt_requests_total{dialect="apertium",status="400"}': 1,
+        'nmt_request_seconds_count{dialect="libretranslate"}': 4,
+        "nmt_lines_total": 2,
+        "nmt_batch_pieces_sum": 6,
+        "nmt_waiting_pieces": 0,
+    }
+    assert {name: values[name] for name in expected} == expected
+    assert not [word for word in ("private", "secret", "wrong", "127.0.0.1") if word in text.text]
+    labels = {name for name, _ in re.findall(r'(\w+)="([^"]*)"', text.text)}
+    assert labels <= {"dialect", "status", "le", "problem", "repaired"}
+    names = {family.name for family in text_string_to_metric_families(text.text)}
     assert {"nmt_requests", "nmt_request_seconds", "nmt_waiting_pieces", "nmt_batch_pieces", "nmt_lines"} <= names
 
 

@@ -2,43 +2,50 @@
 
 import importlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from nmt.errors import ConfigError
+from nmt.training.schedule import learning_rate
+from tests.kit.examples import example_command
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ABLATIONS = EXAMPLES / "ablations"
 
 
-def ablations(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ABLATIONS, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+@pytest.fixture
+def ablations(capsys):
+    command = example_command(ABLATIONS)
+
+    def run(*words: object) -> str:
+        command(*words)
+        return capsys.readouterr().out
+
+    return run
 
 
-def rows(result: subprocess.CompletedProcess[str]) -> list[list[str]]:
-    assert result.returncode == 0, result.stderr
-    lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
+def rows(printed: str) -> list[list[str]]:
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-@pytest.mark.parametrize("path", sorted(ABLATIONS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_sweep_has_settings_that_exist(path):
+@pytest.fixture(scope="module")
+def read_sweep():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(EXAMPLES / "sweep")
-        sweep = importlib.import_module("definition").Sweep.read(path)
+        yield importlib.import_module("definition").Sweep.read
+
+
+@pytest.mark.parametrize("path", sorted(ABLATIONS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_sweep_has_settings_that_exist(read_sweep, path):
+    sweep = read_sweep(path)
     configs = [sweep.config(row) for row in sweep.rows]
     assert len({config.model_dump_json() for config in configs}) == len(configs) > 1
 
 
-def test_warm_up_rows_peak_at_the_same_rate():
-    from nmt.training.schedule import learning_rate
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXAMPLES / "sweep")
-        sweep = importlib.import_module("definition").Sweep.read(ABLATIONS / "warmup.yaml")
-    peaks = {}
+def test_warm_up_rows_peak_at_the_same_rate(read_sweep):
+    sweep, peaks = read_sweep(ABLATIONS / "warmup.yaml"), {}
     for row in sweep.rows:
         config = sweep.config(row)
         warmup = config.schedule.warmup
@@ -54,7 +61,7 @@ def toy(trained):
 
 
 @pytest.mark.slow
-def test_averages_and_searches_are_scored(toy, nmt, tmp_path):
+def test_averages_and_searches_are_scored(toy, ablations, nmt, tmp_path):
     run, data = toy
     nmt("translate", "-m", run / "last", "-i", data / "valid.en", "-o", "last.de", cwd=tmp_path)
     scored = nmt("score", "--json", "--reference", data / "valid.de", "last.de", cwd=tmp_path).stdout
@@ -71,22 +78,21 @@ def test_averages_and_searches_are_scored(toy, nmt, tmp_path):
 
 
 @pytest.mark.slow
-def test_long_sentences_are_marked(toy):
+def test_long_sentences_are_marked(toy, ablations):
     run, data = toy
-    result = ablations("lengths", run, run, "--data", data, "--trained-length", 8)
-    _, _, *table = rows(result)
+    printed = ablations("lengths", run, run, "--data", data, "--trained-length", 8)
+    _, _, *table = rows(printed)
     assert sum(int(cells[1].replace(",", "")) for cells in table) == len(
         (data / "test.en").read_text("utf-8").splitlines()
     )
     for words, _, first, second in table:
         assert first == second
         assert words.endswith("*") == (int(words.split()[0]) > 8)
-    assert "at most 8 words" in result.stdout
+    assert "at most 8 words" in printed
 
 
 @pytest.mark.slow
-def test_checkpoints_that_were_not_kept_are_an_error(toy):
+def test_checkpoints_that_were_not_kept_are_an_error(toy, ablations):
     run, data = toy
-    result = ablations("averages", run, "--data", data, "--last", 1, "--last", 500)
-    assert (result.returncode, "not 500: train with" in result.stderr) == (2, True)
-    assert result.stdout == ""
+    with pytest.raises(ConfigError, match="not 500: train with"):
+        ablations("averages", run, "--data", data, "--last", 1, "--last", 500)

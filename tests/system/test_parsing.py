@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtError
 from tests.commands import nmt_for_scripts
+from tests.kit.examples import example_command
 
 pytest.importorskip("nltk")
 
@@ -55,16 +56,12 @@ tokens = st.sampled_from(["(S", "(NP", "(VP", ")S", ")NP", ")VP", "XX", ".", "("
 
 
 @given(trees)
-def test_a_tree_survives_as_sequence(of):
+def test_a_tree_survives_as_sequence_and_as_bracketed_text_and_is_like_itself(of):
     sequence = linearize.to_sequence(of)
     again = linearize.to_tree(sequence, words(of))
-    assert again == of
+    assert again == of == tree(bracketed.one_line(of))
     assert not linearize.was_repaired(sequence, again)
-
-
-@given(trees)
-def test_a_tree_survives_as_bracketed_text(of):
-    assert tree(bracketed.one_line(of)) == of
+    assert evalb.score([(of, of)]).complete == 1
 
 
 @given(st.lists(tokens, max_size=30), st.lists(names, min_size=1, max_size=10))
@@ -81,7 +78,8 @@ def test_the_form_of_a_sequence():
     assert linearize.to_tree(sequence, words(of)) == linearize.plain_tags(of)
 
 
-def test_punctuation_marks_and_no_other_words_have_their_tags():
+def test_punctuation_marks_and_no_other_words_have_their_tags_and_brackets_in_words_are_escaped():
+    assert bracketed.one_line(Tree("S", [Tree("XX", ["f(x)"])])) == "(S (XX f-LRB-x-RRB-))"
     restored = linearize.to_tree("(S NN . : )S", ["well", ",", "Anna", "."])
     assert bracketed.one_line(linearize.checked_tags(restored)) == "(S (NN well) (, ,) (XX Anna) (. .))"
 
@@ -114,10 +112,6 @@ def test_a_sequence_may_open_brackets_without_end():
     assert linearize.to_sequence(restored).count("(NP") == linearize.MAX_DEPTH
     assert words(tree(bracketed.one_line(restored))) == ["word"]
     assert evalb.score([(restored, restored)]).gold == linearize.MAX_DEPTH
-
-
-def test_brackets_in_words_are_escaped():
-    assert bracketed.one_line(Tree("S", [Tree("XX", ["f(x)"])])) == "(S (XX f-LRB-x-RRB-))"
 
 
 # The score
@@ -175,17 +169,7 @@ def test_sentences_that_cannot_be_scored_are_counted_and_left_out():
     score = evalb.score([(tree(GOLD), tree(OTHER)), (tree("(S (NP (NN a)))"), other_words), (other_words, None)])
     assert (score.scored, score.errors, score.skipped) == (1, 1, 1)
     assert (score.matched, score.gold, score.predicted) == (6, 7, 6)
-
-
-def test_the_score_of_nothing_is_zero():
-    score = evalb.score([])
-    assert (score.precision, score.recall, score.f1, score.complete_match) == (0, 0, 0, 0)
-
-
-@given(trees, trees)
-def test_a_tree_is_like_itself(of, other):
-    assert evalb.score([(of, of)]).complete == 1
-    assert evalb.score([(of, other)]).scored + evalb.score([(of, other)]).errors == 1
+    assert (nothing := evalb.score([])).precision == nothing.recall == nothing.f1 == nothing.complete_match == 0
 
 
 # The grammar
@@ -256,45 +240,40 @@ def test_text_that_is_no_tree_is_named(text, message):
 
 
 @pytest.fixture
-def parsing(tmp_path):
-    def run(*arguments: str | Path, text: str = "", code: int = 0, **environment: str):
-        result = subprocess.run(
-            [sys.executable, EXAMPLE, *arguments],
-            cwd=tmp_path, input=text, capture_output=True, text=True, encoding="utf-8", check=False,
-            env=os.environ | environment,
-        )  # fmt: skip
-        assert result.returncode == code, result.stderr
-        return result
+def parsing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = example_command(EXAMPLE)
+    return lambda *words: command(*words) or capsys.readouterr()
 
-    return run
+
+def read(folder: Path, language: str) -> dict[str, str]:
+    """The text of each split."""
+    return {split: (folder / f"{split}.{language}").read_text("utf-8") for split in ("train", "valid", "test")}
 
 
 @pytest.mark.slow
 def test_data_restore_and_score(parsing, nmt, tmp_path):
     parsing("data", "--grammar", "--out", "trees", "--train", "60", "--valid", "5", "--test", "7")
     nmt("prepare-data", "trees/recipe.yaml", cwd=tmp_path)
-    prepared = tmp_path / "data" / "trees-en-tree"
-    for split, count in (("train", 60), ("valid", 5), ("test", 7)):
-        for language in ("en", "tree"):
-            text = (tmp_path / "trees" / f"{split}.{language}").read_text("utf-8")
-            assert text.count("\n") == count
-            assert (prepared / f"{split}.{language}").read_text("utf-8") == text
-    sequences = (tmp_path / "trees" / "test.tree").read_text("utf-8")
-    assert " XX " in sequences
-    assert " NN " not in sequences
-    restored = parsing("restore", "trees/test.en", text=sequences)
-    assert "0 of 7 sequences were repaired" in restored.stderr
-    (tmp_path / "test.trees").write_text(restored.stdout, "utf-8")
-    printed = parsing("score", "trees/test.trees", "test.trees").stdout
+    for language in ("en", "tree"):
+        written = read(tmp_path / "trees", language)
+        assert [text.count("\n") for text in written.values()] == [60, 5, 7]
+        assert read(tmp_path / "data" / "trees-en-tree", language) == written
+    assert " XX " in written["test"]
+    assert " NN " not in written["test"]
+    restored = parsing("restore", "trees/test.en", "trees/test.tree")
+    assert "0 of 7 sequences were repaired" in restored.err
+    (tmp_path / "test.trees").write_text(restored.out, "utf-8")
+    printed = parsing("score", "trees/test.trees", "test.trees").out
     assert dict(line.split(maxsplit=1) for line in printed.splitlines())["F1"] == "100.00"
     # Another command replaces the folder of this one, and no other folder.
     parsing("data", "--grammar", "--out", "trees", "--train", "6", "--valid", "5", "--test", "7", "--keep-tags")
-    assert (tmp_path / "trees" / "train.en").read_text("utf-8").count("\n") == 6
-    assert " NN " in (tmp_path / "trees" / "test.tree").read_text("utf-8")
+    assert read(tmp_path / "trees", "en")["train"].count("\n") == 6
+    assert " NN " in read(tmp_path / "trees", "tree")["test"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
-    refused = parsing("data", "--grammar", "--out", "mine", "--train", "6", code=2)
-    assert refused.stderr.startswith("error: mine: ")
+    with pytest.raises(NmtError, match=r"^mine: "):
+        parsing("data", "--grammar", "--out", "mine", "--train", "6")
     assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
 
 
@@ -305,44 +284,46 @@ def test_the_sections_of_the_wsj(parsing, tmp_path):
         (folder / f"wsj_{section:02}01.mrg").write_text(RAW.replace("Anna", f"Anna{section}") * 2)
     (tmp_path / "more.trees").write_text(CLEAN)
     parsing("data", "--wsj", "wsj", "--extra", "more.trees", "--out", "trees")
-    lines = {
-        split: (tmp_path / "trees" / f"{split}.en").read_text().splitlines() for split in ("train", "valid", "test")
+    assert {split: text.splitlines() for split, text in read(tmp_path / "trees", "en").items()} == {
+        "train": [f"Anna{section} sang ." for section in range(2, 22) for _ in "ab"] + ["Anna sang ."],
+        "valid": ["Anna22 sang ."] * 2,
+        "test": ["Anna23 sang ."] * 2,
     }
-    assert lines["train"] == [f"Anna{section} sang ." for section in range(2, 22) for _ in "ab"] + ["Anna sang ."]
-    assert lines["valid"] == ["Anna22 sang ."] * 2
-    assert lines["test"] == ["Anna23 sang ."] * 2
     (tmp_path / "wsj" / "23" / "wsj_2301.mrg").unlink()
-    assert "wsj/23: there are no .mrg files" in parsing("data", "--wsj", "wsj", "--out", "other", code=2).stderr
+    with pytest.raises(DataError, match=r"wsj/23: there are no \.mrg files"):
+        parsing("data", "--wsj", "wsj", "--out", "other")
 
 
-def test_the_sample_of_nltk(parsing, tmp_path):
+def test_the_sample_of_nltk(parsing, tmp_path, monkeypatch):
     folder = tmp_path / "nltk" / "corpora" / "treebank" / "combined"
     folder.mkdir(parents=True)
     for number in range(1, 11):
         (folder / f"wsj_{number:04}.mrg").write_text(RAW.replace("Anna", f"Anna{number}"))
-    parsing("data", "--sample", "--out", "trees", NLTK_DATA=str(tmp_path / "nltk"))
-    counts = {split: (tmp_path / "trees" / f"{split}.trees").read_text() for split in ("train", "valid", "test")}
-    assert counts["train"].count("\n") == 8
-    assert counts["valid"] == CLEAN.replace("Anna", "Anna9") + "\n"
-    assert counts["test"] == CLEAN.replace("Anna", "Anna10") + "\n"
+    monkeypatch.setattr("nltk.data.path", [str(tmp_path / "nltk")])
+    parsing("data", "--sample", "--out", "trees")
+    written = read(tmp_path / "trees", "trees")
+    assert written["train"].count("\n") == 8
+    assert written["valid"] == CLEAN.replace("Anna", "Anna9") + "\n"
+    assert written["test"] == CLEAN.replace("Anna", "Anna10") + "\n"
 
 
-def test_mistakes_are_one_line(parsing, tmp_path):
-    (tmp_path / "two.trees").write_text(f"{CLEAN}\n{CLEAN}\n")
-    (tmp_path / "bad.trees").write_text(f"{CLEAN}\n(S (NN a)\n")
-    (tmp_path / "one.trees").write_text(f"{CLEAN}\n")
-    (tmp_path / "one.en").write_text("Anna sang .\n")
-    for arguments, message in (
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (("data", "--out", "trees"), "give one of --grammar, --sample and --wsj DIR"),
         (("score", "two.trees", "bad.trees"), "bad.trees, line 2: is not one tree whose brackets match"),
         (("score", "two.trees", "one.trees"), "two.trees has 2 lines, but one.trees has 1:"),
         (("restore", "one.en", "two.trees"), "two.trees has more than 1 line, but one.en has 1:"),
-        (("restore", "none.en"), "none.en: cannot be read"),
-    ):
-        result = parsing(*arguments, code=2)
-        assert result.stderr.startswith("error: ")
-        assert message in result.stderr
-        assert result.stderr.count("\n") == 1
+        (("restore", "none.en", "two.trees"), "none.en: cannot be read"),
+    ],
+)
+def test_mistakes_are_named(parsing, tmp_path, words, message):
+    (tmp_path / "two.trees").write_text(f"{CLEAN}\n{CLEAN}\n")
+    (tmp_path / "bad.trees").write_text(f"{CLEAN}\n(S (NN a)\n")
+    (tmp_path / "one.trees").write_text(f"{CLEAN}\n")
+    (tmp_path / "one.en").write_text("Anna sang .\n")
+    with pytest.raises(NmtError, match=message):
+        parsing(*words)
 
 
 @pytest.fixture

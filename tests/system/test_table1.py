@@ -1,12 +1,13 @@
 """examples/table1: what it counts and fits is right; how long layers take is not asserted."""
 
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+from nmt.errors import ConfigError
+from tests.kit.examples import example_command
 
 TABLE1 = Path(__file__).parents[2] / "examples" / "table1"
 
@@ -19,35 +20,25 @@ def of_table1():
         yield importlib.import_module
 
 
-def table1(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, TABLE1, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+@pytest.fixture
+def table1(of_table1, capsys):
+    command = example_command(TABLE1)
+    return lambda *words: command(*words) or capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "options", [(), pytest.param(("--length", 28, "--neighbours", 5, "--kernel", 5), marks=pytest.mark.slow)]
+    ("options", "lengths"),
+    [
+        (("--length", 27), [1, 27, 26, 3, 2]),
+        pytest.param(("--length", 28, "--neighbours", 5, "--kernel", 5), [1, 28, 14, 3, 6], marks=pytest.mark.slow),
+    ],
 )
-def test_the_longest_paths_are_those_of_the_table(options):
-    result = table1("paths", *(options or ("--length", 27)))
-    assert result.returncode == 0, result.stderr
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines()[2:]]
-    assert {name: (expected, measured) for name, _, expected, measured in rows} == (
-        {
-            "self-attention": ("1", "1"),
-            "recurrent": ("28", "28"),
-            "convolutional": ("14", "14"),
-            "convolutional, dilated": ("3", "3"),
-            "self-attention (restricted)": ("6", "6"),
-        }
-        if options
-        else {
-            "self-attention": ("1", "1"),
-            "recurrent": ("27", "27"),
-            "convolutional": ("26", "26"),
-            "convolutional, dilated": ("3", "3"),
-            "self-attention (restricted)": ("2", "2"),
-        }
-    )
+def test_the_longest_paths_are_those_of_the_table(table1, options, lengths):
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table1("paths", *options).splitlines()[2:]]
+    names = ["self-attention", "recurrent", "convolutional", "convolutional, dilated", "self-attention (restricted)"]
+    assert [(name, expected, measured) for name, _, expected, measured in rows] == [
+        (name, str(length), str(length)) for name, length in zip(names, lengths, strict=True)
+    ]
 
 
 def test_a_longest_path_is_searched_for(of_table1):
@@ -82,10 +73,9 @@ def test_restricted_attention_keeps_linear_memory_and_full_attention_quadratic(o
     assert kept["convolutional"] == pytest.approx(1, abs=0.3)
 
 
-@pytest.mark.parametrize("name", ["self-attention", "recurrent", "convolutional", "self-attention (restricted)"])
-def test_layers_keep_the_shape_of_a_sequence(of_table1, name):
-    [layer] = [layer for layer in of_table1("layer_types").layer_types(8, 3) if layer.name == name]
-    assert layer.make(40, 6)(torch.randn(1, 40, 6)).shape == (1, 40, 6)
+def test_layers_keep_the_shape_of_a_sequence(of_table1):
+    for layer in of_table1("layer_types").layer_types(8, 3):
+        assert layer.make(40, 6)(torch.randn(1, 40, 6)).shape == (1, 40, 6)
 
 
 def test_the_gradient_of_the_softmax_vanishes_without_the_scale(of_table1):
@@ -94,22 +84,6 @@ def test_the_gradient_of_the_softmax_vanishes_without_the_scale(of_table1):
     assert large[2] < large[1] / 2
 
 
-@pytest.mark.slow
-def test_pictures_replace_nothing_of_others(tmp_path):
-    pytest.importorskip("matplotlib")
-    picture, others = tmp_path / "scale.png", tmp_path / "mine.png"
-    for _ in range(2):
-        assert table1("scale", "--picture", picture).returncode == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    others.write_bytes(b"mine")
-    refused = table1("scale", "--picture", others)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: ")
-    assert others.read_bytes() == b"mine"
-    refused = table1("scale", "--picture", tmp_path / "scale.gif")
-    assert (refused.returncode, ".png or .svg" in refused.stderr) == (2, True)
-
-
-def test_an_even_kernel_is_refused():
-    result = table1("paths", "--kernel", 4)
-    assert (result.returncode, "expected an odd number, got 4" in result.stderr) == (2, True)
+def test_an_even_kernel_is_refused(table1):
+    with pytest.raises(ConfigError, match="expected an odd number, got 4"):
+        table1("paths", "--kernel", 4)
