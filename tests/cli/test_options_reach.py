@@ -560,10 +560,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"write_run_report.folders": [Path("r1"), Path("r2")], "write_run_report.out": Path("o.html")},
     ),
     (
-        "inspect p --html o.html",
-        {"nmt.lineage.chain.chain": "the chain"},
+        "inspect p --out o.html",
+        {"nmt.lineage.reading.read_lineage": "the lineage"},
         "nmt.reports.lineage_page.write_lineage",
-        {"chain.path": Path("p"), "write_lineage.link": "the chain", "write_lineage.path": Path("o.html")},
+        {"read_lineage.path": Path("p"), "write_lineage.lineage": "the lineage", "write_lineage.path": Path("o.html")},
     ),
 ]
 

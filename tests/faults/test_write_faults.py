@@ -89,7 +89,7 @@ COMMANDS = {
     "report": Command("report runs/run --out page.html", varies=r"page\.html"),
     "import": Command("import opus --out again"),
     "export": Command("export imported --to marian --out for-marian"),
-    "inspect": Command("inspect bundle --html chain.html"),
+    "inspect": Command("inspect bundle --out lineage.html"),
     "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
     "export (Python)": Command(""),
 }

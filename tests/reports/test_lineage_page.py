@@ -1,11 +1,11 @@
-"""The page of ``nmt inspect --html``."""
+"""The page of ``nmt inspect --out``."""
 
 import re
 
 import pytest
 
 from nmt.errors import OutputError
-from nmt.lineage.link import Link
+from nmt.lineage.comparing import Lineage
 from nmt.record import Record
 from nmt.reports.lineage_page import lineage_page, write_lineage
 from tests.reports.browser import needs_chromium, opened
@@ -14,8 +14,8 @@ EVIL = "</dd><script>alert(1)</script>&amp;"
 URL = "https://example.org/corpus.tgz"
 
 
-def link(kind, path, facts, *rest) -> Link:
-    return Link(Record(kind=kind, path=path, facts=facts), path, *rest)
+def link(kind, path, facts, *rest) -> Lineage:
+    return Lineage(Record(kind=kind, path=path, facts=facts), path, *rest)
 
 
 ARCHIVE = link("archive", "corpus.tgz", {"url": URL, "bytes": 1_234_567}, "not here")
@@ -52,7 +52,7 @@ def test_states_are_counted_and_told_by_more_than_colour(parsed):
 
 def test_the_advice_names_the_option_of_the_page(tmp_path):
     (tmp_path / "mine.html").write_text("mine")
-    with pytest.raises(OutputError, match=r"name another file with --html, or move it away\."):
+    with pytest.raises(OutputError, match=r"name another file with --out, or move it away\."):
         write_lineage(CHAIN, tmp_path / "mine.html")
 
 
