@@ -179,7 +179,7 @@ COMMANDS = {
     "export out": Output(("export", "imported", "--to", "marian", "--out"), succeeds=("new", "empty")),
     "inspect out": Output(("inspect", "bundle", "--out")),
     "report out": Output(("report", "runs/run", "--out"), succeeds=("new", "report")),
-    # No place has a name that ends as a page, a picture or JSON does.
+    # No place has a name that ends as a page or JSON does.
     "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
     "translate output": Output(
         ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--output"),

@@ -390,7 +390,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
-        "attention 'a b' --model m --target 'c d' --out o.png --picture encoder --device cpu --threads 3",
+        "attention 'a b' --model m --target 'c d' --out o.json --device cpu --threads 3",
         {**DRAWING, "nmt.translation.attention_maps.attention_maps": "the maps"},
         "nmt.reports.attention_files.write_attention",
         {
@@ -400,8 +400,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "attention_maps.sources": ["a b"],
             "attention_maps.targets": ["c d"],
             "write_attention.maps": "the maps",
-            "write_attention.path": Path("o.png"),
-            "write_attention.picture": "encoder",
+            "write_attention.path": Path("o.json"),
         },
     ),
     (
