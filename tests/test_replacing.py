@@ -150,9 +150,9 @@ COMMANDS = {
     "compare out": Output("compare input.txt other.txt --reference input.txt --out"),
     "import out": Output("import opus --out", succeeds=("new", "empty", "bundle")),
     "export out": Output("export imported --to marian --out", succeeds=("new", "empty")),
-    "inspect html": Output("inspect bundle --html"),
+    "inspect out": Output("inspect bundle --out"),
     "report out": Output("report runs/run --out", succeeds=("new", "report")),
-    # No place has a name that ends as a page, a picture or JSON does.
+    # No place has a name that ends as a page or JSON does.
     "attention out": Output("attention --model bundle --threads 1 ba --out", succeeds=()),
     "translate output": Output(
         "translate --model bundle --threads 1 --input input.txt --output",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -33,13 +33,9 @@ def attention(
     ] = None,
     out: Annotated[
         list[Path] | None,
-        option("File to write: .html, .png or .json; may be repeated.  [attention.html]", "-o", "--out", group=STREAMS),
+        option("File to write: .html or .json; may be repeated.  [attention.html]", "-o", "--out", group=STREAMS),
     ] = None,
     as_json: Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)] = False,
-    picture: Annotated[
-        Literal["encoder", "decoder", "memory"] | None,
-        option("The attention that a .png shows.  [memory]", group=STREAMS),
-    ] = None,
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
@@ -55,8 +51,6 @@ def attention(
     paths = out or ([] if as_json else [Path("attention.html")])
     for path in paths:
         check_attention_file(path)
-    if picture is not None and not any(path.suffix == ".png" for path in paths):
-        raise ConfigError(f"--picture {picture} chooses what a .png shows, and there is none: add --out NAME.png.")
     sentences = _sentences(sentence, input)
     folder = model_to_use(model)
 
@@ -69,7 +63,7 @@ def attention(
     settings = translate_options(ensemble.config.decoding)
     maps = attention_maps(ensemble, sentences, target, settings, model=str(folder))
     for path in paths:
-        write_attention(maps, path, picture or "memory")
+        write_attention(maps, path)
         notice(f"written: {path}")
     if as_json:
         write_stdout(json_lines(maps))

@@ -52,11 +52,6 @@ def _quota_of(folder: Path) -> float:
         return math.inf
 
 
-def memory_limit() -> int | None:
-    """The smallest memory limit of this process's control groups, in bytes; None without a limit."""
-    return min((limit for folder in control_groups("memory") if (limit := _limit_of(folder)) is not None), default=None)
-
-
 def bytes_in_proc(file: str, field: str) -> int | None:
     """The bytes that a field of a file below ``/proc`` states; None if the system has no such file or field."""
     try:

@@ -1,4 +1,4 @@
-"""Attention weights as files: a page, a picture or JSON, by the suffix."""
+"""Attention weights as files: a page or JSON, by the suffix."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from nmt.config.documents import parse_json
 from nmt.errors import ConfigError
 from nmt.io.files import replacing
 from nmt.io.ownership import Kind, check_replaceable
-from nmt.reports.attention_picture import SOFTWARE, attention_picture, check_matplotlib
 from nmt.reports.attention_views import views
-from nmt.reports.labelled_attention import ATTENTIONS, AttentionName, LabelledAttention, labelled
-from nmt.reports.pages import Page, beginning_has
+from nmt.reports.labelled_attention import ATTENTIONS, LabelledAttention, labelled
+from nmt.reports.pages import Page
 from nmt.text.printable import writable
 
 if TYPE_CHECKING:
@@ -42,35 +41,26 @@ def _is_json(path: Path) -> bool:
     return isinstance(values, dict) and values.keys() >= set(_FIELDS)
 
 
-_KINDS: dict[str, Kind] = {
-    ".html": ATTENTION.kind,
-    ".png": Kind("a picture of attention", beginning_has(SOFTWARE)),
-    ".json": Kind("attention weights", _is_json),
-}
+_KINDS = {".html": ATTENTION.kind, ".json": Kind("attention weights", _is_json)}
 
 
 def check_attention_file(path: Path) -> None:
     """Check that a file can be written, before any work for it.
 
     Raises:
-        ConfigError: no form has this suffix, or a picture needs matplotlib, which is not installed.
+        ConfigError: no form has this suffix.
         OutputError: something else exists at ``path``.
     """
     if path.suffix not in _KINDS:
-        raise ConfigError(f"--out {path}: expected a name that ends in {', '.join(_KINDS)}.")
-    if path.suffix == ".png":
-        check_matplotlib()
+        raise ConfigError(f"--out {path}: expected a name that ends in {' or '.join(_KINDS)}.")
     check_replaceable(path, _KINDS[path.suffix])
 
 
-def write_attention(maps: Sequence[AttentionMaps], path: Path, picture: AttentionName) -> None:
-    """Write a page, a picture or JSON, by the suffix.
-
-    Args:
-        picture: the attention that a picture shows, of the first sentence.
+def write_attention(maps: Sequence[AttentionMaps], path: Path) -> None:
+    """Write a page or JSON, by the suffix.
 
     Raises:
-        ConfigError: no form has this suffix, or a picture needs matplotlib, which is not installed.
+        ConfigError: no form has this suffix.
         OutputError: something else exists at ``path``.
         WriteError: the file cannot be written.
     """
@@ -78,9 +68,8 @@ def write_attention(maps: Sequence[AttentionMaps], path: Path, picture: Attentio
     if path.suffix == ".html":
         ATTENTION.write(path, attention_page(maps))
         return
-    content = attention_picture(maps[0], picture) if path.suffix == ".png" else json_lines(maps).encode()
     with replacing(path) as stream:
-        stream.write(content)
+        stream.write(json_lines(maps).encode())
 
 
 def attention_page(maps: Sequence[AttentionMaps]) -> str:

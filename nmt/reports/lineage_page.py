@@ -1,14 +1,14 @@
-"""The page that ``nmt inspect --html`` writes: a chain, from what was named back to the archives."""
+"""The page that ``nmt inspect --out`` writes: a lineage, from what was named back to the archives."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from nmt.lineage.link import Link, State
+from nmt.lineage.comparing import Lineage, State
 from nmt.reports.pages import Page
 
-LINEAGE = Page("nmt inspect", "lineage.html", option="--html")
+LINEAGE = Page("nmt inspect", "lineage.html")
 
 _STATES: dict[State, str] = {
     "unchanged": "✓ unchanged",
@@ -18,23 +18,23 @@ _STATES: dict[State, str] = {
 }
 
 
-def write_lineage(link: Link, path: Path) -> None:
+def write_lineage(lineage: Lineage, path: Path) -> None:
     """Write the page atomically.
 
     Raises:
         OutputError: something else exists at ``path``.
         WriteError: the file cannot be written.
     """
-    LINEAGE.write(path, lineage_page(link))
+    LINEAGE.write(path, lineage_page(lineage))
 
 
-def lineage_page(link: Link) -> str:
-    """The page about a chain."""
-    counts = Counter(part.state for part in link.all())
+def lineage_page(lineage: Lineage) -> str:
+    """The page about a lineage."""
+    counts = Counter(part.state for part in lineage.all())
     return LINEAGE.html(
-        f"Lineage: {link.name}",
-        link=link,
+        f"Lineage: {lineage.name}",
+        lineage=lineage,
         states=_STATES,
         figures=[(name, f"{counts[state]:,}") for state, name in _STATES.items() if counts[state]],
-        changes=link.changes,
+        changes=lineage.changes,
     )

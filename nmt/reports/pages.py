@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = resources.files("nmt.reports") / "assets"
-# Every page and picture names its writer within this many bytes.
+# Every page names its writer within this many bytes.
 _BEGINNING = 1_000
 
 

@@ -30,7 +30,8 @@ def succeed(command: str) -> None:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project: two data sets of different vocabularies, a run, settings, and text of one's own."""
+    """The project: ``data/a`` and ``data/b``, encoded with different vocabularies; ``runs/r``, a run of three updates
+    on ``data/a``; ``quick.yaml``, its settings; ``corpus/c`` and ``corpus/d``, parallel text of one's own."""
     project = tmp_path_factory.mktemp("advice") / "project"
     make_data_set(project / "data" / "b", pairs=60, seed=3)
     build_vocabulary(project / "data" / "b", size=30, threads=1)

@@ -17,7 +17,7 @@ from nmt.checkpoint.describing import (
 )
 from nmt.checkpoint.run_folder import RunFolder, chosen_bundle, newest_run, update_links
 from nmt.errors import CheckpointError, NmtError
-from nmt.lineage.chain import chain
+from nmt.lineage.reading import read_lineage
 from nmt.reports.run_history import read_runs
 from nmt.training.start.choose_settings import settings_of_run
 from tests.records import average_notes
@@ -61,7 +61,7 @@ def test_a_model_is_described_by_its_direction(root):
 @pytest.mark.parametrize("typed", ["runs/captoins", "captions", "rnus/captions"])
 def test_a_mistyped_name_is_answered_with_the_nearest(root, typed):
     make_run(root, "captions", updates=[400])
-    for use in (chosen_bundle, chain, settings_of_run, read_runs, lambda run: last_checkpoints(run, 2)):
+    for use in (chosen_bundle, read_lineage, settings_of_run, read_runs, lambda run: last_checkpoints(run, 2)):
         with pytest.raises(NmtError, match=r"there is no such .* \(did you mean 'runs/captions'\?\)"):
             use([Path(typed)] if use is read_runs else Path(typed))
 

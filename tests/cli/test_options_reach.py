@@ -388,7 +388,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
-        "attention 'a b' --model m --target 'c d' --out o.png --picture encoder --device cpu --threads 3",
+        "attention 'a b' --model m --target 'c d' --out o.json --device cpu --threads 3",
         {**DRAWING, "nmt.translation.attention_maps.attention_maps": "the maps"},
         "nmt.reports.attention_files.write_attention",
         {
@@ -398,8 +398,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "attention_maps.sources": ["a b"],
             "attention_maps.targets": ["c d"],
             "write_attention.maps": "the maps",
-            "write_attention.path": Path("o.png"),
-            "write_attention.picture": "encoder",
+            "write_attention.path": Path("o.json"),
         },
     ),
     (
@@ -558,10 +557,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"write_run_report.folders": [Path("r1"), Path("r2")], "write_run_report.out": Path("o.html")},
     ),
     (
-        "inspect p --html o.html",
-        {"nmt.lineage.chain.chain": "the chain"},
+        "inspect p --out o.html",
+        {"nmt.lineage.reading.read_lineage": "the lineage"},
         "nmt.reports.lineage_page.write_lineage",
-        {"chain.path": Path("p"), "write_lineage.link": "the chain", "write_lineage.path": Path("o.html")},
+        {"read_lineage.path": Path("p"), "write_lineage.lineage": "the lineage", "write_lineage.path": Path("o.html")},
     ),
 ]
 

@@ -92,7 +92,7 @@ def test_no_name_is_an_option_of_ours():
         ("translate --source-lang de", "--source-lang. Leave it out: a model has its languages"),
         ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
         ("score --reference r h --out s", "--out. Scores go to standard output"),
-        ("inspect --out p", "--out. See nmt inspect"),
+        ("inspect --page p", "--page. See nmt inspect"),
         ("train --hocus 1", "no such option: --hocus. See nmt train --help."),
     ],
 )

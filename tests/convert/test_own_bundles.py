@@ -13,7 +13,7 @@ from nmt.convert.foreign import Given
 from nmt.convert.formats import OWN
 from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.io.hashing import sha256_of
-from nmt.lineage.chain import chain as chain_of
+from nmt.lineage.reading import read_lineage
 from tests.convert.unexamined import examine_nothing
 from tests.records import average_notes
 
@@ -35,15 +35,15 @@ def test_a_bundle_of_every_version_is_imported(old, tmp_path):
 )
 def test_a_certificate_is_one_of_its_own_bundle_only(replaced, tmp_path):
     import_model(OLD[-1], tmp_path / "new")
-    assert re.match(r"(\d+) of \1 checks passed", str(chain_of(tmp_path / "new").facts["compared"]))
+    assert re.match(r"(\d+) of \1 checks passed", str(read_lineage(tmp_path / "new").facts["compared"]))
     with (tmp_path / "new" / replaced).open("ab") as stream:
         stream.write(b"\n")
     checksums = {path.name: sha256_of(path) for path in (tmp_path / "new").iterdir() if path.name != "checksums.json"}
     (tmp_path / "new" / "checksums.json").write_text(json.dumps(checksums))
-    link = chain_of(tmp_path / "new")
-    assert str(link.facts["compared"]).endswith("parity.json is not the certificate of these files")
-    assert link.state == "changed"
-    assert f"{replaced} is" in link.change
+    lineage = read_lineage(tmp_path / "new")
+    assert str(lineage.facts["compared"]).endswith("parity.json is not the certificate of these files")
+    assert lineage.state == "changed"
+    assert f"{replaced} is" in lineage.change
 
 
 def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatch):
@@ -68,8 +68,8 @@ def test_options_for_other_toolkits_are_refused(given, tmp_path):
 def test_a_bundle_never_replaces_itself(tmp_path):
     bundle = load_bundle(OLD[-1])
     save_bundle(tmp_path / "run" / "average", bundle.weights, bundle.config, bundle.vocab)
-    (tmp_path / "link").symlink_to(tmp_path / "run" / "average")
-    for path in ("run/average", "run", "link"):
+    (tmp_path / "lineage").symlink_to(tmp_path / "run" / "average")
+    for path in ("run/average", "run", "lineage"):
         with pytest.raises(OutputError, match=r"is the model to import.*Name another folder with --out"):
             import_model(tmp_path / path, tmp_path / "run" / "average", format=OWN)
 

@@ -39,14 +39,6 @@ def test_auto_takes_bf16_where_it_is_measurably_faster(monkeypatch, speedup, pre
     assert hardware.reason == f"bf16 is {said} than fp32 here"
 
 
-def test_the_products_of_the_model_are_tried(monkeypatch):
-    tried = []
-    monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: tried.append((d_model, d_ff)) or 1.0)
-    choose_hardware("cpu", product=(128, 512))
-    choose_hardware("cpu", "fp32", product=(64, 64))
-    assert tried == [(128, 512)]
-
-
 def test_the_trial_compares_products_of_both_types(monkeypatch):
     monkeypatch.setattr(device, "speedup", lambda slower, faster: (slower().dtype, faster().dtype, slower().shape))
     monkeypatch.setattr(device, "EMULATED", (torch.float32, torch.bfloat16, (0, 0)))

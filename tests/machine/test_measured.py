@@ -32,25 +32,23 @@ def test_a_figure_is_measured_once_per_machine(monkeypatch, cache):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "change",
     [
-        ("processor_name", "another"), ("processor_flags", ["amx_bf16"]), ("usable_cores", 77),
+        lambda patch: patch.setattr(measured, "processor_name", lambda: "another"),
+        lambda patch: patch.setattr(measured, "processor_flags", lambda: ["amx_bf16"]),
+        lambda patch: patch.setattr(measured, "usable_cores", lambda: 77),
+        lambda patch: patch.setattr(measured.torch, "__version__", "99.0"),
+        lambda patch: patch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2"),  # forbids instructions
     ],
-)  # fmt: skip
-def test_another_machine_measures_itself(monkeypatch, cache, name, value):
+)
+def test_another_machine_measures_itself(monkeypatch, cache, change):
     assert remembered("speed", lambda: 2.5) == 2.5
     with monkeypatch.context() as patch:
-        patch.setattr(measured, name, lambda: value)
+        change(patch)
         assert remembered("speed", lambda: 7.5) == 7.5
         assert remembered("speed", never) == 7.5
     assert remembered("speed", never) == 2.5
     assert len(list(cache.iterdir())) == 2
-
-
-def test_another_torch_measures_itself(monkeypatch):
-    assert remembered("speed", lambda: 2.5) == 2.5
-    monkeypatch.setattr(measured.torch, "__version__", "99.0")
-    assert remembered("speed", lambda: 7.5) == 7.5
 
 
 @pytest.mark.parametrize(
@@ -73,29 +71,19 @@ def test_what_cannot_be_trusted_is_measured_again(cache, damage):
     assert remembered("speed", never) == 4.5
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(cache):
+@pytest.mark.parametrize("has_home", [True, False])
+def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch, cache, has_home):
+    def fail(path):
+        raise RuntimeError("Could not determine home directory.")
+
     cache.parent.mkdir(parents=True)
     cache.write_text("a file, not a folder")
+    if not has_home:
+        monkeypatch.setattr(measured.Path, "expanduser", fail)
     assert remembered("speed", lambda: 2.5) == 2.5
     assert remembered("speed", lambda: 4.5) == 4.5
     forget_measurements()
     assert cache.read_text() == "a file, not a folder"
-
-
-def test_without_a_home_folder_nothing_is_remembered(monkeypatch):
-    def fail(path):
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(measured.Path, "expanduser", fail)
-    assert remembered("speed", lambda: 2.5) == 2.5
-    assert remembered("speed", lambda: 4.5) == 4.5
-    forget_measurements()
-
-
-def test_variables_that_forbid_instructions_make_another_machine(monkeypatch):
-    assert remembered("speed", lambda: 2.5) == 2.5
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    assert remembered("speed", lambda: 7.5) == 7.5
 
 
 def test_auto_remembers_its_trial_for_each_size(monkeypatch):

@@ -54,11 +54,6 @@ def test_each_view_says_how_it_was_chosen(make_maps, parsed):
     assert all(view["criterion"] and view["result"] for view in content["views"])
 
 
-def test_a_short_sentence_has_a_page_without_views(make_maps, parsed):
-    [content] = embedded(parsed(attention_page([make_maps("▁a", "", layers=1, heads=1, decoder_layers=1)])))
-    assert content["views"] == []
-
-
 def test_nothing_breaks_out_of_the_page(make_maps, parsed):
     maps = make_maps(f"▁<b> & \" ' {EVIL} ]]> <!--", f"{EVIL} ▁&lt;", model=EVIL)
     made = attention_page([maps, maps])
@@ -72,10 +67,6 @@ def test_nothing_breaks_out_of_the_page(make_maps, parsed):
     assert f"1  {maps.source}" in page.text
 
 
-def test_the_script_makes_no_markup_of_text():
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", SCRIPT)
-
-
 def test_the_page_loads_nothing(make_maps):
     made = attention_page([make_maps()])
     assert "http" not in made.replace("http://www.w3.org/2000/svg", "")
@@ -87,12 +78,6 @@ def test_one_of_several_sentences_is_chosen(make_maps, parsed):
     assert len(page.having("option")) == len(embedded(page)) == 3
     assert "Attention: runs/lamps, runs/other" in page.text
     assert not parsed(attention_page([make_maps()])).having("select")
-
-
-def test_without_a_script_the_page_says_what_it_needs(make_maps, parsed):
-    page = parsed(attention_page([make_maps()]))
-    assert len(page.having("noscript")) == 1
-    assert "Allow JavaScript" in page.text
 
 
 def test_the_page_of_a_big_model_stays_small(make_maps):
@@ -125,11 +110,3 @@ def test_a_browser_shows_what_the_weights_say(make_maps, parsed, tmp_path):
     assert seen["released"].startswith("Point at a piece")
     assert seen["view"].startswith("The head and the piece with the greatest sharpness")
     assert seen["source"] == f"<b>&{EVIL} d"
-
-
-@needs_chromium
-def test_an_error_in_the_script_is_seen(make_maps, tmp_path):
-    broken = attention_page([make_maps()]).replace("function showSentence() {", "function showSentence() { lost();")
-    _, errors = opened(broken, tmp_path)
-    assert len(errors) == 1
-    assert "lost is not defined" in errors[0]

@@ -86,14 +86,6 @@ def test_a_head_that_rests_on_the_end_has_no_structure():
     assert found[0, 2] == found[0, 3] == 0
 
 
-def test_equal_heads_are_still_two_heads(make_maps):
-    assert found(make_maps, [[ITSELF, ITSELF]])["Structure"].heads == (0, 1)
-
-
-def test_one_head_has_no_structure(make_maps):
-    assert list(found(make_maps, [[UNIFORM]])) == ["Long-distance dependencies", "Anaphora"]
-
-
 def test_a_short_sentence_has_no_views(make_maps):
     assert views(make_maps("▁a ▁b")) == []
     assert views(make_maps("")) == []

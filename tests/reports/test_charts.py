@@ -43,11 +43,6 @@ def test_a_spike_in_any_single_record_stays_visible():
         assert curve[spike] in thin(curve, 12)
 
 
-def test_few_points_are_all_kept():
-    every = points([1, 2, 3])
-    assert thin(every, 3) == every
-
-
 def test_a_trend_is_the_mean_of_stretches():
     means = trend(points([0, 10] * 500), 10)
     assert [mean.value for mean in means] == [5] * 10
@@ -115,16 +110,6 @@ def test_the_axis_may_be_made_to_begin_at_zero(parsed):
         assert coordinates(curve)[0][1] == height
 
 
-def test_without_times_there_is_a_curve_over_updates_alone(parsed):
-    by_update, by_minutes = parsed(draw(Series("a", points([1, 2], minutes=False)))).having("polyline")
-    assert len(coordinates(by_update)) == 2
-    assert coordinates(by_minutes) == []
-
-
-def test_a_single_point_can_be_seen(parsed):
-    assert len(parsed(draw(Series("a", points([3])))).having("circle")) == 2
-
-
 def test_nothing_is_drawn_without_points():
     assert chart("Loss", "", [Series("a", [])], {"update": 1.0, "minutes": 1.0}, from_zero=True).series == []
     assert extent([Series("a", [])]) == {"update": 1.0, "minutes": 1.0}
@@ -138,11 +123,6 @@ def test_a_legend_names_the_curves_where_there_are_several(parsed):
     assert not parsed(draw(two[0])).having("ul")
 
 
-def test_dashed_curves_lie_above_the_others(parsed):
-    page = parsed(draw(Series("valid", points([2, 3]), dashed=True), Series("train", points([2, 3]))))
-    assert ["dashed" in curve["class"] for curve in page.having("polyline")] == [False, True] * 2
-
-
 def test_a_long_noisy_curve_lies_faintly_behind_its_trend(parsed):
     values = [i % 2 for i in range(5_000)]
     page = parsed(draw(Series("a", points(values), noisy=True)))
@@ -152,11 +132,6 @@ def test_a_long_noisy_curve_lies_faintly_behind_its_trend(parsed):
     assert {y for _, y in coordinates(faint)} == {0, 1000}
     assert all(400 < y < 600 for _, y in coordinates(clear))
     assert not parsed(draw(Series("a", points(values)))).having("polyline", "faint")
-
-
-def test_more_curves_than_colours_begin_again(parsed):
-    page = parsed(draw(Series("a", points([1, 2]), colour=8)))
-    assert page.having("polyline", "colour-0")
 
 
 def test_the_read_out_has_the_values_and_cannot_be_broken_out_of(parsed):

@@ -1,21 +1,17 @@
-"""The page of ``nmt inspect --html``."""
+"""The page of ``nmt inspect --out``."""
 
 import re
 
-import pytest
-
-from nmt.errors import OutputError
-from nmt.lineage.link import Link
+from nmt.lineage.comparing import Lineage
 from nmt.record import Record
-from nmt.reports.lineage_page import lineage_page, write_lineage
-from tests.reports.browser import needs_chromium, opened
+from nmt.reports.lineage_page import lineage_page
 
 EVIL = "</dd><script>alert(1)</script>&amp;"
 URL = "https://example.org/corpus.tgz"
 
 
-def link(kind, path, facts, *rest) -> Link:
-    return Link(Record(kind=kind, path=path, facts=facts), path, *rest)
+def link(kind, path, facts, *rest) -> Lineage:
+    return Lineage(Record(kind=kind, path=path, facts=facts), path, *rest)
 
 
 ARCHIVE = link("archive", "corpus.tgz", {"url": URL, "bytes": 1_234_567}, "not here")
@@ -50,12 +46,6 @@ def test_states_are_counted_and_told_by_more_than_colour(parsed):
     assert "Changes" not in parsed(lineage_page(ARCHIVE)).text
 
 
-def test_the_advice_names_the_option_of_the_page(tmp_path):
-    (tmp_path / "mine.html").write_text("mine")
-    with pytest.raises(OutputError, match=r"name another file with --html, or move it away\."):
-        write_lineage(CHAIN, tmp_path / "mine.html")
-
-
 def test_nothing_breaks_out_of_the_page(parsed):
     evil = link("model", EVIL, {EVIL: EVIL}, "changed", EVIL, (link("file", EVIL, {}),))
     content = lineage_page(evil)
@@ -68,23 +58,3 @@ def test_the_page_loads_nothing_and_knows_the_dark():
     assert not re.search(r"http|url\(|@import|\bsrc=|\bhref=", content)
     assert 'name="viewport"' in content
     assert content.count("prefers-color-scheme: dark") == 2
-
-
-def test_only_pages_of_its_kind_are_replaced(tmp_path):
-    page = tmp_path / "page.html"
-    write_lineage(CHAIN, page)
-    first = page.read_bytes()
-    write_lineage(MODEL, page)
-    assert page.read_bytes() != first
-    for content in ("mine", "<title>Lineage: mine</title>", "<footer>Written by nmt inspect, version"):
-        page.write_text(content)
-        with pytest.raises(OutputError, match="not a page of nmt inspect"):
-            write_lineage(CHAIN, page)
-        assert page.read_text() == content
-
-
-@needs_chromium
-def test_a_browser_has_nothing_to_complain_about(tmp_path):
-    content, errors = opened(lineage_page(CHAIN), tmp_path)
-    assert errors == []
-    assert "✗ changed" in content

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.run_folder import newest_run
-from nmt.errors import CheckpointError, ConfigError, OutputError
-from nmt.io.writing import WriteError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.reports.run_report import run_report, write_run_report
 from nmt.training.metrics_file import MetricsFile
 
@@ -92,7 +91,8 @@ def test_headline_figures(make_run, parsed):
     skipped = [update(31, loss=6.0, skipped_updates=2), update(32, loss=6.0, skipped_updates=1, seconds=18)]
     events = [event(31, "skipped", "not finite"), event(32, "budget_lowered", "out of memory")]
     last = validation(32, valid_loss=3.5, seconds=25)
-    run = make_run("toy", [*TOY, *skipped, *events, last])
+    elsewhere = [start(30, hardware="cuda"), start(30, hardware="cuda")]
+    run = make_run("toy", [*TOY, *elsewhere, *skipped, *events, last])
     found = figures(parsed(run_report([run])))
     assert found["updates"] == "32"
     assert found["time trained"] == "0 min 25 s"  # with the validation after the last update
@@ -102,18 +102,13 @@ def test_headline_figures(make_run, parsed):
     assert found["final validation loss"] == "3.500"
     assert found["median target tokens/s"] == "1,000"
     assert found["skipped updates"] == "3"
-    assert found["hardware"] == "cpu, 2 threads"
+    assert found["hardware"] == "cpu, 2 threads; then cuda"
     assert found["versions"] == "nmt 0.1.0, torch 2.13.0"
 
 
 @pytest.mark.parametrize("last", [start(40), update(40), validation(40), event(40, "skipped", "not finite")])
 def test_the_last_update_is_that_of_any_record(make_run, parsed, last):
     assert figures(parsed(run_report([make_run("toy", [*TOY, last])])))["updates"] == "40"
-
-
-def test_a_run_that_went_on_elsewhere_names_both_machines(make_run, parsed):
-    page = parsed(run_report([make_run("toy", [*TOY, start(30, hardware="cuda"), start(30, hardware="cuda")])]))
-    assert figures(page)["hardware"] == "cpu, 2 threads; then cuda"
 
 
 def test_curves_hold_the_recorded_values(make_run, parsed):
@@ -134,17 +129,7 @@ def test_a_chart_without_data_is_left_out(make_run, parsed):
     assert [chart_data(page, title)[0]["value"] for title in chart_titles(page)[-3:]] == [[1.5], [10], [1]]
 
 
-@pytest.mark.parametrize("digits", [401, 5_000])
-def test_an_integer_that_no_float_holds_is_left_out_like_infinity(make_run, parsed, digits):
-    run = make_run("toy", [update(10), update(20, loss=-7), update(30)])
-    metrics = run / "metrics.jsonl"
-    metrics.write_text(metrics.read_text().replace('"loss": -7', f'"loss": {"1" * digits}'))
-    page = parsed(run_report([run]))
-    assert chart_data(page, "Loss")[0]["update"] == [10, 30]
-    assert "Left out since infinite or not a number: 1." in page.text
-
-
-@pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "7", True])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "7", True, 10**400])
 def test_values_that_are_no_numbers_are_left_out(make_run, parsed, wrong):
     page = parsed(run_report([make_run("toy", [update(10), update(20, loss=wrong, seconds=wrong), update(30)])]))
     assert chart_data(page, "Loss")[0]["update"] == [10, 30]
@@ -153,19 +138,7 @@ def test_values_that_are_no_numbers_are_left_out(make_run, parsed, wrong):
     assert page.text.count("Left out since infinite or not a number: 1.") == 1
 
 
-def test_figures_that_a_run_found_infinite_are_counted(make_run, parsed):
-    """As a run writes them: JSON has no infinity. BLEU is null where it was not measured."""
-    run = make_run("toy", TOY)
-    metrics = MetricsFile(run / "metrics.jsonl")
-    metrics.append(update(40, loss=math.inf, gradient_norm=math.nan))
-    metrics.append(update(50, gradient_norm=1.0))
-    metrics.append(validation(50, valid_loss=math.nan, valid_bleu=None))
-    text = parsed(run_report([run])).text
-    assert text.count("Left out since infinite or not a number: 2.") == 1  # both losses
-    assert text.count("Left out since infinite or not a number: 1.") == 1
-
-
-@pytest.mark.parametrize("wrong", [-1e-320, 5e-324, -1e308, 1e308, -10, 10**400, -(10**400), 1e-200])
+@pytest.mark.parametrize("wrong", [5e-324, -1e308, -10, -(10**400)])
 @pytest.mark.parametrize("field", ["update", "seconds", "loss", "valid_bleu", "learning_rate"])
 def test_odd_figures_do_no_harm(make_run, parsed, field, wrong):
     records = [*TOY, update(40, **{field: wrong}) | {field: wrong}, validation(40, **{field: wrong}) | {field: wrong}]
@@ -185,23 +158,35 @@ def test_figures_of_different_valid_sets_are_not_compared(make_run, parsed):
     assert note not in parsed(run_report([runs[0], make_run("unknown", TOY)])).text
 
 
-@pytest.mark.parametrize("records", [[], [start()], [{"kind": "update"}, {"kind": "other", "update": 1}, {}]])
-def test_a_run_without_figures_still_has_a_page(make_run, parsed, records):
-    page = parsed(run_report([make_run("toy", records)]))
-    assert "Nothing is recorded yet." in page.text
-    assert figures(page)["best validation BLEU"] == "–"
-
-
-@pytest.mark.parametrize("samples", [None, "text", [1, None, {}]])
-def test_samples_of_another_shape_are_passed_over(make_run, parsed, samples):
-    page = parsed(run_report([make_run("toy", [validation(10, samples=samples)])]))
-    assert "Sample translations" not in page.text
-
-
-def test_lines_of_another_shape_are_passed_over(make_run, parsed):
+def test_figures_that_a_run_found_infinite_are_counted(make_run, parsed):
+    """As a run writes them: JSON has no infinity. BLEU is null where it was not measured; Python reads no integer of
+    more than 4,300 digits."""
     run = make_run("toy", TOY)
-    (run / "metrics.jsonl").write_text('[1]\n"x"\n{"kind": ["update"], "update": 1}\n' + json.dumps(update(5)) + "\n")
-    assert figures(parsed(run_report([run])))["updates"] == "5"
+    metrics = MetricsFile(run / "metrics.jsonl")
+    metrics.append(update(40, loss=math.inf, gradient_norm=math.nan))
+    metrics.append(update(45, gradient_norm=1.0))
+    metrics.append(validation(50, valid_loss=math.nan, valid_bleu=None))
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.write(json.dumps(update(60, loss=-7)).replace("-7", "1" * 5_000) + "\n")
+    text = parsed(run_report([run])).text
+    assert text.count("Left out since infinite or not a number: 3.") == 1  # the losses
+    assert text.count("Left out since infinite or not a number: 1.") == 1
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [], [start()], [{"kind": "update"}, {"kind": "other", "update": 1}, {}], [[1], "x", {"kind": ["update"]}],
+        *([{"kind": "validation", "update": 0, "samples": odd}] for odd in (None, "text", [1, None, {}])),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("manifest", ["{", "[]", '{"sources": [1], "files": {"a": 1}, "filters": 7}'])
+def test_a_run_without_figures_or_with_files_of_another_shape_has_a_page(make_run, parsed, records, manifest):
+    page = parsed(run_report([make_run("toy", records, manifests={"odd.json": manifest})]))
+    assert "Nothing is recorded yet." in page.text
+    assert "Sample translations" not in page.text
+    assert "odd.json" in page.text
+    assert figures(page)["best validation BLEU"] == "–"
 
 
 def test_all_text_is_escaped(make_run, parsed):
@@ -225,32 +210,20 @@ def test_all_text_is_escaped(make_run, parsed):
         assert evil in page.text
 
 
-def test_filters_are_shown_by_corpus_without_the_text_that_they_dropped(make_run, parsed):
-    found = {"html": {"pairs": 1_234, "samples": [["secret source", "secret target"]]}}
-    corpus = {"split": "train", "name": "crawl", "pairs": 9, "source_words": 9, "target_words": 9, "filters": found}
-    manifest = manifest_of(filters={"html": 1_234}, corpora=[corpus])
-    page = parsed(run_report([make_run("toy", TOY, manifests={"d.json": manifest})]))
-    assert "crawl" in page.text
-    assert page.text.count("1,234") == 2
-    assert "secret" not in page.text
-
-
-def test_the_page_loads_nothing(make_run, parsed):
-    manifest = manifest_of(sources=[SOURCE])
+def test_the_page_loads_nothing_and_holds_no_secret_and_no_text_that_filters_dropped(make_run, parsed):
+    dropped = {"html": {"pairs": 1_234, "samples": [["s3cret source", "s3cret target"]]}}
+    corpus = {"split": "train", "name": "crawl", "pairs": 9, "source_words": 9, "target_words": 9, "filters": dropped}
+    source = SOURCE | {"url": "https://me:s3cret@example.org/a.tgz?X-Signature=s3cret"}
+    manifest = manifest_of(sources=[source], filters={"html": 1_234}, corpora=[corpus])
     content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])
     page = parsed(content)
-    assert "https://example.org/a.tgz" in page.text
+    assert "https://example.org/a.tgz" in page.text and "crawl" in page.text
+    assert page.text.count("1,234") == 2
+    assert "s3cret" not in content
     assert not any({"src", "href", "srcset", "action"} & set(attributes) for _, attributes in page.elements)
     without_the_source = content.replace("https://example.org/a.tgz", "")
     for word in ("http://", "https://", "@import", "url(", "fetch(", "<link"):
         assert word not in without_the_source
-
-
-def test_the_page_holds_no_secret_of_a_manifest(make_run, parsed):
-    manifest = manifest_of(sources=[SOURCE | {"url": "https://me:s3cret@example.org/a.tgz?X-Signature=s3cret"}])
-    content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])
-    assert "https://example.org/a.tgz" in parsed(content).text
-    assert "s3cret" not in content
 
 
 def test_settings_of_one_run(make_run, parsed):
@@ -260,132 +233,68 @@ def test_settings_of_one_run(make_run, parsed):
         assert any(words[at : at + len(row)] == row for at in range(len(words))), row
 
 
+ONE = "model: {heads: 4, d_ff: 64, norm: post}\n"
+
+
 def test_of_several_runs_the_settings_that_differ_stand_first(make_run, parsed):
-    one = make_run("one", TOY, settings="model: {heads: 4, d_ff: 64, norm: post}\n")
-    two = make_run("two", TOY, settings="model: {heads: 8, d_ff: 64}\n")
+    one = make_run("one", TOY, settings=ONE)
+    two = make_run("two", TOY, settings="model: {heads: 8, d_ff: 64, bias: true}\n")
     page = parsed(run_report([one, two]))
     comparison = page.text.partition("setting that differs")[2].partition("All settings of one")[0].split()
-    assert comparison == ["one", "two", "model.heads", "4", "8", "model.norm", "post", "–"]
+    assert comparison == ["one", "two", "model.heads", "4", "8", "model.norm", "post", "–", "model.bias", "–", "true"]
     assert len(page.having("details")) == 2
+    assert "All settings are the same." in parsed(run_report([one, make_run("three", TOY, settings=ONE)])).text
 
 
-def test_a_setting_that_a_later_run_alone_has_differs(make_run, parsed):
-    one = make_run("one", TOY, settings="model: {heads: 4}\n")
-    two = make_run("two", TOY, settings="model: {heads: 4, norm: post}\n")
-    page = parsed(run_report([one, two]))
-    comparison = page.text.partition("setting that differs")[2].partition("All settings of one")[0].split()
-    assert comparison == ["one", "two", "model.norm", "–", "post"]
-
-
-def test_the_same_settings_are_said_to_be_the_same(make_run, parsed):
-    assert "All settings are the same." in parsed(run_report([make_run("a", TOY), make_run("b", TOY)])).text
-
-
-def test_several_runs_have_a_colour_each(make_run, parsed):
-    page = parsed(run_report([make_run("one", TOY), make_run("two", [start(), update(10, loss=5), validation(10)])]))
+def test_several_runs_have_a_colour_each_and_their_paths_where_they_have_one_name(make_run, parsed):
+    runs = [make_run("toy", TOY), make_run("../elsewhere/toy", [start(), update(10, loss=5), validation(10)])]
+    page = parsed(run_report(runs))
+    one, two = map(str, runs)
     curves = [(each["label"], each["colour"]) for each in chart_data(page, "Loss")]
-    assert curves == [("one, training", 0), ("one, validation", 0), ("two, training", 1), ("two, validation", 1)]
-    assert [each["label"] for each in chart_data(page, "Learning rate")] == ["one", "two"]
+    labels = [(f"{one}, training", 0), (f"{one}, validation", 0), (f"{two}, training", 1), (f"{two}, validation", 1)]
+    assert curves == labels
+    assert [each["label"] for each in chart_data(page, "Learning rate")] == [one, two]
 
 
-def test_runs_of_the_same_name_are_told_apart(make_run, tmp_path, parsed):
-    one = make_run("toy", TOY)
-    two = make_run("../elsewhere/toy", TOY)
-    labels = [each["label"] for each in chart_data(parsed(run_report([one, two])), "Throughput")]
-    assert labels == [str(one), str(two)]
+def test_samples_show_how_a_translation_came_about_in_the_languages_of_the_run_that_has_them(make_run, parsed):
+    def run(name: str, languages: str, **translations: str) -> Path:
+        pair = {"source": "A dog.", "reference": "Ein Hund."}
+        records = [
+            validation(int(number[1:]), samples=[pair | {"translation": text}]) for number, text in translations.items()
+        ]
+        return make_run(
+            name, records, settings=f"data: {{source_lang: {languages[:2]}, target_lang: {languages[3:]}}}\n"
+        )
 
-
-def test_samples_show_how_a_translation_came_about(make_run, parsed):
-    def sample(translation: str) -> list[dict]:
-        return [{"source": "A dog.", "reference": "Ein Hund.", "translation": translation}]
-
-    settings = "data: {source_lang: en, target_lang: de}\n"
-    one = make_run(
-        "one",
-        [validation(1000, samples=sample("Ein")), validation(2000, samples=sample("Ein Hund"))],
-        settings=settings,
-    )
-    page = parsed(run_report([one]))
+    runs = [run("none", "de-cs"), run("one", "en-de", u1000="Ein", u2000="Ein Hund"), run("two", "en-de", u500="Der")]
+    page = parsed(run_report(runs))
     after = page.text.partition("Sample translations")[2].partition("Settings")[0].split("\n")
-    expected = [
-        "source",
-        "A dog.",
-        "reference",
-        "Ein Hund.",
-        "update",
-        "translation",
-        "1,000",
-        "Ein",
-        "2,000",
-        "Ein Hund",
-    ]
-    assert [word for word in after if word] == expected
-    assert [attributes.get("lang") for attributes in page.having("span") if "dir" in attributes] == [
-        "en",
-        "de",
-        "de",
-        "de",
-    ]
-
-    two = make_run("two", [validation(500, samples=sample("Der")), validation(2000, samples=sample("Hund"))])
-    after = parsed(run_report([one, two])).text.partition("Sample translations")[2].partition("Settings")[0].split("\n")
-    assert [word for word in after if word][4:] == [
-        "update", "one", "two", "500", "Der", "1,000", "Ein", "2,000", "Ein Hund", "Hund",
+    assert [word for word in after if word] == [
+        "source", "A dog.", "reference", "Ein Hund.", "update", "one", "two", "500", "Der", "1,000", "Ein",
+        "2,000", "Ein Hund",
     ]  # fmt: skip
-
-
-def test_samples_are_marked_with_the_languages_of_the_run_that_has_them(make_run, parsed):
-    sample = [{"source": "A dog.", "reference": "Un chien.", "translation": "Un"}]
-    one = make_run("one", TOY, settings="data: {source_lang: de, target_lang: cs}\n")
-    two = make_run("two", [validation(5, samples=sample)], settings="data: {source_lang: en, target_lang: fr}\n")
-    page = parsed(run_report([one, two]))
     marked = [attributes.get("lang") for attributes in page.having("span") if "dir" in attributes]
-    assert marked == ["en", "fr", "fr"]
+    assert (marked[0], set(marked[1:])) == ("en", {"de"})
 
 
-def test_data_sets_are_described(make_run, parsed):
-    page = parsed(run_report([make_run("toy", TOY, manifests={"tiny.json": manifest_of()})]))
-    words = page.text.partition("\nData\n")[2].split("\n")
-    for word in (
-        "tiny",
-        "en → de",
-        "CC0",
-        "f00d",
-        "a.tgz",
-        "12,345",
-        "abc123",
-        "too_long",
-        "1,234",
-        "train.en",
-        "29,000",
-    ):
-        assert word in words
-
-
-def test_a_data_set_that_runs_share_stands_there_once(make_run, parsed):
+def test_data_sets_are_described_once(make_run, parsed):
     manifests = {"tiny.json": manifest_of()}
-    runs = [make_run(name, TOY, manifests=manifests) for name in ("one", "two")]
-    text = parsed(run_report(runs)).text
+    text = parsed(run_report([make_run(name, TOY, manifests=manifests) for name in ("one", "two")])).text
+    words = text.partition("\nData\n")[2].split("\n")
+    described = ("tiny", "en → de", "CC0", "a.tgz", "12,345", "abc123", "too_long", "1,234", "train.en", "29,000")
+    assert set(described) <= set(words)
     assert text.count("f00d") == 1
     assert "one, two" in text.partition("used by")[2]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"sources": [1], "files": {"a": 1}, "filters": 7}'])
-def test_a_manifest_of_another_shape_does_no_harm(make_run, parsed, content):
-    assert "odd.json" in parsed(run_report([make_run("toy", TOY, manifests={"odd.json": content})])).text
-
-
-def test_events_are_told_in_the_order_of_their_updates(make_run, parsed):
-    run = make_run("toy", [start(), event(15, "skipped", "first"), start(20), event(25, "skipped", "second")])
+def test_events_stand_in_the_order_of_their_updates_and_are_cut_short(make_run, parsed):
+    many = [event(number, "skipped", "again") for number in range(30, 730)]
+    run = make_run("toy", [start(), event(15, "skipped", "first"), start(20), event(25, "skipped", "second"), *many])
     words = parsed(run_report([run])).text.partition("\nEvents\n")[2].split("\n")
-    told = [word for word in words if word in ("started", "resumed", "first", "second")]
-    assert told == ["started", "first", "resumed", "second"]
-
-
-def test_countless_events_are_cut_short(make_run, parsed):
-    page = parsed(run_report([make_run("toy", [event(number, "skipped", "again") for number in range(1, 701)])]))
-    assert page.text.count("again") == 500
-    assert "And 200 more." in page.text
+    found = [word for word in words if word in ("started", "resumed", "first", "second")]
+    assert found == ["started", "first", "resumed", "second"]
+    assert words.count("again") == 496
+    assert "And 204 more." in words
 
 
 def test_the_page_of_a_long_run_stays_small(make_run):
@@ -413,24 +322,3 @@ def test_looking_at_a_run_does_not_make_it_the_newest(make_run, tmp_path):
     write_run_report([old], old / "report.html")
     assert (old / "report.html").is_file()
     assert newest_run(tmp_path / "runs") == new
-
-
-def test_a_file_that_cannot_be_written_is_a_users_mistake(make_run, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match=r"report\.html: cannot be written \(.*/file is a file\)"):
-        write_run_report([make_run("toy", TOY)], tmp_path / "file" / "report.html")
-
-
-def test_only_an_earlier_report_is_replaced(make_run, tmp_path):
-    run, out = make_run("toy", TOY), tmp_path / "page.html"
-    write_run_report([run], out)
-    write_run_report([run], out)
-    link = tmp_path / "link.html"
-    link.symlink_to(out)
-    write_run_report([run], link)
-    assert link.is_symlink()
-    out.write_text("<!doctype html><title>Training report: mine</title>")
-    for path in (out, link, tmp_path, Path("/dev/null")):
-        with pytest.raises(OutputError, match="left as it is"):
-            write_run_report([run], path)
-    assert "mine" in out.read_text()

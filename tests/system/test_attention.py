@@ -52,26 +52,13 @@ def test_lines_come_from_a_file_or_a_pipe(attention, tmp_path):
     assert piped.stdout.count("\n") == 2
 
 
-@pytest.mark.slow
-def test_a_picture_is_drawn_of_each_attention(attention, tmp_path):
-    pytest.importorskip("matplotlib")
-    for name in ("encoder", "decoder", "memory"):
-        attention("The man sleeps.", "-o", f"{name}.png", "--picture", name)
-    pictures = [(tmp_path / f"{name}.png").read_bytes() for name in ("encoder", "decoder", "memory")]
-    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
-    assert len(set(pictures)) == 3
-    attention("The dog sleeps.", "-o", "memory.png")
-    assert (tmp_path / "memory.png").read_bytes() != pictures[2]
-
-
 @pytest.mark.parametrize(
     ("words", "text", "message"),
     [
-        (["x", "-o", "page.pdf"], None, "--out page.pdf: expected a name that ends in .html, .png, .json"),
+        (["x", "-o", "page.pdf"], None, "--out page.pdf: expected a name that ends in .html or .json"),
         (["x", "-o", "mine.html"], None, "mine.html"),
         (["x", "-o", "mine.json"], None, "mine.json"),
         (["x", "-o", "other.json"], None, "other.json"),
-        (["x", "--picture", "encoder"], None, "add --out NAME.png"),
         (["x", "-i", "in.txt"], None, "the input was given twice"),
         (["x", "--target", "a", "--target", "b"], None, "got 1 sentences, but 2 targets"),
         ([""], None, "sentence 1 is empty"),

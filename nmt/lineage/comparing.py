@@ -20,7 +20,7 @@ from nmt.text.lines import STDIN
 from nmt.translation.lineage import recorded_output
 
 State = Literal["unchanged", "changed", "not here", "not checked"]
-_UNKNOWN = "unknown: made by another program or by an earlier version"
+_UNKNOWN = "unknown: another program"
 _UNLOCATED = (
     "the folder of this path is not known, since what records it was moved, came through a pipe, or was named by an "
     "absolute path"
@@ -28,8 +28,8 @@ _UNLOCATED = (
 
 
 @dataclass(frozen=True)
-class Link:
-    """A record, and whether its files are still the same. What it was made from follows it."""
+class Lineage:
+    """A record, whether its files are still the same, and the lineages of what it was made from."""
 
     record: Record
     name: str
@@ -37,7 +37,7 @@ class Link:
     state: State = "not checked"
     change: str = ""
     """What changed, if something did."""
-    made_from: tuple[Link, ...] = ()
+    made_from: tuple[Lineage, ...] = ()
     further: Mapping[str, Fact] = field(default_factory=dict)
     """Facts that the record does not hold."""
 
@@ -59,7 +59,7 @@ class Link:
         if record.command:
             facts["command"] = shlex.join(["nmt", *record.command])
         elif record.kind in (AVERAGE, MODEL, TRAINING):
-            facts["origin"] = _UNKNOWN
+            facts["made by"] = _UNKNOWN
         weights = BundleFolder(Path()).weights.name
         for label, file in (("sha256", ITSELF), ("sha256 of the weights", weights)):
             if file in record.files:
@@ -72,16 +72,16 @@ class Link:
         forms = {int: "{:,}", float: "{:.4g}"}
         return {label: forms.get(type(fact), "{}").format(fact) for label, fact in self.facts.items()}
 
-    def all(self) -> Iterator[Link]:
-        """This link and all before it in the chain."""
+    def all(self) -> Iterator[Lineage]:
+        """This lineage and those within it."""
         yield self
-        for link in self.made_from:
-            yield from link.all()
+        for part in self.made_from:
+            yield from part.all()
 
     @property
     def changes(self) -> list[str]:
-        """What changed in the whole chain."""
-        return list(dict.fromkeys(link.change for link in self.all() if link.change))
+        """What changed in the whole lineage."""
+        return list(dict.fromkeys(part.change for part in self.all() if part.change))
 
     def values(self) -> dict[str, Any]:
         """Everything as JSON values."""
@@ -93,11 +93,11 @@ class Link:
             "state": self.state,
             "change": self.change,
             "why_not_checked": self.why_not_checked,
-            "made_from": [link.values() for link in self.made_from],
+            "made_from": [part.values() for part in self.made_from],
         }
 
 
-def link_of(record: Record) -> Link:
+def lineage_of(record: Record) -> Lineage:
     """Compare a record, and all within it, with what lies on disk. The record of a translated text lies beside it."""
     found = next((path for path in _places(record) if path.exists()), None)
     if record.kind in ("file", "text") and found is not None:
@@ -108,7 +108,7 @@ def link_of(record: Record) -> Link:
     state, change = _state({Path(name) / file: sha256 for file, sha256 in record.files.items()})
     if record.unlocated and state != "unchanged":  # Another file may lie at this path.
         state, change = "not checked", ""
-    return Link(record, name, state, change, tuple(map(link_of, record.made_from)))
+    return Lineage(record, name, state, change, tuple(map(lineage_of, record.made_from)))
 
 
 def _places(record: Record) -> Iterator[Path]:

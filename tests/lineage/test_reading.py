@@ -13,7 +13,7 @@ from nmt.corpora.recipe import own_recipe
 from nmt.errors import NmtError
 from nmt.io.files import record_name
 from nmt.io.hashing import sha256_of
-from nmt.lineage.chain import chain
+from nmt.lineage.reading import read_lineage
 from nmt.record import Record
 from nmt.translation.lineage import translation_record, with_content, write_stored
 
@@ -65,9 +65,9 @@ def test_a_score_of_another_shape(tmp_path):
 
 def read(path) -> None:
     try:
-        link = chain(path)
-        json.dumps(link.values())
-        assert link.facts_in_words is not None
+        lineage = read_lineage(path)
+        json.dumps(lineage.values())
+        assert lineage.facts_in_words is not None
     except NmtError as error:
         assert str(path) in str(error)
 
@@ -78,7 +78,10 @@ def test_a_record_does_not_show_the_checksum_of_the_file_that_it_names(tmp_path,
     record = Record(kind="text", path="private", files={".": "aa"})
     score = SCORE | {"lineage": Record(kind="score", path="score.json", made_from=(record,)).stored()}
     (tmp_path / "score.json").write_text(json.dumps(score))
-    [change] = chain(tmp_path / "score.json").changes or chain((tmp_path / "score.json").relative_to(tmp_path)).changes
+    [change] = (
+        read_lineage(tmp_path / "score.json").changes
+        or read_lineage((tmp_path / "score.json").relative_to(tmp_path)).changes
+    )
     assert change == "the sha256 of private is not aa, which is recorded"
 
 
@@ -92,7 +95,7 @@ def test_the_model_that_translated_training_text_is_shown(tmp_path, monkeypatch,
     write_stored(record_name(Path("mono.en")), with_content(record, sha256), {})
     recipe = own_recipe("own", source_lang="en", target_lang="de", train=["mono.en", "mono.de"])
     prepare(recipe, Path("data/own"), workers=1)
-    kinds = [link.kind for link in chain(Path("data/own")).all()]
+    kinds = [lineage.kind for lineage in read_lineage(Path("data/own")).all()]
     assert kinds.count("translation") == is_same, kinds
     assert ("model" in kinds) == is_same
     assert kinds.count("file") == 2 - is_same

@@ -1,4 +1,4 @@
-"""The chain behind anything that nmt wrote: found by what lies at a path."""
+"""The lineage of anything that nmt wrote, found by what lies at a path."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from nmt.data.lineage import encoded_record
 from nmt.data.manifest import read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.io.files import record_name
-from nmt.lineage.link import Link, link_of
+from nmt.lineage.comparing import Lineage, lineage_of
 from nmt.lineage.scores import is_score, score_facts
 from nmt.record import Fact, parse_record
 from nmt.translation.lineage import recorded_output
 
 
-def chain(path: Path) -> Link:
+def read_lineage(path: Path) -> Lineage:
     """What lies at a path, and all that it was made from.
 
     Args:
@@ -38,14 +38,14 @@ def chain(path: Path) -> Link:
         DataError: there is nothing, or nothing that nmt wrote; or a record is damaged.
     """
     try:
-        return _chain(path)
+        return _read(path)
     except (
         AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError, ValidationError,
     ) as error:  # fmt: skip
         raise DataError(f"{path}: its lineage is damaged ({type(error).__name__}: {error}).") from None
 
 
-def _chain(path: Path) -> Link:
+def _read(path: Path) -> Lineage:
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder{similar(path)}.")
     folder = path if path.is_dir() else path.parent
@@ -64,33 +64,33 @@ def _chain(path: Path) -> Link:
         return _run(path)
     if path.is_file() and is_score(values := read_json(path)):
         record = parse_record(values["lineage"], str(path))
-        return replace(link_of(record.as_found(path)), further=score_facts(values))
+        return replace(lineage_of(record.as_found(path)), further=score_facts(values))
     raise DataError(
         f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
         "(.NAME.nmt.json) beside it, a run, a bundle, an exported model, or a data set."
     )
 
 
-def _translation(path: Path) -> Link:
+def _translation(path: Path) -> Lineage:
     record = recorded_output(path)
     if record is None:
         raise DataError(f"{path}: its record {record_name(path)} is damaged: it is no record with a sha256.")
-    return link_of(record.as_found(path))
+    return lineage_of(record.as_found(path))
 
 
-def _data_set(folder: Path) -> Link:
+def _data_set(folder: Path) -> Lineage:
     with suppress(DataError):
-        return link_of(encoded_record(folder))
-    return link_of(read_manifest(folder).record(folder))  # it has no vocabulary yet
+        return lineage_of(encoded_record(folder))
+    return lineage_of(read_manifest(folder).record(folder))  # it has no vocabulary yet
 
 
-def _bundle(folder: Path) -> Link:
+def _bundle(folder: Path) -> Lineage:
     """A bundle on disk. It is compared with its own checksums, and with its certificate if it was imported."""
     files, record = BundleFolder(folder), bundle_record(folder).as_found(folder)
     checksums = read_json(files.checksums)
     is_known = isinstance(checksums, dict)
     compared = {str(name): str(sha256) for name, sha256 in checksums.items()} if is_known else {}
-    link = link_of(record.model_copy(update={"files": compared}))
+    lineage = lineage_of(record.model_copy(update={"files": compared}))
     further: dict[str, Fact] = {**_figures(folder)}
     if not is_known:
         further["checksums"] = f"{files.checksums} is missing or damaged, so its files cannot be checked"
@@ -99,20 +99,20 @@ def _bundle(folder: Path) -> Link:
     if certificate and any(certified.get(path.name) != record.files[path.name] for path in files.model):
         further["compared"] = f"{files.certificate} is not the certificate of these files"
         of_certificate = {path.name: str(certified.get(path.name, "none")) for path in files.model}
-        other = link_of(record.model_copy(update={"files": of_certificate}))
-        link = replace(link, state=other.state, change=link.change or other.change)
+        other = lineage_of(record.model_copy(update={"files": of_certificate}))
+        lineage = replace(lineage, state=other.state, change=lineage.change or other.change)
     else:
         further |= _comparison(certificate)
-    return replace(link, further=further)
+    return replace(lineage, further=further)
 
 
-def _run(run: Path) -> Link:
+def _run(run: Path) -> Lineage:
     """The bundle of a run that is used, with the score of the run's best checkpoint."""
-    link, best = _bundle(bundle_to_use(run)), best_checkpoint(run)
+    lineage, best = _bundle(bundle_to_use(run)), best_checkpoint(run)
     score = None if best is None else validation_score(best)
     if best is None or score is None:
-        return link
-    return replace(link, further={"best checkpoint": f"{best.name}, {score}", **link.further})
+        return lineage
+    return replace(lineage, further={"best checkpoint": f"{best.name}, {score}", **lineage.further})
 
 
 def _figures(folder: Path) -> dict[str, Fact]:
@@ -152,10 +152,10 @@ def _is_exported(path: Path, folder: Path) -> bool:
     return certificate.get("direction") == "export" and (path == folder or path.name in names)
 
 
-def _exported(folder: Path) -> Link:
+def _exported(folder: Path) -> Lineage:
     origin, certificate = folder / ORIGIN_NAME, _certificate(folder)
     if not isinstance(read_json(origin), dict):
         raise DataError(f"{origin}: is missing or damaged, so the exported bundle is not known.")
     record = bundle_record(folder)
     further: dict[str, Fact] = {"format": str(certificate.get("toolkit")), **_comparison(certificate)}
-    return replace(link_of(record.as_found(folder)), further=further)
+    return replace(lineage_of(record.as_found(folder)), further=further)
