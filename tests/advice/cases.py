@@ -102,7 +102,7 @@ def spoil_shards(project: Path) -> None:
 def lose_data(project: Path) -> None:
     (project / "data" / "a").rename(project / "data" / "b2")
     record = project / "runs" / "r" / "data.json"
-    record.write_text(json.dumps([entry | {"absolute": "/nowhere"} for entry in json.loads(record.read_text())]))
+    record.write_text(json.dumps([entry | {"path": "/nowhere"} for entry in json.loads(record.read_text())]))
 
 
 def add_rare_character(project: Path) -> None:

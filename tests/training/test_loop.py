@@ -253,23 +253,14 @@ def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path
         run_training(run)
 
 
-@pytest.mark.parametrize(
-    ("rename", "reshape", "problem"),
-    [
-        (lambda name: name, lambda tensor: tensor[None], "is 1 x .*, expected"),
-        (lambda name: f"{name}.x", lambda tensor: tensor, "belongs to no weight of the model"),
-    ],
-)
-def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path, rename, reshape, problem):
+def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
     checkpoint = RunFolder(run).checkpoint(5)
     file = checkpoint / "training.safetensors"
-    tensors = load_file(file)
-    name = next(iter(tensors))
-    save_file({**tensors, rename(name): reshape(tensors[name]).clone()}, file)
+    save_file({name: tensor[None].clone() for name, tensor in load_file(file).items()}, file)
     (checkpoint / "checksums.json").unlink()
-    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: {re.escape(name)}.* {problem}"):
+    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: .* Remove {checkpoint}"):
         run_training(run)
 
 
