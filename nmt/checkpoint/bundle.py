@@ -165,20 +165,21 @@ def kind_of(notes: Mapping[str, Any] | None, training: TrainingState | None = No
     return CHECKPOINT if training is not None else AVERAGE if is_of_average(notes) else BUNDLE
 
 
-def load_bundle(folder: Path, verification: Verification | None = None) -> Bundle:
+def load_bundle(folder: Path, verification: Verification | None = None, *, is_verified: bool = False) -> Bundle:
     """Read and verify a bundle.
 
     Args:
         verification: a running verification that includes this folder; None verifies now.
+        is_verified: it was verified just now.
 
     Raises:
         CheckpointError: the folder is not a bundle, a file is missing or damaged, or the settings do not fit the
             weights. The message names the file. All this is checked before any layer is built.
     """
-    if verification is None:
-        verify(folder)
-    else:
+    if verification is not None:
         verification.finish(folder)
+    elif not is_verified:
+        verify(folder)
     files = BundleFolder(folder)
     config = read_config(files.config)
     vocab = VocabularyPair.load(files.vocab)

@@ -17,8 +17,6 @@ from nmt.config import load_yaml
 from nmt.errors import CheckpointError, NmtError
 
 _STEP = re.compile(r"step-(\d{1,18})")
-_FAR_FEWER = 0.5
-"""The newest run counts as a trial if it has at most this share of another run's updates."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,7 @@ def newest_trained_run(
     """The most recently changed run that is ``usable``.
 
     Returns:
-        The run, and remarks about the choice: newer runs without a model yet, and a run of the same languages with
-        far more updates.
+        The run, and remarks about the choice: newer runs without a model yet.
 
     Raises:
         CheckpointError: no run is usable.
@@ -122,21 +119,7 @@ def newest_trained_run(
             "name a run or bundle elsewhere."
         )
     remarks = [f"{run} is newer, but has no checkpoint yet" for run in runs[: runs.index(newest)]]
-    if (other := _trained_longer(newest, [run for run in runs if run != newest and usable(run)])) is not None:
-        facts = model_facts(bundle_to_use(other))
-        remarks.append(f"{other} has trained for longer ({facts}): name it to use it instead")
     return newest, remarks
-
-
-def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
-    """The run with the most updates in the languages of the newest run, if the newest has far fewer updates."""
-    updates = {run: _update(_last_checkpoint(bundle_to_use(run))) or 0 for run in (newest, *others)}
-    for run in sorted(others, key=lambda run: -updates[run]):
-        if updates[newest] > _FAR_FEWER * updates[run]:
-            return None
-        if _languages(run) == _languages(newest):
-            return run
-    return None
 
 
 def _last_checkpoint(bundle: Path) -> Path:

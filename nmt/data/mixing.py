@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices
 from nmt.data.data_folder import DataFolder
-from nmt.data.shards import ParallelShards, Side, build_command
+from nmt.data.shards import ParallelShards, Side
 from nmt.errors import DataError
 
 
@@ -49,29 +49,24 @@ class MixedShards:
         return tokens
 
 
-def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> ParallelShards | MixedShards:
-    """Map a split of each data set of a mixture, given as folders and weights.
+def mixture(
+    data: Sequence[Path], weights: Sequence[float], opened: Sequence[ParallelShards]
+) -> ParallelShards | MixedShards:
+    """The shards of data sets of one vocabulary as one corpus.
 
     :func:`epoch_population` applies the weights. One data set of weight 1 is not wrapped in :class:`MixedShards`.
 
     Raises:
-        DataError: a data set cannot be read, or two were encoded with different vocabularies.
+        DataError: the source text of two was normalised differently.
     """
-    first = parts[0][0]
-    opened = [ParallelShards.open(data, split, vocab=DataFolder(first).vocab) for data, _ in parts]
-    for (data, _), shards in zip(parts, opened, strict=True):
-        if shards.vocab_fingerprint != opened[0].vocab_fingerprint:
-            raise DataError(
-                f"{data}: was encoded with another vocabulary than {first}. To mix them, run "
-                f"{build_command(data, DataFolder(first).vocab)}."
-            )
+    for folder, shards in zip(data, opened, strict=True):
         if shards.source_normalization != opened[0].source_normalization:
             raise DataError(
-                f"{data}: its source text was normalised with {shards.source_normalization}, that of {first} with "
-                f"{opened[0].source_normalization}. To mix them, run `nmt build-vocab --data {data} "
-                f"--vocab {DataFolder(first).vocab} --source-normalization {opened[0].source_normalization}`."
+                f"{folder}: its source text was normalised with {shards.source_normalization}, that of {data[0]} with "
+                f"{opened[0].source_normalization}. To mix them, run `nmt build-vocab --data {folder} "
+                f"--vocab {DataFolder(data[0]).vocab} --source-normalization {opened[0].source_normalization}`."
             )
-    return opened[0] if len(opened) == 1 and parts[0][1] == 1 else MixedShards(opened)
+    return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

@@ -6,13 +6,11 @@ Shapes: B batch, H heads, T queries, S keys, K size of a head's queries and keys
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.kernels import private
 from nmt.kernels.dropout import keep_mask
 
 
@@ -50,12 +48,10 @@ def two_product_attention(
     query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
     """Two plain products. At the lengths of sentences, a CPU trains faster with them than with the fused kernel."""
-    if torch.is_grad_enabled() or dropout:
-        mixed_BHTV: Tensor = _TwoProducts.apply(  # type: ignore[no-untyped-call]
-            query_BHTK, key_BHSK, value_BHSV, mask, dropout
-        )
-        return mixed_BHTV
-    return _product(_weights(query_BHTK, key_BHSK, mask), value_BHSV)
+    weights_BHTS = _weights(query_BHTK, key_BHSK, mask)
+    if dropout:
+        weights_BHTS = weights_BHTS * keep_mask(weights_BHTS, dropout)
+    return _product(weights_BHTS, value_BHSV)
 
 
 def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
@@ -70,30 +66,3 @@ def _product(left_BHTX: Tensor, right_BHXS: Tensor) -> Tensor:
     """left @ right, without torch's check whether their numbers of heads are equal, which takes time."""
     product_XTS = torch.bmm(left_BHTX.flatten(0, 1), right_BHXS.flatten(0, 1))
     return product_XTS.view(*left_BHTX.shape[:2], *product_XTS.shape[1:])
-
-
-class _TwoProducts(torch.autograd.Function):
-    """The same with a gradient by hand. Autograd would copy scaled queries and the transposed gradient of the keys."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, probability: float
-    ) -> Tensor:
-        ctx.scale = 1 / math.sqrt(query_BHTK.shape[-1])
-        weights_BHTS = _weights(query_BHTK, key_BHSK, mask)
-        kept_BHTS = keep_mask(weights_BHTS, probability) if probability else None
-        ctx.save_for_backward(query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS)
-        return (weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS) @ value_BHSV
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS = ctx.saved_tensors
-        mixed_BHTV = gradients[0]
-        dropped_BHTS = weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS
-        value_gradient = dropped_BHTS.transpose(-1, -2) @ mixed_BHTV
-        gradient_BHTS = mixed_BHTV @ value_BHSV.transpose(-1, -2)
-        if kept_BHTS is not None:
-            gradient_BHTS.mul_(kept_BHTS)
-        gradient_BHTS = private.softmax_gradient(gradient_BHTS, weights_BHTS)
-        gradient_BHTS.mul_(ctx.scale)
-        return gradient_BHTS @ key_BHSK, gradient_BHTS.transpose(-1, -2) @ query_BHTK, value_gradient, None, None

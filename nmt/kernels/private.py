@@ -1,4 +1,4 @@
-"""Every operation of torch's private interface that this program uses, each with its fallback.
+"""The operations of torch's private interface for products of prepacked weights.
 
 A test fails when a new torch drops one of them.
 
@@ -16,21 +16,6 @@ import torch
 from torch import Tensor
 
 _setting_the_engine = threading.Lock()
-
-
-def softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
-    """The gradient of the scores of a softmax over the last dimension, from the gradient of its result."""
-    operation = getattr(torch.ops.aten, "_softmax_backward_data", None)
-    if operation is not None:
-        result: Tensor = operation(gradient, softmax, -1, softmax.dtype)
-        return result
-    return plain_softmax_gradient(gradient, softmax)
-
-
-def plain_softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
-    """The same with torch's public operations."""
-    product = gradient * softmax
-    return product - softmax * product.sum(dim=-1, keepdim=True)
 
 
 def ordered_weight(weight_OI: Tensor) -> Tensor | None:
@@ -69,7 +54,7 @@ def int8_product() -> Callable[[Tensor, float, int, Any], Tensor]:
     """The product of rows and a packed weight: a function of rows, their scale, their zero and the weight, in fp32."""
     operation = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
     # The public call first checks for fake script objects, which takes as long as a small product.
-    multiply: Callable[[Tensor, float, int, Any], Tensor] = getattr(operation, "_op", operation)
+    multiply: Callable[[Tensor, float, int, Any], Tensor] = operation._op
     return multiply
 
 
@@ -89,8 +74,7 @@ def onednn_int8_product() -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
     Raises:
         AttributeError: this torch has no such product.
     """
-    operation = torch.ops.onednn.qlinear_pointwise.default
-    operation = getattr(operation, "_op", operation)
+    operation = torch.ops.onednn.qlinear_pointwise.default._op
 
     def multiply(rows_NI: Tensor, packed: Tensor, scale_O: Tensor, zero_O: Tensor) -> Tensor:
         product_NO: Tensor = operation(
@@ -99,13 +83,3 @@ def onednn_int8_product() -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         return product_NO
 
     return multiply
-
-
-def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> None:
-    """Move each tensor in place towards its goal, by a share of the distance."""
-    move_all = getattr(torch, "_foreach_lerp_", None)
-    if move_all is not None:
-        move_all(tensors, goals, share)
-        return
-    for tensor, goal in zip(tensors, goals, strict=True):
-        tensor.lerp_(goal, share)

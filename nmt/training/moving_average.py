@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
-
-from nmt.kernels.private import move_towards
 
 
 class MovingAverage:
@@ -22,7 +21,7 @@ class MovingAverage:
 
     def update(self) -> None:
         """Move towards the parameters."""
-        move_towards(self.tensors, [parameter.detach() for parameter in self._parameters], 1 - self._decay)
+        torch._foreach_lerp_(self.tensors, [parameter.detach() for parameter in self._parameters], 1 - self._decay)
 
     def restart(self) -> None:
         """Take the parameters' values."""

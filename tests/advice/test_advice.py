@@ -61,7 +61,7 @@ def forget_scores() -> None:
 def lose_data() -> None:
     DATA.rename("data/b2")
     entries = json.loads((RUN / "data.json").read_text())
-    (RUN / "data.json").write_text(json.dumps([entry | {"absolute": "/nowhere"} for entry in entries]))
+    (RUN / "data.json").write_text(json.dumps([entry | {"path": "/nowhere"} for entry in entries]))
 
 
 def change_manifest(**changed: object) -> Callable[[], object]:
@@ -190,11 +190,11 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
     removed("runs/r/checkpoints"): [("average-checkpoints", PRINTED, "nmt train --resume")],
     forget_scores: [(f"{AVERAGE} --best 2", f"{AVERAGE} --last 2")],
     written("corpus/scored.tsv", "".join(f"ba {n}\tdo {n}\t0.9\n" for n in range(60))): [
-        (f"{TABLE} --min-score 0.5", f"{TABLE} --min-score 0.5 --columns en,de,score"),
+        (f"{TABLE} --filter min_score=0.5", f"{TABLE} --filter min_score=0.5 --columns en,de,score"),
         (f"{TABLE} --columns en,de,score --filter min_score", f"{TABLE} --columns en,de,score --filter min_score=0.5"),
     ],
     lambda: Path("corpus/c.en.gz").write_bytes(gzip.compress(b"ba do\n")): [
-        (OWN, "prepare-data my-en-de --train-source corpus/c.en --train-target corpus/c.de", "--train-source"),
+        (OWN, "prepare-data my-en-de --train corpus/c.en corpus/c.de", "hold different text"),
     ],
     written("out", "x\n"): [(TO_OUT, f"{TO_OUT} --fresh")],
     written("out.partial", "x\n"): [(TO_OUT, f"{TO_OUT} --fresh")],

@@ -186,46 +186,6 @@ def test_an_error_of_the_library_that_writes_tensors_names_the_file(tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("renames", [0, 1])
-def test_a_rename_that_fails_leaves_what_was_there(tmp_path, monkeypatch, renames):
-    folder = save(tmp_path / "bundle", seed=1)
-    before = (folder / "model.safetensors").read_bytes()
-    rename, calls = os.rename, []
-
-    def fails_once(*arguments):
-        calls.append(arguments)
-        if len(calls) == renames + 1:
-            raise OSError(5, "Input/output error")
-        rename(*arguments)
-
-    monkeypatch.setattr(os, "rename", fails_once)
-    with pytest.raises(WriteError, match=r"bundle: cannot be written \(Input/output error\)"):
-        save(folder, seed=2)
-    assert (folder / "model.safetensors").read_bytes() == before
-    verify(folder)
-    assert os.listdir(tmp_path) == ["bundle"]  # noqa: PTH208
-
-
-def test_all_is_on_disk_before_the_bundle_takes_its_name(tmp_path, monkeypatch):
-    done = []
-    fsync, rename = os.fsync, os.rename
-
-    def flush(descriptor):
-        fsync(descriptor)
-        done.append(os.fstat(descriptor).st_ino)
-
-    def renamed(source, target):
-        done.append("rename")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "fsync", flush)
-    monkeypatch.setattr(os, "rename", renamed)
-    folder = save(tmp_path / "bundle", training=state(1, {}))
-    flushed, after = done[: done.index("rename")], done[done.index("rename") + 1 :]
-    assert {path.stat().st_ino for path in (folder, *folder.iterdir())} <= set(flushed)
-    assert tmp_path.stat().st_ino in after
-
-
 def test_an_average_is_the_mean_and_lists_what_it_is_of(tmp_path):
     folders = [save(tmp_path / str(seed), seed) for seed in range(3)]
     average(folders, tmp_path / "average")

@@ -174,21 +174,6 @@ def test_a_run_that_was_resumed_is_the_newest(root, changed):
     assert newest_run(root) == old
 
 
-def test_a_run_with_far_more_updates_is_named(root):
-    long = make_run(root, "long", {"1200": 67.6}, updates=[1200], hours_old=5)
-    trial = make_run(root, "trial", {"70": 0.1}, updates=[70])
-    run, [remark] = newest_trained_run(root)
-    assert run == trial
-    assert remark == f"{long} has trained for longer (update 1,200, BLEU 67.60, 5 hours old): name it to use it instead"
-
-
-@pytest.mark.parametrize(("updates", "settings"), [(100, "data: {source_lang: en}"), (1200, "data: {source_lang: fr}")])
-def test_a_run_that_is_hardly_longer_or_of_other_languages_is_not_named(root, updates, settings):
-    make_run(root, "other", updates=[updates], hours_old=5, settings=settings)
-    make_run(root, "trial", updates=[70])
-    assert newest_trained_run(root)[1] == []
-
-
 def test_runs_without_any_model_say_how_to_go_on(root):
     with pytest.raises(CheckpointError, match="Run `nmt train` first"):
         newest_trained_run(root)

@@ -12,7 +12,7 @@ from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.build import size_warnings
 from nmt.data.lineage import encoded_record
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, write_manifest
-from nmt.data.mixing import open_mixture
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.io.hashing import sha256_of
@@ -77,7 +77,7 @@ def test_all_data_sets_are_encoded_with_the_one_vocabulary(sets):
     assert [each.data for each in built] == sets
     models = {(folder / "vocab.model").read_bytes() for folder in sets}
     assert models == {built[0].vocab.source.model_bytes}
-    assert len(open_mixture([(folder, 1.0) for folder in sets])) == 2_440
+    assert sum(len(ParallelShards.open(folder, "train")) for folder in sets) == 2_440
     for each in built:
         assert each.index.splits["train"].sides["target"].unknown == 0
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batching import collate
-from nmt.data.mixing import MixedShards, epoch_population, open_mixture, parse_weighted
+from nmt.data.mixing import MixedShards, epoch_population, mixture, parse_weighted
 from nmt.data.shards import SIDES, ParallelShards
 from nmt.errors import DataError
 from tests.data.one_data_set import build_vocabulary
@@ -96,11 +96,16 @@ def test_a_mixture_reads_like_its_corpora_in_one(shards_of, data, corpora):
     assert np.array_equal(ours.target_output_N, theirs.target_output_N)
 
 
+def mixed(weights: dict[Path, float]) -> ParallelShards | MixedShards:
+    opened = [ParallelShards.open(folder, "train") for folder in weights]
+    return mixture(list(weights), list(weights.values()), opened)
+
+
 def test_data_sets_of_two_source_rules_are_refused(two_data_sets):
     first, second = two_data_sets
     build_vocabulary(second, existing=first / "vocab.model", source_normalization="nfkc", threads=1)
     with pytest.raises(DataError, match="--source-normalization identity") as error:
-        open_mixture([(first, 1.0), (second, 1.0)])
+        mixed({first: 1.0, second: 1.0})
     assert f"{second}: its source text was normalised with nfkc, that of {first} with identity" in str(error.value)
 
 
@@ -117,22 +122,12 @@ def two_data_sets(write_data_set, tmp_path) -> tuple[Path, Path]:
 
 def test_data_sets_of_one_vocabulary_open_as_a_mixture(two_data_sets):
     first, second = two_data_sets
-    mixed = open_mixture([(first, 1.0), (second, 4.0)])
-    assert isinstance(mixed, MixedShards)
-    assert mixed.sizes == [4, 2]
-    assert mixed.tokens("source", np.array([4])).tolist() == ParallelShards.open(second, "train").pair(0)[0].tolist()
-    assert isinstance(open_mixture([(first, 1.0)]), ParallelShards)
-    assert isinstance(open_mixture([(first, 2.0)]), MixedShards)
-    assert len(open_mixture([(first, 1.0), (second, 1.0)], split="valid")) == 6
-
-
-def test_data_sets_of_two_vocabularies_are_refused(two_data_sets):
-    first, second = two_data_sets
-    build_vocabulary(second, size=28, threads=1)
-    with pytest.raises(DataError) as error:
-        open_mixture([(first, 1.0), (second, 1.0)])
-    assert f"{second}: was encoded with another vocabulary than {first}" in str(error.value)
-    assert f"nmt build-vocab --data {second} --vocab {first / 'vocab.model'}" in str(error.value)
+    both = mixed({first: 1.0, second: 4.0})
+    assert isinstance(both, MixedShards)
+    assert both.sizes == [4, 2]
+    assert both.tokens("source", np.array([4])).tolist() == ParallelShards.open(second, "train").pair(0)[0].tolist()
+    assert isinstance(mixed({first: 1.0}), ParallelShards)
+    assert isinstance(mixed({first: 2.0}), MixedShards)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from types import SimpleNamespace
@@ -230,22 +228,6 @@ class SpanningModel:
         return False
 
     is_byte = is_unused
-
-
-@BOTH
-def test_another_process_draws_the_same(vocab, tmp_path):
-    (tmp_path / "vocab.model").write_bytes(vocab.model_bytes)
-    program = """
-import sys
-from pathlib import Path
-from nmt.data.vocab import Vocabulary
-vocab = Vocabulary(Path(sys.argv[1]).read_bytes())
-vocab.encode_sampled(["banana"], dropout=0.5, seed=9)
-print(vocab.encode_sampled(["bananas sannas"] * 20, dropout=0.5, seed=[1, 2, 3]))
-"""
-    command = [sys.executable, "-c", program, tmp_path / "vocab.model"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": ":".join(sys.path)})
-    assert said.stdout.strip() == str(vocab.encode_sampled(["bananas sannas"] * 20, dropout=0.5, seed=[1, 2, 3]))
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.5, math.nan])

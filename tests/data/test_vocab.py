@@ -27,23 +27,12 @@ def test_special_ids_are_the_first_four():
     assert (Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS) == (0, 1, 2, 3)
 
 
-def test_lines_come_back():
-    assert TRAINED.vocab.decode(TRAINED.vocab.encode(LINES)) == LINES
-
-
 @given(st.lists(st.sampled_from(WORDS), max_size=9))
 def test_what_looks_like_a_mark_stays_text(words):
     line = " ".join(words)
     [ids] = TRAINED.vocab.encode([line])
     assert not {0, 1, 2, 3} & set(ids)
     assert TRAINED.vocab.decode([ids]) == [line]
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
-def test_any_text_can_be_encoded(lines):
-    encoded = TRAINED.vocab.encode(lines)
-    assert len(encoded) == len(lines)
-    assert len(TRAINED.vocab.decode(encoded)) == len(lines)
 
 
 def test_many_lines_are_encoded_as_each_alone():
@@ -171,12 +160,6 @@ def test_coverage_is_not_advised_where_it_does_not_help(byte_fallback, size):
 def test_no_text_is_an_error():
     with pytest.raises(VocabularyError, match="no text"):
         train_vocabulary(["", "  "], size=50)
-
-
-def test_lines_that_the_trainer_would_skip_are_counted():
-    trained = train_vocabulary([*LINES, "lang " * 2000], size=80)
-    assert trained.skipped_lines == 1
-    assert trained.lines == len(LINES)
 
 
 def test_a_foreign_model_is_refused():

@@ -33,25 +33,6 @@ def test_values_and_gradients_are_those_of_the_equation(kernel, is_masked):
         torch.testing.assert_close(kernel(query, key, value, mask if is_masked else None, 0.0), found.detach())
 
 
-@pytest.mark.parametrize("compute", [attention, two_product_attention, cpu_attention])
-def test_gradients_with_dropout_equal_finite_differences(compute):
-    query, key, value, mask = example()
-
-    def mixed(*arguments):
-        torch.manual_seed(3)
-        return compute(*arguments, mask, 0.4)
-
-    assert torch.autograd.gradcheck(mixed, (query, key, value))
-
-
-def test_a_key_without_weight_gets_no_gradient():
-    query, key, value, mask = example()
-    two_product_attention(query, key, value, mask, 0.0).sum().backward()
-    assert key.grad[1, :, 5].abs().max() == 0
-    assert value.grad[1, :, 5].abs().max() == 0
-    assert value.grad[0, :, 5].abs().min() > 0
-
-
 @pytest.mark.parametrize(("sentences", "queries", "keys"), [(1, 4, 40), (3, 1, 20), (2, 30, 30)])
 def test_inference_in_bf16_rounds_no_more_than_two_products(sentences, queries, keys):
     torch.manual_seed(0)

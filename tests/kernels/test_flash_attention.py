@@ -1,7 +1,5 @@
 """Attention within packed sequences, compared with equation 1 for each sentence alone."""
 
-import importlib
-import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -157,28 +155,6 @@ def test_running_out_of_memory_in_the_trial_is_an_error():
 
     with pytest.raises(torch.OutOfMemoryError):
         computes(attend, torch.device("cpu"), torch.bfloat16)
-
-
-@needs_flash_attention
-def test_flash_attention_gives_what_masked_attention_gives(monkeypatch):
-    """With a double of the GPU's kernel, which knows only the arguments that it gets."""
-
-    def double(query, key, value, query_ends, key_ends, most_queries, most_keys, window_size=(-1, -1)):
-        lengths = query_ends.diff().max(), key_ends.diff().max()
-        assert lengths <= (most_queries, most_keys)
-        parts = []
-        for q, k in zip(itertools.pairwise(query_ends), itertools.pairwise(key_ends), strict=True):
-            one, other, third = (x[slice(*ends)].transpose(0, 1) for x, ends in ((query, q), (key, k), (value, k)))
-            mask = None if window_size == (-1, -1) else torch.ones(one.shape[1], one.shape[1]).triu(1) * -1e9
-            parts.append(attention(one, other, third, mask).transpose(0, 1))
-        return torch.cat(parts)
-
-    monkeypatch.setattr(importlib.import_module("torch.nn.attention.varlen"), "varlen_attn", double)
-    queries, keys = rows_of(3, 1, 5), rows_of(2, 4, 1)
-    for rows, is_causal in ((queries, True), (queries, False), (keys, False)):
-        query, key, value = heads(queries), heads(rows), heads(rows)
-        arguments = query, key, value, queries, rows, is_causal
-        torch.testing.assert_close(flash_attention()(*arguments), masked_attention(*arguments))
 
 
 def test_attention_without_padding_takes_heads_of_certain_sizes():

@@ -52,6 +52,4 @@ def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
     assert "Nothing to do" in nmt("train", *quick, cwd=project).stderr
     fresh = nmt("train", "--fresh", *quick, cwd=project)
     assert "run: runs/own-2 (runs/own is taken)\n" in fresh.stderr
-    translated = nmt("translate", cwd=project, text="The man sleeps.\n")
-    assert "model: " in translated.stderr
-    assert "runs/toy-en-de-tiny has trained for longer (en-de, update 60, BLEU " in translated.stderr
+    assert "model: " in nmt("translate", cwd=project, text="The man sleeps.\n").stderr

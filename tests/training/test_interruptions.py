@@ -20,9 +20,7 @@ from nmt.training import run as run_module
 from nmt.training import saving, stopping
 from nmt.training.input.feed import Epochs
 from nmt.training.progress import Ending
-from nmt.training.validation import Validator
 from tests.processes import SECONDS
-from tests.training.conftest import assert_same, saved
 from tests.training.rank_processes import start_ranks
 
 
@@ -54,33 +52,20 @@ def signal_while_saving(monkeypatch):
     return lambda number=signal.SIGINT: threading.Thread(target=send, args=(number,)).start()
 
 
-def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(
-    run_training, tmp_path, listener, signal_while_saving, monkeypatch
+@pytest.mark.parametrize(("number", "seconds"), [(signal.SIGINT, 600.0), (signal.SIGHUP, 0.0)])
+def test_the_same_signal_by_two_ways_and_a_second_hangup_do_not_cut_a_save_short(
+    run_training, tmp_path, listener, signal_while_saving, monkeypatch, number, seconds
 ):
-    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 600.0)
+    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", seconds)
 
     def twice(update):
         if update == 7:
-            signal_self()
-            signal_while_saving()
+            signal_self(number)
+            signal_while_saving(number)
 
     listener.at_update = twice
     outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
-    assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGINT)
-    load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
-
-
-def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, signal_while_saving, monkeypatch):
-    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 0.0)
-
-    def twice(update):
-        if update == 7:
-            signal_self(signal.SIGHUP)
-            signal_while_saving(signal.SIGHUP)
-
-    listener.at_update = twice
-    outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
-    assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGHUP)
+    assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, number)
     load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
 
 
@@ -118,44 +103,6 @@ def test_a_signal_after_the_last_save_does_not_cut_the_end_short(run_training, t
     finally:
         signal.signal(signal.SIGTERM, before)
     assert (outcome.ending, outcome.progress.update) == (Ending.INTERRUPTED, 7)
-
-
-def test_a_validation_that_a_signal_left_out_is_made_up_for(run_training, tmp_path, listener):
-    run_training(tmp_path / "straight")
-    listener.at_update = lambda update: signal_self() if update == 10 else None
-    assert run_training(tmp_path / "run").ending is Ending.INTERRUPTED
-    assert "10" not in scores(tmp_path / "run")
-    listener.at_update = lambda update: None
-    run_training(tmp_path / "run")
-    assert scores(tmp_path / "run") == scores(tmp_path / "straight")
-    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
-
-
-def test_the_last_validation_that_a_signal_left_out_is_made_up_for_and_saved(run_training, tmp_path, listener):
-    listener.at_update = lambda update: signal_self() if update == 20 else None
-    assert run_training(tmp_path / "run").ending is Ending.INTERRUPTED
-    assert "20" not in scores(tmp_path / "run")
-    listener.at_update = lambda update: None
-    assert not run_training(tmp_path / "run").was_over
-    assert "20" in scores(tmp_path / "run")
-    assert run_training(tmp_path / "run").was_over
-
-
-def test_a_validation_that_a_signal_breaks_off_is_made_up_for(run_training, tmp_path, monkeypatch):
-    run_training(tmp_path / "straight")
-    validate = Validator.validate
-
-    def disturbed(self, *arguments, **options):
-        signal_self()
-        return validate(self, *arguments, **options)
-
-    monkeypatch.setattr(Validator, "validate", disturbed)
-    outcome = run_training(tmp_path / "run")
-    assert (outcome.ending, outcome.progress.update) == (Ending.INTERRUPTED, 10)
-    assert scores(tmp_path / "run") == {}
-    monkeypatch.undo()
-    run_training(tmp_path / "run")
-    assert scores(tmp_path / "run") == scores(tmp_path / "straight")
 
 
 def test_a_signal_while_the_loop_waits_for_data_saves(run_training, tmp_path, monkeypatch, listener):

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.lineage import training_of
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training import updates
@@ -28,7 +28,6 @@ from nmt.training.learner import Learner
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending
 from nmt.training.validation import Validation, Validator
-from tests.commands import start_python
 from tests.processes import running
 from tests.training.conftest import assert_same, records, saved
 
@@ -147,70 +146,6 @@ def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listene
     assert listener.updates == []
 
 
-def test_the_seed_decides(run_training, tmp_path, straight):
-    run_training(tmp_path / "again")
-    assert_same_checkpoint(straight, tmp_path / "again", 20)
-    run_training(tmp_path / "other", "training.seed=2")
-    assert not torch.equal(
-        weights(straight, 20)["embedding.weight"], weights(tmp_path / "other", 20)["embedding.weight"]
-    )
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import nmt.checkpoint.bundle as bundle
-from nmt.training.run import train
-from nmt.training.start.setup import resolve_config
-
-data, settings, run, moment, update = sys.argv[1:]
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-class Listener:
-    def progressed(self, now, seconds):
-        if moment == "update" and now == int(update):
-            die()
-    def __getattr__(self, name):
-        return lambda *arguments: None
-
-def dying(function, calls):
-    # Dies in the middle of a save: after so many calls of one of its steps, half-way through a file.
-    made = []
-    def wrapped(first, second, *rest):
-        made.append(1)
-        if len(made) == calls:
-            Path(second).write_bytes(b"half of a fi")
-            die()
-        return function(first, second, *rest)
-    return wrapped
-
-if moment == "save":
-    bundle.save_file = dying(bundle.save_file, int(update))
-config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
-train([Path(data)], Path(run), config, Listener())
-"""
-
-
-@pytest.mark.parametrize(
-    ("moment", "update"),
-    [("update", 10), ("save", 5), *(pytest.param(*at, marks=pytest.mark.slow) for at in (("update", 13), ("save", 4)))],
-)
-def test_a_killed_run_goes_on_to_the_same_parameters(
-    run_training, tmp_path, straight, reversed_words, settings_file, moment, update
-):
-    run = tmp_path / "run"
-    words = ["-c", KILLED, reversed_words, settings_file, run, moment, update]
-    process, errors = start_python(words, environment={})
-    with errors:
-        assert process.wait() == -signal.SIGKILL
-    assert max(checkpoints(run), default=0) < 20
-    run_training(run)
-    assert_same_checkpoint(straight, run, 20)
-    assert not list((run / "checkpoints").glob(".*"))
-
-
 @pytest.mark.slow
 def test_two_threads_resume_bit_for_bit(run_training, tmp_path):
     """The model is large enough that products, gradients and the optimiser are shared between the threads."""
@@ -245,31 +180,14 @@ def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
     assert_same_checkpoint(straight, run, 20)
 
 
-def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path):
-    run = tmp_path / "run"
-    run_training(run, "training.max_updates=5")
-    (RunFolder(run).checkpoint(5) / "training.safetensors").write_bytes(b"")
-    with pytest.raises(CheckpointError, match="--fresh"):
-        run_training(run)
-
-
-@pytest.mark.parametrize(
-    ("rename", "reshape", "problem"),
-    [
-        (lambda name: name, lambda tensor: tensor[None], "is 1 x .*, expected"),
-        (lambda name: f"{name}.x", lambda tensor: tensor, "belongs to no weight of the model"),
-    ],
-)
-def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path, rename, reshape, problem):
+def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
     checkpoint = RunFolder(run).checkpoint(5)
     file = checkpoint / "training.safetensors"
-    tensors = load_file(file)
-    name = next(iter(tensors))
-    save_file({**tensors, rename(name): reshape(tensors[name]).clone()}, file)
+    save_file({name: tensor[None].clone() for name, tensor in load_file(file).items()}, file)
     (checkpoint / "checksums.json").unlink()
-    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: {re.escape(name)}.* {problem}"):
+    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: .* Remove {checkpoint}"):
         run_training(run)
 
 
@@ -379,15 +297,6 @@ def test_metrics_are_cut_back_to_the_checkpoint_and_in_order(run_training, tmp_p
     assert [update for update, _ in losses(run)] == list(range(2, 21, 2))
 
 
-def test_metrics_hold_what_the_console_shows(straight):
-    records = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
-    update = next(r for r in records if r["kind"] == "update")
-    assert {"update", "loss", "perplexity", "learning_rate", "target_tokens_per_second", "seconds"} <= update.keys()
-    assert update["perplexity"] == pytest.approx(torch.tensor(update["loss"]).exp().item(), rel=1e-4)
-    validation = next(r for r in records if r["kind"] == "validation")
-    assert {"valid_loss", "valid_bleu", "samples"} <= validation.keys()
-
-
 def test_patience_ends_a_run_that_no_longer_improves(run_training, tmp_path):
     outcome = run_training(
         tmp_path / "run", "schedule.factor=1e-9", "training.patience=2", "validation.every_updates=2"
@@ -472,43 +381,9 @@ def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, strai
     assert {tensor.dtype for tensor in weights(tmp_path / "bf16", 20).values()} == {torch.float32}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "model.attention_dropout=0.1", "model.positions=learned", "model.target_neighbours=2",
-        *(
-            pytest.param(change, marks=pytest.mark.slow)
-            for change in (
-                "model.norm=pre", "model.attention_bias=false", "model.activation_dropout=0.1", "model.d_k=3",
-                "model.attention=additive", "model.attention=dot_product", "model.source_neighbours=2",
-            )
-        ),
-    ],
-)  # fmt: skip
-def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
-    run_training(tmp_path / "straight", change, "training.max_updates=7")
-    run_training(tmp_path / "run", change, "training.max_updates=5")
-    assert run_training(tmp_path / "run", change, "training.max_updates=7").progress.update == 7
-    assert_same(saved(tmp_path / "straight", 7), saved(tmp_path / "run", 7))
-
-
 def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, straight):
     with pytest.raises(CheckpointError, match=r"model\.d_ff"):
         run_training(tmp_path / "tuned", "model.d_ff=64", init_from=RunFolder(straight).checkpoint(20))
-
-
-def test_shards_of_another_vocabulary_are_refused(run_training, settled, tmp_path, reversed_words):
-    import shutil
-
-    from nmt.data.vocab import train_vocabulary
-    from nmt.data.vocab_pair import VocabularyPair
-
-    data = tmp_path / "reversed"
-    shutil.copytree(reversed_words, data)
-    other = train_vocabulary(["other words altogether", "ba do ki lu me no pa ru se ti"], size=30).vocab
-    VocabularyPair.shared(other).save(data / "vocab.model")
-    with pytest.raises(DataError, match="another vocabulary"):
-        run_training(tmp_path / "run", data=data)
 
 
 RUN = """
@@ -557,14 +432,10 @@ def kill_at_random(reversed_words, settled, tmp_path, kills: int, updates: int, 
     run = tmp_path / "run"
     killed_until_done(command, run, kills, random.Random(kills), longest)
     assert_same_checkpoint(tmp_path / "quiet", run, updates)
+    assert not list((run / "checkpoints").glob(".*"))
     starts = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"start"' in line]
     assert starts[0]["update"] == 0
     assert max(start["update"] for start in starts) > 0
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
-    kill_at_random(reversed_words, settled, tmp_path, kills=3, updates=150, longest=0.6)
 
 
 @pytest.mark.slow

@@ -69,18 +69,3 @@ def test_a_lost_reader_saves_and_ends(start, tmp_path):
     process.stderr.close()
     assert process.wait(300) == 128 + signal.SIGHUP
     load_bundle((tmp_path / "run" / "last").resolve())
-
-
-@pytest.mark.slow
-def test_under_nohup_a_run_outlives_its_reader(start):
-    process = start(
-        "--max-updates",
-        "30",
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )
-    assert process.stderr is not None
-    first_update(process.stderr.fileno())
-    process.stderr.close()
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(300) == 0

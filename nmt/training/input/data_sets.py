@@ -19,7 +19,7 @@ from nmt.data.arrays import Indices
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.manifest import read_manifest
-from nmt.data.mixing import MixedShards, epoch_population, open_mixture
+from nmt.data.mixing import MixedShards, epoch_population, mixture
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_index
 from nmt.data.vocab_pair import VocabularyPair
@@ -63,9 +63,11 @@ class TrainingData:
                 f"data sets named: {len(data)}; the run has {len(fingerprints)}. Name each, in the run's order."
             )
         vocab = load_vocabulary(data[0])
-        for folder, fingerprint in zip(data, fingerprints, strict=True):
-            _check_shards(folder, fingerprint, config, data[0])
-        shards = open_mixture(list(zip(data, weights, strict=True)))
+        opened = [
+            _opened_shards(folder, fingerprint, config, data[0])
+            for folder, fingerprint in zip(data, fingerprints, strict=True)
+        ]
+        shards = mixture(data, weights, opened)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
         if config.training.subword_sampling:
             longest = max(read_index(folder).max_length for folder in data) + 1
@@ -176,8 +178,8 @@ def why_empty(data: Path, split: str, vocab: Path) -> str:
     return "Prepare the data with --valid." if split == "valid" else "See the counts of filters in its manifest.json."
 
 
-def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
-    """Refuse shards that were made from other text or with another vocabulary than the first data set's."""
+def _opened_shards(data: Path, fingerprint: str, config: Config, first: Path) -> ParallelShards:
+    """The training pairs; refused if made from other text or with another vocabulary than the first data set's."""
     vocab = DataFolder(first).vocab
     shards = ParallelShards.open(data, "train", vocab=vocab)
     if len(shards) == 0:
@@ -187,6 +189,7 @@ def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> 
         raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
     if shards.data_fingerprint != fingerprint:
         raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")
+    return shards
 
 
 def _check_text(data: Path, vocab: Path) -> None:

@@ -12,13 +12,12 @@ import torch
 
 from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, belongs_to_weights, differences, read_config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
-from nmt.machine.device import Hardware
+from nmt.machine.device import Hardware, is_out_of_memory
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.learner import Learner, derived_seed
@@ -76,7 +75,6 @@ def find_beginning(
             set_aside_damaged(run, newer_than=checkpoint)
             state = load_training_state(checkpoint)
             _check_progress(checkpoint, state)
-            _check_tensors(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
                 listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
@@ -108,19 +106,6 @@ def _check_progress(checkpoint: Path, state: TrainingState) -> None:
     raise _damaged(checkpoint, BundleFolder(checkpoint).training_state, problem)
 
 
-def _check_tensors(checkpoint: Path, state: TrainingState) -> None:
-    """Refuse tensors that do not fit the weights, on the main rank, before the other ranks receive them."""
-    files = BundleFolder(checkpoint)
-    shapes = weight_shapes(files.weights)
-    for name, tensor in state.tensors.items():
-        of_weight = shapes.get(name.partition(".")[2])  # the first part says what of the weight it is
-        if of_weight is None:
-            raise _damaged(checkpoint, files.training_tensors, f"{name} belongs to no weight of the model.")
-        if tuple(tensor.shape) != of_weight:
-            found, expected = (" x ".join(map(str, shape)) for shape in (tensor.shape, of_weight))
-            raise _damaged(checkpoint, files.training_tensors, f"{name} is {found}, expected {expected}.")
-
-
 def _damaged(checkpoint: Path, file: Path, problem: str) -> CheckpointError:
     return CheckpointError(
         f"{file} is damaged: {problem} Remove {checkpoint}, so that the run resumes from the checkpoint before it, or "
@@ -149,7 +134,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ra
     model = build_model(config, vocab, kernels)
     if ranks.is_main:
         if beginning.checkpoint is not None:
-            bundle = load_bundle(beginning.checkpoint)
+            bundle = load_bundle(beginning.checkpoint, is_verified=True)
             _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
         elif beginning.init_from is not None:
@@ -158,7 +143,12 @@ def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ra
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
     learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
-    learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
+    try:
+        learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
+    except RuntimeError as error:
+        if beginning.checkpoint is None or is_out_of_memory(error):
+            raise
+        raise _damaged(beginning.checkpoint, BundleFolder(beginning.checkpoint).training_tensors, f"{error}.") from None
     learner.broadcast()
     return learner
 

@@ -20,13 +20,9 @@ from nmt.io.regular import read_regular
 
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
-    """Record the folders of a run's data sets, as paths relative to the run's folder and as absolute paths."""
+    """Record the absolute paths of a run's data sets."""
     entries = [
-        {
-            **part.model_dump(),
-            "relative": os.path.relpath(folder.resolve(), run.resolve()),
-            "absolute": str(folder.resolve()),
-        }
+        {**part.model_dump(), "path": str(folder.resolve())}
         for folder, part in zip(data, config.data.parts, strict=True)
     ]
     with replacing(RunFolder(run).data) as stream:
@@ -37,8 +33,7 @@ def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
 def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[Path, float]]:
     """The data sets of a run with their weights, in the order of its settings.
 
-    A data set is looked up by its relative path, then by its absolute path. If both exist, the one with the run's text
-    is preferred. Whether the text has changed is checked when the run resumes.
+    Whether their text has changed is checked when the run resumes.
 
     Args:
         named: ``DIR[:WEIGHT]`` of data sets that were moved. Weights default to the run's.
@@ -81,35 +76,19 @@ def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
 
 
 def _is_entry(entry: Any) -> bool:
-    """Whether an entry has a valid weight and valid paths."""
-    paths = entry["relative"], entry["absolute"]
-    for path in paths:
-        os.fsencode(path)
-    return 0 < float(entry["weight"]) < math.inf and all(path and "\0" not in path for path in paths)
+    """Whether an entry has a valid weight and a valid path."""
+    os.fsencode(entry["path"])
+    return 0 < float(entry["weight"]) < math.inf and entry["path"] and "\0" not in entry["path"]
 
 
 def _find(run: Path, entry: Mapping[str, Any]) -> Path:
-    places = [Path(os.path.normpath(run.resolve() / entry["relative"])), Path(entry["absolute"])]
-    there = {folder: fingerprint for folder in places if (fingerprint := _fingerprint(folder)) is not None}
-    for folder, fingerprint in there.items():
-        if fingerprint == entry.get("fingerprint"):
-            return _short(folder)
-    if there:
-        return _short(next(iter(there)))
-    looked = " or ".join(dict.fromkeys(map(str, places)))
-    raise CheckpointError(
-        f"{run}: the data set {entry.get('name')} was not found (at {looked}). Name its folder with --data; if there "
-        "are several data sets, name all, in the same order."
-    )
-
-
-def _fingerprint(folder: Path) -> str | None:
+    folder = Path(entry["path"])
     try:
-        return read_manifest(folder).fingerprint
+        read_manifest(folder)
     except DataError:
-        return None
-
-
-def _short(folder: Path) -> Path:
-    """The folder relative to the current one, if it is inside."""
+        raise CheckpointError(
+            f"{run}: the data set {entry.get('name')} was not found (at {folder}). Name its folder with --data; if "
+            "there are several data sets, name all, in the same order."
+        ) from None
+    # Relative to the current folder, if it is inside.
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, TrainingError
 from nmt.io.locking import holder
 from nmt.training.ranks import exchange
 from nmt.training.ranks.exchange import LostPeerError, Ranks
-from tests.training.conftest import assert_same, records, saved
+from tests.training.conftest import records
 from tests.training.rank_processes import SCRIPT, start_ranks
 
 EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
@@ -49,6 +49,11 @@ def test_two_ranks_learn_what_one_learns(run_ranks, settings, tmp_path):
         assert ours["valid_loss"] == pytest.approx(theirs["valid_loss"], rel=1e-9)
         assert ours["valid_bleu"] == theirs["valid_bleu"]
         assert ours["samples"] == theirs["samples"]
+    alone, together = (records(tmp_path / name, "update") for name in ("alone", "together"))
+    assert [r["loss"] for r in together] == pytest.approx([r["loss"] for r in alone], rel=1e-9)
+    assert [r["target_tokens"] for r in together] == [r["target_tokens"] for r in alone]
+    assert all(len(r["rank_target_tokens_per_second"]) == 2 for r in together)
+    assert all(max(r["rank_target_tokens_per_second"]) > 0 for r in together)
 
 
 SLOW_RANK = """
@@ -99,60 +104,11 @@ def test_ranks_that_compile_learn_the_same(settings, tmp_path, reversed_words):
     assert np.array_equal(two[0]["parameters"], two[1]["parameters"])
 
 
-@pytest.mark.slow
-def test_losses_in_fp32_are_those_of_one_rank_and_each_ranks_speed_is_told(run_ranks, settings, tmp_path):
-    plain = settings("model.dropout=0", "logging.every_updates=1")
-    run_ranks(1, plain, "alone")
-    run_ranks(2, plain, "together")
-    alone, together = (records(tmp_path / name, "update") for name in ("alone", "together"))
-    assert [r["loss"] for r in together] == pytest.approx([r["loss"] for r in alone], rel=1e-4)
-    assert [r["target_tokens"] for r in together] == [r["target_tokens"] for r in alone]
-    assert all(len(r["rank_target_tokens_per_second"]) == 2 for r in together)
-    assert all(max(r["rank_target_tokens_per_second"]) > 0 for r in together)
-
-
-@pytest.mark.slow
-def test_when_a_rank_runs_out_of_memory_all_keep_to_smaller_micro_batches(run_ranks, settings, tmp_path):
-    exact = settings(*EXACT, "batching.micro_batch_tokens=1000")
-    [one] = run_ranks(1, exact, "alone")
-    two = run_ranks(2, exact, "together", "memory", 1, 7)
-    assert distance(two[0], one) <= 1e-9
-    assert int(two[0]["micro_batch_tokens"]) == int(two[1]["micro_batch_tokens"]) < 1_000
-    [event] = records(tmp_path / "together", "event")
-    assert (event["event"], event["update"]) == ("micro-batch", 7)
-
-
-@pytest.mark.slow
-def test_a_run_killed_on_two_ranks_goes_on_on_one_in_the_same_order(run_ranks, settings, tmp_path, reversed_words):
-    plain, run = settings(), tmp_path / "run"
-    run_ranks(1, plain, "straight")
-    main, killed = start_ranks(2, reversed_words, plain, run, tmp_path / "killed", "kill", 1, 13)
-    assert killed.process.wait(60) == -signal.SIGKILL
-    main.process.kill()
-    main.finish()
-    [resumed] = run_ranks(1, plain, "run")
-    assert int(resumed["update"]) == 20
-    straight = order(tmp_path / "straight-1.0.order")
-    there = order(tmp_path / "killed.0.order") | order(tmp_path / "run-1.0.order")
-    assert there == straight
-    assert 1 not in order(tmp_path / "run-1.0.order")
-    assert [r["ranks"] for r in records(run, "start")] == [2, 1]
-
-
 def test_a_signal_to_one_rank_saves_and_ends_all_at_the_same_update(run_ranks, settings, tmp_path):
     two = run_ranks(2, settings(), "run", "terminate", 1, 7)
     assert [str(rank["ending"]) for rank in two] == ["INTERRUPTED"] * 2
     assert [int(rank["update"]) for rank in two] == [7, 7]
     assert (tmp_path / "run" / "last").resolve().name == "step-00000007"
-
-
-@pytest.mark.slow
-def test_two_ranks_that_a_signal_stops_resume_bit_for_bit(run_ranks, settings, tmp_path):
-    plain = settings()
-    run_ranks(2, plain, "straight")
-    run_ranks(2, plain, "run", "terminate", 1, 7)
-    run_ranks(2, plain, "run")
-    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 
 @pytest.mark.slow
@@ -201,39 +157,6 @@ def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_
     assert not (tmp_path / "run" / "checkpoints" / "step-00000005").exists()
 
 
-@pytest.mark.slow
-def test_the_command_starts_ranks_and_tells_which_one_was_killed(settings, tmp_path, reversed_words):
-    command = [sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words)]
-    endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
-    with subprocess.Popen(
-        [*command, "--config", str(endless), "--out", str(tmp_path / "run")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("update "):
-                break
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        ranks = {int(_environment(child)["RANK"]): int(child) for child in children}
-        assert sorted(ranks) == [0, 1]
-        os.kill(ranks[1], signal.SIGKILL)
-        rest = process.stderr.read()
-    assert process.returncode == 2, rest
-    assert "rank 1 was killed by SIGKILL" in rest
-    assert "Traceback" not in rest
-    finished = subprocess.run(
-        [*command, "--config", str(settings("training.max_updates=40", name="end")), "--out", str(tmp_path / "done")],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
-    )  # fmt: skip
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stderr.count("Finished at update 40") == 1
-
-
-def _environment(pid: str) -> dict[str, str]:
-    entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
-
-
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGHUP))],
@@ -254,7 +177,7 @@ def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed
                 break
         rest = process.stderr.read()
     assert process.returncode == 128 + number, rest
-    assert "Saved. Run the same command to resume." in rest
+    assert rest.count("Saved. Run the same command to resume.") == 1  # not once per rank
     assert "Traceback" not in rest
     assert "torch/distributed" not in rest
     assert (tmp_path / "run" / "last").exists()
@@ -334,7 +257,7 @@ def test_a_lost_rank_is_told_from_memory_that_ends(monkeypatch):
     ranks, tensor = Ranks(rank=1, size=2), torch.zeros(1)
     monkeypatch.setattr(exchange.dist, "all_reduce", fail("Connection closed by peer"))
     with pytest.raises(
-        LostPeerError, match=r"^rank 1: lost contact with the other ranks, .* \(Connection closed by peer"
+        LostPeerError, match=r"^rank 1: lost contact with the other ranks: .* \(Connection closed by peer"
     ):
         ranks.all_reduce(tensor)
     for message in ("DefaultCPUAllocator: can't allocate memory", "NCCL error: Cuda failure 2 'out of memory'"):

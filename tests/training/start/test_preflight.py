@@ -238,14 +238,14 @@ def test_where_nothing_can_be_compiled_the_size_stays(measured, size):
 
 def test_the_time_of_a_compiler_that_fails_is_not_the_speed(measured, monkeypatch):
     def failing(graph, _):
-        time.sleep(10)
+        time.sleep(3)
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch._dynamo.reset()
     found, _ = measured("training.compile=true", "batching.micro_batch_tokens=40", attention=masked_attention)
     assert "no compiler" in found.not_compiled
-    assert found.target_tokens_per_second > 40 / 9
+    assert found.target_tokens_per_second > 40 / 2.5
 
 
 def test_a_compiled_micro_batch_that_does_not_fit_is_halved(measured, monkeypatch):
