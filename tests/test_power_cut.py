@@ -99,7 +99,7 @@ def test_shards_are_whole_or_absent(cuts, world):
     vocab = ["vocab.model", "vocab.txt"]
 
     def work() -> None:
-        run("build-vocab", "--data", "data", "--size", "36", "--workers", "1")
+        run("build-vocab", "--data", "data", "--size", "36", "--threads", "1")
 
     states = cuts(work)
     found = set()
@@ -138,7 +138,7 @@ def test_data_sets_are_whole_or_absent(cuts, world, earlier):
     languages = ("--source-lang", "en", "--target-lang", "de")
 
     def prepare(*more: str) -> None:
-        run("prepare-data", "own", *languages, *prefixes, "--workers", "1", "--out", "sets/own", *more)
+        run("prepare-data", "own", *languages, *prefixes, "--jobs", "1", "--out", "sets/own", *more)
 
     before: Contents = {}
     if earlier:

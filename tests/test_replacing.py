@@ -94,7 +94,8 @@ def path_options() -> set[str]:
 
 READ = {
     *("build-vocab vocab", "train config", "train init_from", "train resume", "average-checkpoints run", "report runs"),
-    *("translate model", "translate text", "translate input", "translate prefix", "translate score_target"),
+    *("translate model", "translate text", "translate input", "translate prefix"),
+    *("score-target model", "score-target text", "score-target input", "score-target target"),
     "inspect path",
     *(
         "import path",
@@ -149,7 +150,7 @@ COMMANDS = {
             "prepare-data",
             "mirrored.yaml",
             "--force",
-            "--workers",
+            "--jobs",
             "1",
             "--mirror",
             "mirror",
@@ -161,7 +162,7 @@ COMMANDS = {
         beside="cache",
     ),
     "prepare-data cache": Output(
-        ("prepare-data", "mirrored.yaml", "--workers", "1", "--mirror", "mirror", "--out", "new set", "--cache"),
+        ("prepare-data", "mirrored.yaml", "--jobs", "1", "--mirror", "mirror", "--out", "new set", "--cache"),
         succeeds=("new",),
         adds=True,
         beside="new set",
@@ -172,7 +173,7 @@ COMMANDS = {
         adds=True,
     ),
     "build-vocab data": Output(
-        ("build-vocab", "--size", "38", "--workers", "1", "--force", "--data"), succeeds=("data", "data-and-file")
+        ("build-vocab", "--size", "38", "--threads", "1", "--force", "--data"), succeeds=("data", "data-and-file")
     ),
     "compare out": Output(("compare", "input.txt", "other.txt", "--reference", "input.txt", "--out")),
     "import out": Output(("import", "opus", "--out"), succeeds=("new", "empty", "bundle")),
@@ -183,6 +184,10 @@ COMMANDS = {
     "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
     "translate output": Output(
         ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--output"),
+        beside=".new.nmt.json",
+    ),
+    "score-target output": Output(
+        ("score-target", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--target", "input.txt", "-o"),
         beside=".new.nmt.json",
     ),
 }

@@ -16,8 +16,6 @@ from nmt.cli.options import (
     GroupedCommand,
     Model,
     Threads,
-    TrainingPrecisionName,
-    TranslationPrecisionName,
     data_set_to_use,
     model_to_use,
     option,
@@ -26,7 +24,7 @@ from nmt.cli.options import (
 )
 from nmt.errors import ConfigError
 from nmt.io.writing import scratch_folder
-from nmt.option_fields import EngineName
+from nmt.option_fields import EngineName, TrainingPrecision, TranslationPrecision
 
 bench = typer.Typer(
     cls=CommandGroup,
@@ -53,7 +51,7 @@ def train(
     updates: Annotated[int, option("Updates per round.", min=1)] = 3,
     update_tokens: Annotated[int, option("Target tokens per update.", min=1)] = 3_600,
     device: Device = "auto",
-    precision: Annotated[TrainingPrecisionName, option("Of matrix products.")] = "auto",
+    precision: Annotated[TrainingPrecision, option("Of matrix products.")] = "auto",
 ) -> None:
     """Measure training: target tokens per second, and their share of what matrix products alone would reach.
 
@@ -93,7 +91,7 @@ def translate(
     batch_tokens: Annotated[int, option("Maximum source pieces searched at once.", min=1)] = 2_048,
     threads: Threads = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], option("Where to compute.")] = "auto",
-    precision: Annotated[list[TranslationPrecisionName] | None, option("Ours; may be repeated.  [auto]")] = None,
+    precision: Annotated[list[TranslationPrecision] | None, option("Ours; may be repeated.  [auto]")] = None,
 ) -> None:
     """Measure translating in each engine and precision, in turn, each in a process of its own.
 

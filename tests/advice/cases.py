@@ -160,7 +160,6 @@ SCORE = "score --reference corpus/c.de corpus/c.de"
 SERVED = "prepare-data served.yaml --out served --offline"
 TO_OUT = "translate --model runs/r --input corpus/c.en --output out"
 COMPARE = "compare corpus/c.de corpus/c.en --reference corpus/c.de"
-SCORED = "translate --model runs/r --input corpus/c.en --score-target corpus/c.de"
 
 
 def marian_without_segmenters(project: Path) -> None:
@@ -357,7 +356,7 @@ CASES = [
     ),
     Case(
         "train --data data/b --config quick.yaml --out runs/new --set model.max_positions=6", AS_PRINTED,
-        ("training/input/data_sets.py: nmt build-vocab --data {} --vocab {} --max-length {}",),
+        ("training/input/data_sets.py: nmt build-vocab --data {} --vocab {} --max-pieces {}",),
     ),
     Case("build-vocab --data none", "build-vocab --data data/b", ("data/manifest.py: --data",)),
     Case(
@@ -591,18 +590,6 @@ CASES = [
         ("evaluation/metrics.py: --tokenize",), needs_no_mecab,
     ),
     # Translating
-    *(
-        Case(f"{SCORED} {words}", SCORED, (f"cli/translate.py: {words.split()[0]}", "cli/translate.py: --score-target"))
-        for words in ("--prefix corpus/c.de", "--workers 1")
-    ),
-    *(
-        Case(f"{SCORED} {words}", SCORED, ("cli/translate.py: --score-target",))
-        for words in (
-            "--sample", "--mbr", "--nbest 2", "--beam 2", "--min-length 1",
-            "--max-extra-length 9", "--no-repeat-ngram 3", "--max-source-length 9", "--split-sentences never",
-            "--no-guard", "--copy-unknown", "--no-copy-unknown",
-        )
-    ),
     Case(
         "translate --model runs/r corpus/c.en --input corpus/c.en", "translate --model runs/r --input corpus/c.en",
         ("cli/translate.py: --input",),
@@ -613,7 +600,7 @@ CASES = [
             (f"cli/translate.py: {words.split()[0]}", "cli/translate.py: --input-format"),
         )
         for words in (
-            "--prefix corpus/c.de", "--score-target corpus/c.de", "--format tsv", "--alignment",
+            "--prefix corpus/c.de", "--format tsv", "--alignment",
         )
     ),
     Case(

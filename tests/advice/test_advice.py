@@ -85,7 +85,7 @@ def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
     before = contents(project / "data" / "a")
     changing = (
         "build-vocab --data data/a --size 36",
-        "build-vocab --data data/a --size 40 --max-length 9",
+        "build-vocab --data data/a --size 40 --max-pieces 9",
         "build-vocab --data data/a --vocab data/b/vocab.model",
         "build-vocab --data data/b --data data/a --size 38",
         "prepare-data a --source-lang en --target-lang de --train corpus/c --out data/a",

@@ -59,7 +59,8 @@ def searched(device: str, precision: str, settings: SearchSettings, **options: A
         {"beam": 4, "sizes": {"target_neighbours": 3, "source_neighbours": 2}}, {"beam": 4, "no_repeat_ngram": 2},
         {"beam": 4, "sizes": {"attention": "additive"}}, {"beam": 4, "sizes": {"attention": "dot_product"}},
         {"beam": 4, "sizes": {"norm": "pre", "positions": "learned"}}, {"beam": 4, "sizes": {"source_eos": False}},
-        {"beam": 4, "sizes": {"tied_embeddings": "none", "output_bias": True}}, {"beam": 4, "normalization": "length"},
+        {"beam": 4, "sizes": {"tied_embeddings": "none", "output_bias": True}},
+        {"beam": 4, "length_normalization": "length"},
     ],
     ids=lambda options: " ".join(f"{key}={str(value)[:20]}" for key, value in options.items()),
 )  # fmt: skip

@@ -61,10 +61,10 @@ class Command:
 
 COMMANDS = {
     "prepare-data": Command(
-        "prepare-data mirrored.yaml --workers 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
+        "prepare-data mirrored.yaml --jobs 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
     ),
-    "build-vocab": Command("build-vocab --data sets/data --size 38 --workers 1 --force"),
-    "build-vocab (joint)": Command("build-vocab --data sets/data --data sets/text --size 60 --workers 1 --force"),
+    "build-vocab": Command("build-vocab --data sets/data --size 38 --threads 1 --force"),
+    "build-vocab (joint)": Command("build-vocab --data sets/data --data sets/text --size 60 --threads 1 --force"),
     "train": Command(
         "train --data sets/data --config quick.yaml --out runs/run --set training.max_updates=3",
         adds_to=r"runs/run/(metrics\.jsonl|config\.yaml|data\.json|manifests/.*|last|best)",

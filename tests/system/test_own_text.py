@@ -224,7 +224,7 @@ def test_filters(prepare, tmp_path):
         "long_words=40",
     ):  # fmt: skip
         arguments += ["--filter", name]
-    done = prepare(*arguments, "--workers", "1")
+    done = prepare(*arguments, "--jobs", "1")
     # Near duplicates: the pairs of a length of their number are equal but for digits.
     kept = [PAIRS[0], PAIRS[10], ("blue café", "blaues Café"), PAIRS[100]]
     assert written(tmp_path) == [*kept, *faulty[:2], *faulty[:2]]
@@ -249,7 +249,7 @@ def test_filters(prepare, tmp_path):
     assert "up to date" in again.stderr
     assert "  en: Собака бежит" in again.stderr
     first = manifest(tmp_path)
-    prepare(*arguments, "--workers", "2", "--force")
+    prepare(*arguments, "--jobs", "2", "--force")
     assert manifest(tmp_path) == first
     done = prepare("--train", "a.tsv", "--filter", "letter=0.5", expect=2)
     assert "unknown filter 'letter' (did you mean 'letters'?)" in " ".join(done.stderr.split())

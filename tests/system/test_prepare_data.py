@@ -116,7 +116,7 @@ def test_own_files(nmt, own, tmp_path):
     assert counts == {"train.de": 285, "valid.de": 10, "test.de": 15}
 
     assert "nothing to do" in nmt("prepare-data", "captions", *languages, *files).stderr
-    shorter = nmt("prepare-data", "captions", *languages, *files, "--max-length", "5", expect=2)
+    shorter = nmt("prepare-data", "captions", *languages, *files, "--max-words", "5", expect=2)
     assert "none of 300 train pairs is left. Dropped: too_long 300." in shorter.stderr
     assert len((folder / "train.de").read_bytes().splitlines()) == 285
 
@@ -176,14 +176,14 @@ def test_limits_may_be_lifted(nmt, own, tmp_path):
         "own-en-de",
         "--train",
         "corpus/a",
-        "--max-length",
+        "--max-words",
         "0",
         "--max-ratio",
         "0",
         "--no-dedup",
     ]
     shown = yaml.safe_load(nmt(*arguments, "--show-recipe").stdout)
-    assert shown["filters"] | {"max_length": None, "max_ratio": None, "dedup": False} == shown["filters"]
+    assert shown["filters"] | {"max_words": None, "max_ratio": None, "dedup": False} == shown["filters"]
     done = nmt(*arguments)
     assert "too_long" not in done.stderr
     assert "ratio" not in done.stderr
@@ -316,7 +316,7 @@ def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     (tmp_path / "corpus").mkdir()
     for language in ("en", "de"):
         (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 200_000))
-    arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
+    arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--jobs", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
     until = time.monotonic() + 300
     while not list((tmp_path / "data").glob(".big-en-de.*.tmp/train.en")):
