@@ -6,8 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nmt.api import Model, load
-    from nmt.errors import NmtError
+    from nmt.api.data import build_vocab, prepare_data
+    from nmt.api.files import score_target, translate_file
+    from nmt.api.model import Model, load
+    from nmt.api.scoring import compare, score
+    from nmt.api.serving import serve
+    from nmt.api.training import average_checkpoints, train
+    from nmt.errors import NmtError, NmtWarning
+    from nmt.reporting import Reporter
     from nmt.search.settings import Sampling
     from nmt.translation.guard import Finding
     from nmt.translation.results import TranslatedText, Translation
@@ -15,25 +21,51 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Model", "NmtError", "Sampling", "ScoredTarget", "TranslatedText", "Translation", "load"]
+__all__ = [
+    "Finding",
+    "Model",
+    "NmtError",
+    "NmtWarning",
+    "Reporter",
+    "Sampling",
+    "ScoredTarget",
+    "TranslatedText",
+    "Translation",
+    "average_checkpoints",
+    "build_vocab",
+    "compare",
+    "load",
+    "prepare_data",
+    "score",
+    "score_target",
+    "serve",
+    "train",
+    "translate_file",
+]
 
 _MODULES = {
-    "load": "nmt.api",
-    "Model": "nmt.api",
-    "Translation": "nmt.translation.results",
-    "TranslatedText": "nmt.translation.results",
-    "Finding": "nmt.translation.guard",
-    "Sampling": "nmt.search.settings",
-    "ScoredTarget": "nmt.translation.target_scorer",
-    "NmtError": "nmt.errors",
+    "nmt.api.data": "build_vocab prepare_data",
+    "nmt.api.files": "score_target translate_file",
+    "nmt.api.model": "Model load",
+    "nmt.api.scoring": "compare score",
+    "nmt.api.serving": "serve",
+    "nmt.api.training": "average_checkpoints train",
+    "nmt.errors": "NmtError NmtWarning",
+    "nmt.reporting": "Reporter",
+    "nmt.search.settings": "Sampling",
+    "nmt.translation.guard": "Finding",
+    "nmt.translation.results": "TranslatedText Translation",
+    "nmt.translation.target_scorer": "ScoredTarget",
 }
+"""Where the public names stand."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use, so that ``nmt --help`` need not import torch."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    for module, names in _MODULES.items():
+        if name in names.split():
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

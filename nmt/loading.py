@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle_files import Verification, is_bundle
+from nmt.checkpoint.describing import describe_model, models_to_use
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.translation.engine import Engine
 
@@ -23,6 +24,11 @@ class NamedModels:
     """A bundle, or several that form an ensemble; for CTranslate2 also a folder that was exported for it."""
     remarks: list[str]
     """What a user should know of the choice."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Which models were chosen, and what a user should know of the choice."""
+        return [f"model: {', '.join(map(describe_model, self.folders))}", *self.remarks]
 
     @classmethod
     def of(cls, named: Sequence[Path], engine: EngineName) -> NamedModels:
@@ -41,8 +47,6 @@ class NamedModels:
             folder, remarks = model_for_ctranslate2(named)
             chosen = ["engine: ctranslate2, since the model is in its format"] if engine != "ctranslate2" else []
             return cls("ctranslate2", [folder], [*remarks, *chosen])
-        from nmt.checkpoint.describing import models_to_use
-
         folders, remarks = models_to_use(named)
         return cls(engine, folders, remarks)
 

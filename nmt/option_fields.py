@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from types import UnionType
@@ -28,21 +28,31 @@ SEARCH = "Search"
 SAMPLING = "Sampling"
 FORMAT = "Output format"
 HARDWARE = "Hardware"
-GROUPS = (STREAMS, ACCESS, LIMITS, SETTINGS, SEARCH, SAMPLING, FORMAT, HARDWARE)
+OWN_TEXT = "Your own text"
+CLEANING = "Cleaning"
+DOWNLOADS = "Downloads"
+VOCABULARY = "Vocabulary"
+CHECKPOINTS = "Checkpoints"
+SCORES = "Scores"
+GROUPS = (
+    STREAMS, OWN_TEXT, CLEANING, DOWNLOADS, VOCABULARY, CHECKPOINTS, SCORES, ACCESS, LIMITS, SETTINGS, SEARCH, SAMPLING,
+    FORMAT, HARDWARE,
+)  # fmt: skip
 """Headings of options, in the order of the help."""
 
 EngineName = Literal["torch", "ctranslate2"]
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
-PrecisionChoice = Literal["auto"] | Precision
+PrecisionChoice = Literal["auto", Precision]
+TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
+TranslationPrecision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """Marks a field as an option: ``beam: Annotated[int, Option(letter="b")] = Field(4, ge=1, description="…")``.
 
-    The description is the help: what the option does, in at most ten words. It names other options in braces:
-    ``{beam}``.
+    The description is the help: what the option does. It names other options in braces: ``{beam}``.
     """
 
     in_python: str | None = None
@@ -141,19 +151,6 @@ def option_fields(settings: type[BaseModel]) -> tuple[OptionField, ...]:
 def flag_of(name: str) -> str:
     """The flag of a field: ``--min-length`` for ``min_length``."""
     return "--" + name.replace("_", "-")
-
-
-def flags_unused_in_scoring(settings: type[BaseModel], given: Mapping[str, Any]) -> list[str]:
-    """Flags of options that have no effect when given targets are scored, but were changed from their defaults.
-
-    Args:
-        given: values by field.
-    """
-    return [
-        field.flag_for(given[field.name])
-        for field in option_fields(settings)
-        if not field.option.applies_to_scoring and field.name in given and given[field.name] != field.default_value
-    ]
 
 
 def _spelled(text: str, spelled: Callable[[str], str]) -> str:

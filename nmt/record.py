@@ -24,7 +24,7 @@ ITSELF = "."
 PATHS = frozenset(
     f"--{name}"
     for name in (
-        "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "score-target", "output",
+        "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "target", "output",
         "reference", "source", "comet-model",
     )
 )  # fmt: skip

@@ -30,7 +30,11 @@ _READ_AT_START = (
 )  # fmt: skip
 _PRELOADED = [
     "nmt.cli.app",
-    "nmt.api",
+    "nmt.api.data",
+    "nmt.api.files",
+    "nmt.api.model",
+    "nmt.api.scoring",
+    "nmt.api.training",
     "nmt.checkpoint.averaging",
     "nmt.corpora.prepare",
     "nmt.data.build",

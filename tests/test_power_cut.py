@@ -124,7 +124,7 @@ def test_shards_are_whole_or_absent(cuts, world):
     vocab = ["vocab.model", "vocab.txt"]
 
     def work() -> None:
-        run_nmt("build-vocab", "--data", "data", "--size", "36", "--workers", "1")
+        run_nmt("build-vocab", "--data", "data", "--size", "36", "--threads", "1")
 
     states = cuts(work)
     found = set()

@@ -131,12 +131,12 @@ COMMANDS = {
     ),
     "train out": Output(TRAIN, succeeds=("new", "empty", "run")),
     "prepare-data out": Output(
-        "prepare-data mirrored.yaml --force --workers 1 --mirror mirror --cache cache --out",
+        "prepare-data mirrored.yaml --force --jobs 1 --mirror mirror --cache cache --out",
         succeeds=("new", "empty", "data"),
         beside="cache",
     ),
     "prepare-data cache": Output(
-        "prepare-data mirrored.yaml --workers 1 --mirror mirror --out new-set --cache",
+        "prepare-data mirrored.yaml --jobs 1 --mirror mirror --out new-set --cache",
         succeeds=("new",),
         adds=True,
         beside="new-set",
@@ -146,7 +146,7 @@ COMMANDS = {
         succeeds=(),
         adds=True,
     ),
-    "build-vocab data": Output("build-vocab --size 38 --workers 1 --force --data", succeeds=("data", "data-and-file")),
+    "build-vocab data": Output("build-vocab --size 38 --threads 1 --force --data", succeeds=("data", "data-and-file")),
     "compare out": Output("compare input.txt other.txt --reference input.txt --out"),
     "import out": Output("import opus --out", succeeds=("new", "empty", "bundle")),
     "export out": Output("export imported --to marian --out", succeeds=("new", "empty")),

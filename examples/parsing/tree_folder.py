@@ -83,5 +83,5 @@ def _recipe(name: str, splits: list[str]) -> dict[str, object]:
         "source_lang": SOURCE,
         "target_lang": TARGET,
         **{split: [{"kind": "text", "files": split}] for split in splits},
-        "filters": {"max_length": None, "max_ratio": None, "dedup": False, "leakage": "count"},
+        "filters": {"max_words": None, "max_ratio": None, "dedup": False, "leakage": "count"},
     }

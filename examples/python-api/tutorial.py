@@ -48,7 +48,9 @@ def main(data: Path, runs: list[str]) -> None:
 
     # Two other searches: greedy, and one with scores that favour longer outputs.
     greedy = [translation.text for translation in first.translate(sources, beam=1)]
-    longer = [translation.text for translation in first.translate(sources, normalization="length", length_penalty=1.0)]
+    longer = [
+        translation.text for translation in first.translate(sources, length_normalization="length", length_penalty=1.0)
+    ]
     for name, lines in (("greedy", greedy), ("normalised by length", longer)):
         print(f"{name}: BLEU = {score(make_metric('bleu', first.target_lang), lines, [references]).value:.2f}")
 

@@ -33,6 +33,7 @@ _COMMANDS = {
     "train": ("train", "Train a Transformer, or resume a run."),
     "average-checkpoints": ("average_checkpoints", "Average the weights of several checkpoints."),
     "translate": ("translate", "Translate lines of text."),
+    "score-target": ("score_target", "Score given translations by a model."),
     "serve": ("serve", "Translate over HTTP: for people and programs."),
     "score": ("score", "Score translations: BLEU, chrF, TER."),
     "compare": ("compare", "Show where the translations of two systems differ."),
@@ -164,7 +165,7 @@ def _usage_mistake(error: Any, command: str) -> str:
         message += f". Use --data {found[1]}"
     elif command.endswith(" prepare-data"):
         message += ". The name of the data set comes first, then --train with its texts"
-    elif keys := [text for text in (error.ctx.params.get("set_") or []) if "=" not in text]:
+    elif keys := [text for text in (error.ctx.params.get("set") or []) if "=" not in text]:
         message += f". --set takes KEY=VALUE, as in --set {keys[0]}={found[1]}"
     return message
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.cli.console import notice, warn
-from nmt.cli.options import data_set_to_use, option
+from nmt.cli.options import Threads, option
+from nmt.cli.progress_lines import CONSOLE
 from nmt.data.data_folder import DataFolder
-from nmt.errors import ConfigError
+from nmt.option_fields import STREAMS, VOCABULARY
 from nmt.text.lines import NormalizationRule
 
 if TYPE_CHECKING:
@@ -20,35 +19,39 @@ if TYPE_CHECKING:
 
 def build_vocab(
     data: Annotated[
-        list[Path] | None, option("A prepared data set; several share one vocabulary.  [newest below data/]")
+        list[Path] | None,
+        option("A prepared data set; several share one vocabulary.  [newest below data/]", group=STREAMS),
     ] = None,
-    size: Annotated[int | None, option("Pieces.  [by the size of the corpus]", min=1)] = None,
-    model_type: Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.")] = "bpe",
+    size: Annotated[int | None, option("Pieces.  [by the size of the corpus]", min=1, group=VOCABULARY)] = None,
+    model_type: Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.", group=VOCABULARY)] = "bpe",
     vocab: Annotated[
-        Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL")
+        Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL", group=STREAMS)
     ] = None,
     character_coverage: Annotated[
-        float, option("Share of characters that get pieces of their own.", min=0.98, max=1.0)
+        float, option("Share of characters that get pieces of their own.", min=0.98, max=1.0, group=VOCABULARY)
     ] = 1.0,
     normalization: Annotated[
-        NormalizationRule, option("SentencePiece's rule for both sides; identity is lossless.")
+        NormalizationRule, option("SentencePiece's rule for both sides; identity is lossless.", group=VOCABULARY)
     ] = "identity",
     source_normalization: Annotated[
         NormalizationRule | None,
-        option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
+        option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]", group=VOCABULARY),
     ] = None,
     byte_fallback: Annotated[
         bool | None,
         option(
-            "Spell characters without a piece in bytes.  [on from 1,024 pieces]", "--byte-fallback/--no-byte-fallback"
+            "Spell characters without a piece in bytes.  [on from 1,024 pieces]",
+            "--byte-fallback/--no-byte-fallback",
+            group=VOCABULARY,
         ),
     ] = None,
     sampling_temperature: Annotated[
-        float | None, option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T")
+        float | None,
+        option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T", group=VOCABULARY),
     ] = None,
-    max_length: Annotated[int, option("Skip pairs with more pieces on a side.", min=1)] = 256,
-    workers: Annotated[int | None, option("Threads for encoding.  [all cores]", min=1)] = None,
-    force: Annotated[bool, option("Replace a vocabulary that runs were trained with.")] = False,
+    max_pieces: Annotated[int, option("Leave out pairs with more pieces on a side.", min=1, group=VOCABULARY)] = 256,
+    threads: Threads = None,
+    force: Annotated[bool, option("Replace a vocabulary that runs were trained with.", group=STREAMS)] = False,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
@@ -57,50 +60,13 @@ def build_vocab(
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
-    from nmt.checkpoint.lineage import vocabulary_origin
-    from nmt.checkpoint.run_folder import refuse_while_used
-    from nmt.data.build import build_vocabulary
-    from nmt.data.vocab_record import VocabularySettings
+    given = dict(locals())
+    from nmt.api.data import build_vocab
 
-    if vocab is not None and size is not None:
-        raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
-    if sampling_temperature is not None and (vocab is not None or len(data or []) < 2):
-        raise ConfigError(
-            "--sampling-temperature balances the languages of several data sets in a new vocabulary: name each with "
-            "--data, or leave it out."
-        )
-    data = data or [data_set_to_use(None)]
-    if vocab is not None and vocab.is_dir():
-        vocab, rule = _vocabulary_of(vocab)
-        source_normalization = source_normalization or rule
-    settings = VocabularySettings(
-        size, model_type, character_coverage, normalization, source_normalization, byte_fallback
-    )
-    if sampling_temperature is not None:
-        settings = replace(settings, sampling_temperature=sampling_temperature)
-    built = build_vocabulary(
-        data,
-        settings,
-        existing=vocab,
-        existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
-        check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
-        max_length=max_length,
-        threads=workers,
-    )
-    _report(built, max_length)
+    _report(build_vocab(**given, report=CONSOLE), max_pieces)
 
 
-def _vocabulary_of(model: Path) -> tuple[Path, NormalizationRule]:
-    """The vocabulary of a bundle or a run, and the rule that its source text is normalised by."""
-    from nmt.checkpoint.bundle_files import BundleFolder
-    from nmt.checkpoint.run_folder import bundle_to_use
-    from nmt.config import read_config
-
-    bundle = BundleFolder(bundle_to_use(model))
-    return bundle.vocab, read_config(bundle.config).data.source_normalization
-
-
-def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
+def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
     from nmt.data.build import size_warnings
 
     for each in built:
@@ -128,14 +94,14 @@ def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
             given = f"{DataFolder(each.data).vocab.name}: the one before was given with --vocab"
             notice(f"{given}, and is kept as {each.kept.name}.")
     for each in built:
-        _report_data_set(each, max_length)
+        _report_data_set(each, max_pieces)
     for message in size_warnings(built):
         warn(message)
     if not any(each.changed for each in built):
         notice("Up to date: vocabulary and shards.")
 
 
-def _report_data_set(built: BuiltVocabulary, max_length: int) -> None:
+def _report_data_set(built: BuiltVocabulary, max_pieces: int) -> None:
     from nmt.data.build import normalization_changes, warnings
     from nmt.data.manifest import read_manifest
     from nmt.data.shards import SIDES
@@ -155,7 +121,7 @@ def _report_data_set(built: BuiltVocabulary, max_length: int) -> None:
             )
         if split.too_long or split.empty:
             notice(
-                f"{name}: left out {split.too_long:,} pairs of over {max_length} pieces, {split.empty:,} without pieces"
+                f"{name}: left out {split.too_long:,} pairs of over {max_pieces} pieces, {split.empty:,} without pieces"
             )
     for side, changes in (normalization_changes(built) if built.changed else {}).items():
         examples = f": {', '.join(map(str, changes.examples))}" if changes.examples else ""

@@ -1,7 +1,7 @@
 """All output of the commands: messages go to stderr, and stdout holds data alone.
 
 Messages and data quote file names, recipes and answers of servers. Nothing in them may control the terminal, so all
-text passes through :func:`nmt.text.printable.printable`: here, and in ``line_output.py``, which writes translations.
+text passes through :func:`nmt.text.printable.printable`: here, and in :mod:`nmt.translation.writing_lines`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.io.streams import STANDARD_OUTPUT, naming_stream
 from nmt.text.addresses import without_passwords
 from nmt.text.printable import printable, writable
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-STANDARD_OUTPUT = "standard output"
 
 _quiet = False
 
@@ -38,6 +35,11 @@ def be_quiet() -> None:
     """Print no notices and no progress from now on, but warnings and errors."""
     global _quiet
     _quiet = True
+
+
+def is_quiet() -> bool:
+    """Whether notices and progress are left out."""
+    return _quiet
 
 
 def notice(message: str) -> None:
@@ -59,18 +61,6 @@ def print_error(message: str) -> None:
 
     shown = printable(without_passwords(message))
     stderr().print(Text.assemble(("error: ", "bold red"), (shown, "red")))
-
-
-@contextmanager
-def naming_stream(name: str) -> Iterator[None]:
-    """Give system errors without a file name the name of a stream."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        error.filename = error.filename or name
-        raise
 
 
 def write_stdout(text: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from nmt.cli.console import notice, warn
 from nmt.cli.options import model_to_use, option
-from nmt.option_fields import STREAMS
+from nmt.option_fields import SETTINGS, STREAMS
 from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def import_model(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The other toolkit's folder, file or .zip archive.")],
     out: Annotated[Path | None, option("The bundle to write.  [models/NAME]", "-o", "--out", group=STREAMS)] = None,
     format: Annotated[
-        str | None, option("The format, if its files do not tell.  [by the files]", metavar="NAME")
+        str | None, option("The format, if its files do not tell.  [by the files]", metavar="NAME", group=SETTINGS)
     ] = None,
     source_spm: Annotated[
         Path | None, option("SentencePiece model of source text.  [beside it]", group=STREAMS)
@@ -33,8 +33,8 @@ def import_model(
     target_spm: Annotated[
         Path | None, option("SentencePiece model of target text.  [beside it]", group=STREAMS)
     ] = None,
-    source_lang: Annotated[str | None, option("Language of source text.", metavar="LANG")] = None,
-    target_lang: Annotated[str | None, option("Language of target text.", metavar="LANG")] = None,
+    source_lang: Annotated[str | None, option("Language of source text.", metavar="LANG", group=SETTINGS)] = None,
+    target_lang: Annotated[str | None, option("Language of target text.", metavar="LANG", group=SETTINGS)] = None,
     check_text: CheckText = None,
 ) -> None:
     """Import a model of another toolkit as a bundle.
@@ -63,7 +63,10 @@ def _formats(incomplete: str) -> list[str]:
 
 def export_model(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
-    to: Annotated[str, option("marian, ctranslate2, huggingface or argos.", metavar="FORMAT", autocompletion=_formats)],
+    to: Annotated[
+        str,
+        option("marian, ctranslate2, huggingface or argos.", metavar="FORMAT", autocompletion=_formats, group=STREAMS),
+    ],
     out: Annotated[
         Path | None, option("The folder to write.  [models/NAME-FORMAT]", "-o", "--out", group=STREAMS)
     ] = None,
@@ -72,6 +75,7 @@ def export_model(
         option(
             "float32, float16, bfloat16, int8, int16, int8_float16 or int8_bfloat16, by format.  [float32]",
             metavar="TYPE",
+            group=SETTINGS,
         ),
     ] = None,
     check_text: CheckText = None,

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 import typer.core
 
-from nmt.cli.console import STANDARD_OUTPUT, be_quiet, naming_stream, notice
+from nmt.cli.console import be_quiet, notice
 from nmt.errors import ConfigError
+from nmt.io.streams import STANDARD_OUTPUT, naming_stream
 from nmt.option_fields import (
+    DOWNLOADS,
     GROUPS,
     HARDWARE,
     SETTINGS,
@@ -28,10 +30,10 @@ from nmt.option_fields import (
     DeviceChoice,
     EngineName,
     OptionField,
+    TranslationPrecision,
     flag_of,
     option_fields,
 )
-from nmt.text.lines import STDIN
 
 if TYPE_CHECKING:
     from nmt.config.section import StrictSection
@@ -83,8 +85,11 @@ def _setting_keys(incomplete: str) -> list[str]:
 
 Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", group=STREAMS)]
 DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]")]
-Mirrors = Annotated[list[str] | None, option("Folder or URL with the downloads, by name; tried first.", metavar="URL")]
-Offline = Annotated[bool, option("Use no network; report what is missing.")]
+Mirrors = Annotated[
+    list[str] | None,
+    option("Folder or URL with the downloads, by name; tried first.", metavar="URL", group=DOWNLOADS),
+]
+Offline = Annotated[bool, option("Use no network; report what is missing.", group=DOWNLOADS)]
 Changes = Annotated[
     list[str] | None,
     option(
@@ -96,14 +101,12 @@ Changes = Annotated[
     ),
 ]
 Device = Annotated[DeviceChoice, option("Where to compute.", group=HARDWARE)]
-TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
-TranslationPrecisionName = Literal["auto", "fp32", "bf16", "int8"]
-TranslationPrecision = Annotated[
-    TranslationPrecisionName, option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE)
+Precision = Annotated[
+    TranslationPrecision, option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE)
 ]
 Engine = Annotated[EngineName, option("ctranslate2: faster on CPUs, with fewer options.", group=HARDWARE)]
 Threads = Annotated[int | None, option("CPU threads.  [all cores]", group=HARDWARE, min=1)]
-Workers = Annotated[
+Batches = Annotated[
     int | None, option("Batches searched at once.  [CPU: one per thread; GPU: 1]", group=HARDWARE, min=1)
 ]
 
@@ -133,16 +136,6 @@ def data_set_to_use(data: Path | None) -> Path:
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     return data
-
-
-def refuse_second_stdin(*paths: Path | None) -> None:
-    """Refuse standard input in place of several files: each line can be read once only.
-
-    Raises:
-        ConfigError: it was given more than once.
-    """
-    if sum(str(path) in (STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0") for path in paths) > 1:
-        raise ConfigError("standard input (-) can be read only once: name a file for each of the others.")
 
 
 def _is_value(word: str) -> bool:
@@ -235,7 +228,7 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
         grouped: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
         others: list[tuple[str, str]] = []
         arguments: list[tuple[str, str]] = []
-        for param in self.get_params(ctx):
+        for param in sorted(self.get_params(ctx), key=lambda param: not param.required):
             record = param.get_help_record(ctx)
             if record is None:
                 continue
@@ -276,16 +269,16 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_options(
-    settings: type[StrictSection], *, without: Sequence[str] = ()
+    settings: type[StrictSection], *, only: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a settings class, after its own.
 
     The command takes the keyword ``options``: a dict of the values that were given, by field, all checked.
 
     Args:
-        without: fields that are no options of this command.
+        only: the fields that are options of this command; all if it is empty.
     """
-    own = [field for field in option_fields(settings) if field.name not in without]
+    own = [field for field in option_fields(settings) if not only or field.name in only]
     fields = [each for field in own for each in (field, *field.parts)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

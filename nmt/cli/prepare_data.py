@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt.cli.console import notice, write_stdout
 from nmt.cli.options import Mirrors, Offline, option, yaml_names
-from nmt.cli.progress_lines import progress_display
-from nmt.errors import ConfigError
+from nmt.cli.progress_lines import CONSOLE
+from nmt.option_fields import CLEANING, DOWNLOADS, FORMAT, HARDWARE, OWN_TEXT, STREAMS
 
 if TYPE_CHECKING:
-    from nmt.corpora.schema import Recipe
+    from nmt.data.manifest import Manifest
 
 
 def prepare_data(
@@ -26,39 +25,63 @@ def prepare_data(
             autocompletion=yaml_names("corpora/recipes"),
         ),
     ] = None,
-    out: Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out")] = None,
-    cache: Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]")] = None,
+    out: Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out", group=STREAMS)] = None,
+    cache: Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]", group=DOWNLOADS)] = None,
     mirror: Mirrors = None,
     offline: Offline = False,
-    workers: Annotated[int | None, option("Processes for cleaning.  [all cores]", min=1)] = None,
-    force: Annotated[bool, option("Replace data, even if edited, other, or used by runs.")] = False,
-    source_lang: Annotated[str | None, option("Source language of your own text, such as en.", metavar="LANG")] = None,
-    target_lang: Annotated[str | None, option("Target language of your own text, such as de.", metavar="LANG")] = None,
+    jobs: Annotated[int | None, option("Processes for cleaning.  [one per core]", min=1, group=HARDWARE)] = None,
+    force: Annotated[
+        bool, option("Replace the data set, even if its text was edited, it is another, or runs use it.", group=STREAMS)
+    ] = False,
+    source_lang: Annotated[
+        str | None, option("Source language, such as en.  [of the name]", metavar="LANG", group=OWN_TEXT)
+    ] = None,
+    target_lang: Annotated[
+        str | None, option("Target language, such as de.  [of the name]", metavar="LANG", group=OWN_TEXT)
+    ] = None,
     train: Annotated[
-        list[str] | None, option("Prefix, two files, .tsv, .tmx, .zip, URL, folder, -; repeatable.", metavar="TEXT")
+        list[str] | None,
+        option(
+            "Training text: the prefix of two files, the two files, a .tsv, .tmx or .zip, a URL, a folder, or -; may "
+            "be repeated.",
+            metavar="TEXT",
+            group=OWN_TEXT,
+        ),
     ] = None,
-    valid: Annotated[list[str] | None, option("The same for validation.  [held out of train]", metavar="TEXT")] = None,
-    test: Annotated[list[str] | None, option("The same for testing.  [held out of train]", metavar="TEXT")] = None,
+    valid: Annotated[
+        list[str] | None, option("Text for validation, likewise.  [held out of train]", metavar="TEXT", group=OWN_TEXT)
+    ] = None,
+    test: Annotated[
+        list[str] | None, option("Text for testing, likewise.  [held out of train]", metavar="TEXT", group=OWN_TEXT)
+    ] = None,
     columns: Annotated[
-        str | None, option("Columns of tab-separated files: languages, score, - ignored.", metavar="NAME,...")
+        str | None,
+        option(
+            "Columns of tab-separated files: the two languages, score, and - for one to ignore.",
+            metavar="NAME,...",
+            group=OWN_TEXT,
+        ),
     ] = None,
-    header: Annotated[bool, option("Tab-separated files begin with a line of names.")] = False,
-    max_length: Annotated[
-        int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", min=0)
+    header: Annotated[bool, option("Tab-separated files begin with a line of names.", group=OWN_TEXT)] = False,
+    max_words: Annotated[
+        int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", min=0, group=CLEANING)
     ] = None,
     max_ratio: Annotated[
-        float | None, option("Maximum ratio of the sides' lengths; 0 for no limit.  [4]", min=0)
+        float | None, option("Maximum ratio of the sides' lengths; 0: no limit.  [4]", min=0, group=CLEANING)
     ] = None,
     dedup: Annotated[
-        bool | None, option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup")
+        bool | None,
+        option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup", group=CLEANING),
     ] = None,
-    filter_: Annotated[
+    filter: Annotated[
         list[str] | None,
-        option("Turn on a filter of training pairs; may be repeated.", "--filter", metavar="NAME[=VALUE]"),
+        option("Turn on a filter of training pairs; may be repeated.", metavar="NAME[=VALUE]", group=CLEANING),
     ] = None,
-    show_dropped: Annotated[bool, option("Print examples of the pairs that each filter dropped.")] = False,
-    show_recipe: Annotated[bool, option("Print the recipe as YAML to copy and edit.")] = False,
-    list_: Annotated[bool, option("Print the built-in data sets.", "--list")] = False,
+    show_dropped: Annotated[
+        bool, option("Print examples of the pairs that each filter dropped.", group=CLEANING)
+    ] = False,
+    show_recipe: Annotated[bool, option("Print the recipe as YAML to copy and edit.", group=FORMAT)] = False,
+    list_: Annotated[bool, option("Print the built-in data sets.", "--list", group=FORMAT)] = False,
 ) -> None:
     """Fetch parallel text, or take your own, clean it, and write a data set.
 
@@ -66,24 +89,20 @@ def prepare_data(
 
     Example: nmt prepare-data multi30k-en-de
     """
-    from nmt.corpora.recipe import builtin_names, builtin_text, dump_recipe, with_filters
+    given = dict(locals())
+    del given["list_"], given["show_dropped"]
+    from nmt.api.data import prepare_data
 
     if list_:
         _list_built_in()
         return
-    own = {"train": train or [], "valid": valid or [], "test": test or []}
-    languages = {"--source-lang": source_lang, "--target-lang": target_lang}
-    sets = {"--valid": valid, "--test": test}
-    recipe = _recipe(dataset, own, languages | sets | {"--columns": columns, "--header": header})
-    own_options = {"max_length": max_length, "max_ratio": max_ratio, "dedup": dedup}
-    changes = _filter_changes(filter_ or [], own_options)
-    recipe = with_filters(recipe, changes) if changes else recipe
-    if show_recipe:
-        is_built_in = recipe.name in builtin_names() and recipe.name == dataset
-        write_stdout(builtin_text(recipe.name) if is_built_in and not changes else dump_recipe(recipe))
-        return
-    how = {"cache": cache, "mirrors": mirror or [], "offline": offline, "workers": workers, "force": force}
-    _prepare(recipe, out or Path("data") / recipe.name, show_dropped=show_dropped, **how)
+    prepared = prepare_data(**given, report=CONSOLE)
+    if prepared.manifest is None:
+        from nmt.corpora.recipe import recipe_text
+
+        write_stdout(recipe_text(prepared.recipe))
+    else:
+        _report(prepared.folder, prepared.manifest, changed=prepared.changed, show_dropped=show_dropped)
 
 
 def _list_built_in() -> None:
@@ -94,68 +113,11 @@ def _list_built_in() -> None:
         write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
 
 
-def _recipe(dataset: str | None, own: dict[str, list[str]], given: Mapping[str, Any]) -> Recipe:
-    """The recipe of a built-in data set, of a file, or of text of the user's own.
-
-    Args:
-        own: the user's own texts, by split.
-        given: further options, which only go with such texts.
-    """
-    from nmt.corpora.recipe import builtin_names, load_recipe, own_recipe
-
-    if dataset is None:
-        raise ConfigError(
-            "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
-            "--train corpus/europarl (the languages may also be given with --source-lang and --target-lang)."
-            if own["train"]
-            else f"name a data set: {', '.join(builtin_names())}, a recipe file NAME.yaml, or your own text with "
-            "--train."
-        )
-    if not own["train"]:
-        if without := [name for name, value in given.items() if value]:
-            raise ConfigError(
-                f"{', '.join(without)}: only for text of your own, which --train names. A built-in data set brings "
-                "its languages and sets; to change them, edit a copy of its recipe (--show-recipe)."
-            )
-        return load_recipe(dataset)
-    columns = given["--columns"]
-    return own_recipe(
-        dataset,
-        source_lang=given["--source-lang"],
-        target_lang=given["--target-lang"],
-        **own,
-        columns=None if columns is None else [name.strip() for name in columns.split(",")],
-        header=given["--header"],
-        notify=notice,
-    )
-
-
-def _filter_changes(filters: list[str], own_options: Mapping[str, float | None]) -> dict[str, Any]:
-    """The filters that are set by ``--filter`` or by options of their own, of which 0 stands for no limit."""
-    from nmt.corpora.filters import filter_changes
-
-    changes = filter_changes(filters)
-    for name, value in own_options.items():
-        if value is None:
-            continue
-        if name in changes:
-            raise ConfigError(f"the filter {name} is given twice: by --filter and by its own option. Give it once.")
-        changes[name] = value or None if name in ("max_length", "max_ratio") else value
-    return changes
-
-
-def _prepare(recipe: Recipe, folder: Path, *, show_dropped: bool, **how: Any) -> None:
-    from nmt.corpora.prepare import prepare
+def _report(folder: Path, manifest: Manifest, *, changed: bool, show_dropped: bool) -> None:
     from nmt.corpora.summary import dropped_lines, summary_lines
 
-    with progress_display() as display:
-        of_bytes, of_pairs = display("bytes"), display("pairs")
-        prepared = prepare(recipe, folder, progress=of_bytes, pairs_progress=of_pairs, notify=notice, **how)
-    for line in summary_lines(prepared.manifest) if prepared.changed else ():
+    for line in summary_lines(manifest) if changed else ():
         notice(line)
-    for line in dropped_lines(prepared.manifest) if show_dropped else ():
+    for line in dropped_lines(manifest) if show_dropped else ():
         notice(line)
-    if prepared.changed:
-        notice(f"written: {folder}")
-    else:
-        notice(f"{folder} is up to date: nothing to do (--force prepares it again)")
+    notice(f"written: {folder}" if changed else f"{folder} is up to date: nothing to do (--force prepares it again)")

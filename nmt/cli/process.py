@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-from nmt.cli.console import STANDARD_OUTPUT, print_error, warn
+from nmt.cli.console import print_error, warn
 from nmt.errors import NmtWarning
+from nmt.io.streams import STANDARD_OUTPUT
 
 _SECONDS_TO_CLEAN_UP = 2.0
 """After Ctrl-C or SIGTERM. A further one after this time ends the process at once."""

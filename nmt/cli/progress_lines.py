@@ -1,22 +1,19 @@
-"""Progress: bars in a terminal, a line now and then elsewhere."""
+"""What a command shows of a job: messages; progress as bars in a terminal, and as a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from nmt.cli.console import is_terminal, notice, stderr
+from nmt.cli.console import is_terminal, notice, stderr, warn
+from nmt.reporting import Reporter, Unit, Update
 from nmt.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-
-Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
-Update = Callable[[str, int, int | None], None]
-"""(description, done, total or None)"""
 
 _INTERVAL = 10.0
 """Seconds between two lines about the same task without a terminal."""
@@ -86,3 +83,19 @@ def duration(seconds: float) -> str:
     if whole >= 3 * 86400:
         return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+class _Console(Reporter):
+    """Shows everything on stderr."""
+
+    def notice(self, message: str) -> None:
+        notice(message)
+
+    def warn(self, message: str) -> None:
+        warn(message)
+
+    def progress(self) -> AbstractContextManager[Callable[[Unit], Update]]:
+        return progress_display()
+
+
+CONSOLE = _Console()

@@ -30,16 +30,16 @@ class TrainingView:
         self._first: tuple[int, float] | None = None
 
     def __enter__(self) -> Self:
-        if is_terminal():
-            from rich.progress import Progress
-
-            self._bar = Progress(*progress_columns(stderr().width), console=stderr(), transient=True)
-            self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def summarized(self, summary: Summary) -> None:
+        """Show the facts about the run."""
+        for line in summary_lines(summary):
+            notice(line)
 
     def measured(self, found: Preflight) -> None:
         """Show the estimates of time and memory."""
@@ -50,7 +50,11 @@ class TrainingView:
         """Show the bar of a run with a known end."""
         self._max_updates = max_updates
         self._max_seconds = None if max_minutes is None else max_minutes * 60
-        if self._bar is not None:
+        if self._bar is None and is_terminal():
+            from rich.progress import Progress
+
+            self._bar = Progress(*progress_columns(stderr().width), console=stderr(), transient=True)
+            self._bar.start()
             self._task = self._bar.add_task(f"{update:,}", total=1.0, left="", status="")
 
     def progressed(self, update: int, seconds: float) -> None:

@@ -190,7 +190,7 @@ class DecodingConfig(Section):
     length_penalty: Annotated[float, Option(unset="the model's", applies_to_scoring=True)] = Field(
         0.6, ge=0, le=100, description="alpha of the length penalty."
     )
-    normalization: Annotated[Normalization, Option(unset="the model's", applies_to_scoring=True)] = Field(
+    length_normalization: Annotated[Normalization, Option(unset="the model's", applies_to_scoring=True)] = Field(
         "paper", description="What scores are divided by: paper's penalty, length^alpha."
     )
     max_extra_length: Annotated[int, Option(unset="the model's")] = Field(

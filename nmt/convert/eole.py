@@ -330,7 +330,7 @@ def _decoding_config(options: Mapping[str, Any], name: str) -> DecodingConfig:
         f"{name}, inference",
         beam=options.get("beam_size", BEAM_OF_5.beam),
         length_penalty=0 if penalty == "none" else options.get("alpha", 1),
-        normalization="paper" if penalty == "wu" else "length",
+        length_normalization="paper" if penalty == "wu" else "length",
     )
 
 

@@ -25,7 +25,7 @@ OUTPUT, OUTPUT_BIAS = "embedding.output_weight", "embedding.output_bias"
 POSITIONS = ("source_positions.weight", "target_positions.weight")
 PROJECTIONS = ("query", "key", "value")
 """The parameters of which our model has one matrix, in its order. Toolkits have three."""
-BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, normalization="length")
+BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, length_normalization="length")
 """The search that fairseq, OpenNMT-py 3 and Sockeye make by default."""
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.")
 

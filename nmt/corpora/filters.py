@@ -88,7 +88,7 @@ class Filters(Section):
         Filter("invalid_utf8", "drop", line=_line(pair_filters.has_replacement_character)),
     ] = Field("error", description="what to do with text that is not UTF-8")
     empty: ClassVar[Filter] = Filter("empty", line=_line(pair_filters.is_blank))
-    max_length: Annotated[int | None, Filter("too_long", 250, line=pair_filters.too_long)] = Field(
+    max_words: Annotated[int | None, Filter("too_long", 250, line=pair_filters.too_long)] = Field(
         250, ge=1, description="words per side; in scripts without spaces, some characters count as one word"
     )
     max_ratio: Annotated[float | None, Filter("ratio", 4.0, pair=pair_filters.lengths_differ)] = Field(

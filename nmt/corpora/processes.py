@@ -72,7 +72,7 @@ def _describe_failure(workers: Iterable[BaseProcess]) -> str:
     what = "A worker process ended unexpectedly"
     if first is not None and first.exitcode is not None:
         what = f"Worker process {first.pid} {how_it_ended(first.exitcode)}"
-    return f"{what}. Run the same command again, with fewer --workers if memory ran out."
+    return f"{what}. Run the same command again, with fewer --jobs if memory ran out."
 
 
 def _initialise_worker() -> None:

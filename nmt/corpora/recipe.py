@@ -35,6 +35,12 @@ def builtin_text(name: str) -> str:
     return _RECIPES.joinpath(f"{name}.yaml").read_text("utf-8")
 
 
+def recipe_text(recipe: Recipe) -> str:
+    """A recipe as YAML to copy and edit; that of a built-in one has its comments."""
+    is_built_in = recipe.name in builtin_names() and recipe == load_recipe(recipe.name)
+    return builtin_text(recipe.name) if is_built_in else dump_recipe(recipe)
+
+
 def load_recipe(dataset: str) -> Recipe:
     """A recipe by name, by reversed name (``multi30k-de-en``), or from a file (``my.yaml``).
 

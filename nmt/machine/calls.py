@@ -240,7 +240,7 @@ def _forked() -> int:
             return os.fork()
         except OSError as error:
             raise NmtError(
-                f"a worker's process cannot be started ({error.strerror}). Give fewer --workers, or let the system "
+                f"a worker's process cannot be started ({error.strerror}). Give fewer --batches, or let the system "
                 "allow more processes or memory."
             ) from None
 

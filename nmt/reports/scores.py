@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
@@ -10,11 +11,32 @@ from typing import Any, Literal
 from nmt.evaluation.score_sheet import ScoreSheet
 from nmt.evaluation.scored_systems import ScoredSystems
 from nmt.evaluation.significance import SystemScore
+from nmt.record import Record
 from nmt.table import Table
 
 SheetForm = Literal["text", "markdown", "latex"]
 
 _SIGNIFICANT = 0.05
+
+
+def scores_json(found: ScoredSystems | ScoreSheet, test_set: str | None, langpair: str | None, lineage: Record) -> str:
+    """All scores as JSON with a line end.
+
+    Args:
+        lineage: what they were made from.
+    """
+    facts = {"test_set": test_set, "langpair": langpair, "lineage": lineage.stored()}
+    record = sheet_record(found) | facts if isinstance(found, ScoreSheet) else {**facts, **scores_record(found)}
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def formatted_scores(
+    found: ScoredSystems | ScoreSheet, test_set: str | None, langpair: str | None, form: SheetForm
+) -> str:
+    """All scores as lines of text; a sheet in any form."""
+    if isinstance(found, ScoreSheet):
+        return formatted_sheet(found, form)
+    return scores_text(found, "" if test_set is None else f"test set: {test_set}, {langpair}")
 
 
 def scores_record(scored: ScoredSystems) -> dict[str, Any]:

@@ -221,4 +221,4 @@ class Hypotheses:
         return best_live / self._penalty(self.limits[row] + 1) > scores[-self.settings.nbest]
 
     def _penalty(self, length: int) -> float:
-        return length_penalty(length, self.settings.length_penalty, self.settings.normalization)
+        return length_penalty(length, self.settings.length_penalty, self.settings.length_normalization)

@@ -34,7 +34,7 @@ from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateOutcome, UpdateResult
 
 WITHOUT_LONG_PAIRS = (
-    "Leave such pairs out (`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller "
+    "Leave such pairs out (`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-pieces N`), or train a smaller "
     "model."
 )
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nmt.training.start.preflight import Preflight
+
+if TYPE_CHECKING:
+    from nmt.training.start.setup import Summary
 
 
 class Listener(Protocol):
     """Receives the events of a run."""
+
+    def summarized(self, summary: Summary) -> None:
+        """The figures of the run are known."""
 
     def measured(self, found: Preflight) -> None:
         """The preflight is done."""
@@ -28,6 +34,9 @@ class Listener(Protocol):
 
 class Unheard:
     """A listener that does nothing, for runs that nobody watches."""
+
+    def summarized(self, summary: Summary) -> None:
+        """Nothing."""
 
     def measured(self, found: Preflight) -> None:
         """Nothing."""

@@ -83,7 +83,7 @@ class Ensemble:
             targets,
             self.hardware,
             alpha=options.length_penalty,
-            normalization=options.normalization,
+            normalization=options.length_normalization,
             batch_tokens=options.batch_tokens or BATCH_TOKENS,
             alignment_layer=alignment_layer(len(model.decoder) for model in self.models) if alignment else None,
         )

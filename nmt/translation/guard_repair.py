@@ -97,7 +97,7 @@ class GuardRepair:
     def _scored(self, candidate: TranslatedText) -> TranslatedText:
         """A candidate of the second search, with the score that the first would give it."""
         length, settings = len(candidate.pieces) + 1, self._settings
-        penalty = length_penalty(length, settings.length_penalty, settings.normalization)
+        penalty = length_penalty(length, settings.length_penalty, settings.length_normalization)
         return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
 
     def _is_incomplete(self, segment: Segment) -> bool:

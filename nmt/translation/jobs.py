@@ -1,6 +1,6 @@
 """What is done with the lines of a file: they are translated, or given translations of them are scored.
 
-A job takes pairs of lines and yields what is written, window by window. ``nmt/cli/line_output.py`` reads and writes.
+A job takes pairs of lines and yields what is written, window by window. :mod:`nmt.translation.writing_lines` writes it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from nmt.record import ITSELF, Record, parse_record, text_record
 from nmt.text.lines import can_be_read_again
 from nmt.translation.options import recorded_words
 
-INPUTS = ("input", "prefix", "score_target")
+INPUTS = ("input", "prefix", "target")
 """The roles of input files in a record."""
 TRANSLATION = "translation"
 """The kind of the record of an output."""
@@ -44,8 +44,8 @@ def translation_record(
         kind=TRANSLATION,
         path=str(output),
         command=(
-            "translate",
-            *(f"--{name.replace('_', '-')}={path}" for name, path in named),
+            "score-target" if "target" in files else "translate",
+            *(f"--{name}={path}" for name, path in named),
             *recorded_words(settings),
             f"--output={output}",
         ),

@@ -67,15 +67,22 @@ class TranslateOptions(SearchSettings):
             is_recorded=False,
             applies_to_scoring=True,
         ),
-    ] = Field(None, ge=1, le=1_000_000, description="Source pieces searched at once per worker.")
+    ] = Field(None, ge=1, le=1_000_000, description="Source pieces per batch, padding included.")
 
 
-class Options(TypedDict, total=False):
+class ScoringOptions(TypedDict, total=False):
+    """The types of the options that apply to scoring given targets, as keywords of the Python API."""
+
+    length_penalty: float | None
+    length_normalization: Normalization | None
+    alignment: bool | None
+    batch_tokens: int | None
+
+
+class Options(ScoringOptions, total=False):
     """The types of the options as keywords of the Python API. None stands for the default."""
 
     beam: int | None
-    length_penalty: float | None
-    normalization: Normalization | None
     max_extra_length: int | None
     min_length: int | None
     no_repeat_ngram: int | None
@@ -86,8 +93,6 @@ class Options(TypedDict, total=False):
     guard: bool | None
     split_sentences: SplitSentences | None
     copy_unknown: bool | None
-    alignment: bool | None
-    batch_tokens: int | None
 
 
 def translate_options(

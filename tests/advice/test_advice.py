@@ -121,7 +121,7 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
         ),
         (f"{NEW} --set model.d_model=1000000", f"{NEW} --preset tiny --set model.d_model=32", "--preset", "--set"),
         (f"{NEW} --data data/b", PRINTED, "`nmt build-vocab --data data/b --vocab data/a/vocab.model`"),
-        ("train --data data/b --config quick.yaml --out runs/new --set model.max_positions=6", PRINTED, "--max-length"),
+        ("train --data data/b --config quick.yaml --out runs/new --set model.max_positions=6", PRINTED, "--max-pieces"),
         ("build-vocab --data none", "build-vocab --data data/b"),
         ("build-vocab --data data/toy-en-de", PRINTED, "nmt prepare-data toy-en-de"),
         ("build-vocab --data data/b --size 5", "build-vocab --data data/b --size 40"),
@@ -255,7 +255,7 @@ def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
     before = contents(DATA)
     changing = (
         "build-vocab --data data/a --size 36",
-        "build-vocab --data data/a --size 40 --max-length 9",
+        "build-vocab --data data/a --size 40 --max-pieces 9",
         "build-vocab --data data/a --vocab data/b/vocab.model",
         "build-vocab --data data/b --data data/a --size 38",
         REMAKE,

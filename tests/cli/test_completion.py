@@ -12,16 +12,15 @@ import pytest
 
 from nmt.config import PRESETS
 from nmt.corpora.recipe import builtin_names
+from tests.commands import run_command
 
-NMT = [sys.executable, "-m", "nmt"]
 
-
-def completed(words: str, *, cwd=None) -> list[str]:
+def completed(words: str) -> list[str]:
     """The candidates for the last word of a command line."""
     asked = {"_NMT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    result = subprocess.run(NMT, env=os.environ | asked, capture_output=True, text=True, check=True, cwd=cwd)
-    assert result.stderr == ""
-    return result.stdout.split()
+    result = run_command([], environment=asked)
+    assert result.stderr == b""
+    return result.stdout.decode().split()
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,7 @@ def test_completion_imports_nothing_that_takes_long():
 )
 def test_other_shells_are_answered_in_their_own_form(shell, line, expected):
     asked = {"_NMT_COMPLETE": f"complete_{shell}"} | line
-    result = subprocess.run(NMT, env=os.environ | asked, capture_output=True, text=True, check=True)
-    assert expected in result.stdout
+    assert expected in run_command([], environment=asked).stdout.decode()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -90,8 +88,8 @@ def test_bash_completes(tmp_path):
         try:
             os.write(ours, b'bind "set enable-bracketed-paste off"; eval "$(nmt --show-completion)"; echo rea""dy\n')
             read_until(ours, "ready\r\n")
-            os.write(ours, b"nmt sco\t--ref\tcapt\t")
-            read_until(ours, "nmt score --reference captions.en ")
+            os.write(ours, b"nmt comp\t--ref\tcapt\t")
+            read_until(ours, "nmt compare --reference captions.en ")
         finally:
             bash.kill()
             os.close(ours)

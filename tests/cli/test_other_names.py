@@ -84,7 +84,7 @@ def test_no_name_is_an_option_of_ours():
         ("translate --batch_tokens 9", "Did you mean --batch-tokens?"),
         ("train --src a.en", "Use nmt prepare-data NAME --train SOURCE TARGET"),
         ("translate --src a.en", "Use --input FILE"),
-        ("score -r a.de b.de", "Use --reference FILE"),
+        ("score --refs a.de b.de", "Use --reference FILE"),
         ("build-vocab --vocab-size 8000", "Use --size N"),
         ("train --columns en,de", "--columns. It is an option of nmt prepare-data. See nmt train --help."),
         ("prepare-data --preset tiny", "--preset. It is an option of nmt train. See"),

@@ -265,9 +265,9 @@ def remarks_of(bundle, **decoding):
 
 def test_other_scores_of_hypotheses_are_told(make_bundle):
     bundle = make_bundle()
-    assert "length penalty" in ctranslate2_remarks(bundle)["decoding.normalization"]
-    for same in ({"normalization": "length"}, {"length_penalty": 0}):
-        assert "decoding.normalization" not in remarks_of(bundle, **same)
+    assert "length penalty" in ctranslate2_remarks(bundle)["decoding.length_normalization"]
+    for same in ({"length_normalization": "length"}, {"length_penalty": 0}):
+        assert "decoding.length_normalization" not in remarks_of(bundle, **same)
 
 
 def test_the_card_tells_of_the_guard_and_how_to_have_it(make_bundle):

@@ -74,7 +74,7 @@ def test_greedy_outputs_are_those_of_torch(settings, make_bundle, tmp_path, monk
     [
         {"beam": 1},
         {"beam": 4},
-        {"beam": 4, "normalization": "length", "length_penalty": 0.0},
+        {"beam": 4, "length_normalization": "length", "length_penalty": 0.0},
         {"beam": 4, "min_length": 14, "split_sentences": "never"},
         {"beam": 4, "max_extra_length": 1},
         {"beam": 1, "max_extra_length": 1},
@@ -187,8 +187,8 @@ def test_reranking_is_told_where_it_is_done(theirs):
     def remarks(**options):
         return theirs.remarks(translate_options(theirs.config.decoding, **options))
 
-    assert "reranked" in remarks(beam=4, length_penalty=0.6, normalization="paper")[0]
-    for options in ({"beam": 1}, {"length_penalty": 0.0}, {"normalization": "length"}):
+    assert "reranked" in remarks(beam=4, length_penalty=0.6, length_normalization="paper")[0]
+    for options in ({"beam": 1}, {"length_penalty": 0.0}, {"length_normalization": "length"}):
         assert remarks(**options) == []
 
 

@@ -307,7 +307,7 @@ def test_special_pieces_are_those_that_the_vocabulary_names(tmp_path):
 )
 def test_the_search_is_that_of_the_folder(tmp_path, inference, expected):
     decoding = read_eole(write_eole(tmp_path, inference=inference)).decoding
-    assert (decoding.beam, decoding.normalization, decoding.length_penalty) == expected
+    assert (decoding.beam, decoding.length_normalization, decoding.length_penalty) == expected
 
 
 @pytest.mark.parametrize("section", ["sentencepiece", "onmt_tokenize"])

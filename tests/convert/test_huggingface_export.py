@@ -92,7 +92,7 @@ def test_the_folder_computes_what_the_bundle_does(settings, random_bundle, tmp_p
 
 
 def test_the_settings_are_those_of_the_bundle(random_bundle, tmp_path):
-    decoding = {"beam": 3, "length_penalty": 0.7, "normalization": "length"}
+    decoding = {"beam": 3, "length_penalty": 0.7, "length_normalization": "length"}
     folder = written(random_bundle(decoding, activation="swish"), tmp_path / "out")
     model = read_huggingface(folder)
     assert (model.decoding.beam, model.decoding.length_penalty) == (3, 0.7)
@@ -158,7 +158,7 @@ def test_known_differences_are_remarked_on(random_bundle):
         return HUGGINGFACE.remarks(random_bundle(decoding, **settings)).keys()
 
     always = {"max_extra_length", "text"}
-    length = {"normalization": "length"}
+    length = {"length_normalization": "length"}
     assert remarks(length, norm_epsilon=1e-5) == always
     assert remarks(length) == always | {"norm_epsilon"}
     assert remarks({"length_penalty": 0}, norm_epsilon=1e-5) == always

@@ -88,7 +88,11 @@ def test_settings_and_languages_are_read():
     assert (model.config.activation, model.config.positions) == ("swish", "sinusoidal_halves")
     assert (model.config.decoder_start, model.config.tied_embeddings, model.start) == ("zero", "all", "<pad>")
     assert model.config.norm_epsilon == 1e-5
-    assert (model.decoding.beam, model.decoding.length_penalty, model.decoding.normalization) == (6, 0.8, "length")
+    assert (model.decoding.beam, model.decoding.length_penalty, model.decoding.length_normalization) == (
+        6,
+        0.8,
+        "length",
+    )
     assert (model.source_lang, model.target_lang) == ("eng", "deu")
     assert find_format(STORED).name == "huggingface"
     given = read_huggingface(STORED, Given(source_lang="en", target_lang="de"))

@@ -63,7 +63,7 @@ def test_the_settings_are_read(name, imported):
     }
     model = bundle.config.model
     assert (model.norm, model.activation, model.tied_embeddings) == expected[name]
-    assert (bundle.config.decoding.beam, bundle.config.decoding.normalization) == (6, "length")
+    assert (bundle.config.decoding.beam, bundle.config.decoding.length_normalization) == (6, "length")
     assert bundle.vocab.is_shared == (name == "marian-post")
 
 
@@ -438,7 +438,7 @@ def test_sentencepiece_models_are_given_or_those_of_the_folder(copy):
 def test_the_search_is_that_of_decoder_yml_or_the_default_of_marian(text, expected, copy):
     (copy / "decoder.yml").write_text(f"models: [model.npz]\nvocabs: [vocab.yml, vocab.yml]\n{text}")
     decoding = read_marian(copy).decoding
-    assert (decoding.beam, decoding.length_penalty, decoding.normalization) == expected
+    assert (decoding.beam, decoding.length_penalty, decoding.length_normalization) == expected
 
 
 def test_the_settings_beside_a_file_of_weights_are_its_own(copy):
@@ -561,9 +561,9 @@ def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
 @pytest.mark.parametrize(
     ("decoding", "normalize"),
     [
-        ({"normalization": "paper", "length_penalty": 0, "beam": 2}, 0),
-        ({"normalization": "paper", "length_penalty": 0.8, "beam": 5}, 0.6),
-        ({"normalization": "length", "length_penalty": 0.8, "beam": 7}, 0.8),
+        ({"length_normalization": "paper", "length_penalty": 0, "beam": 2}, 0),
+        ({"length_normalization": "paper", "length_penalty": 0.8, "beam": 5}, 0.6),
+        ({"length_normalization": "length", "length_penalty": 0.8, "beam": 7}, 0.8),
     ],
 )
 def test_a_search_without_a_length_penalty_stays_one_and_keeps_its_beam(decoding, normalize, make_bundle, tmp_path):

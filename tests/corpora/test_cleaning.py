@@ -16,7 +16,7 @@ from nmt.corpora.pair_filters import repair_encoding
 from nmt.corpora.schema import Normalisation
 from nmt.text.lines import comparison_key, length_in_words
 
-LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
+LOOSE = {"max_words": None, "max_ratio": None, "dedup": False}
 
 
 CHUNK = 20_000
@@ -56,14 +56,14 @@ def test_empty_sides(tmp_path):
 
 def test_length_counts_words_and_is_inclusive(tmp_path):
     pairs = [("a b c", "x"), ("a b c d", "x"), ("x", "a b c d")]
-    kept, counts = run(pairs, tmp_path, **LOOSE | {"max_length": 3})
+    kept, counts = run(pairs, tmp_path, **LOOSE | {"max_words": 3})
     assert kept == pairs[:1]
     assert dropped(counts) == {"too_long": 2}
 
 
 def test_length_counts_some_characters_as_a_word_in_scripts_without_spaces(tmp_path):
     pairs = [("a b c", "一二三四"), ("a b c", "一二三四五")]
-    kept, counts = run(pairs, tmp_path, languages=("en", "zh"), **LOOSE | {"max_length": 3})
+    kept, counts = run(pairs, tmp_path, languages=("en", "zh"), **LOOSE | {"max_words": 3})
     assert kept == pairs[:1]
     assert dropped(counts) == {"too_long": 1}
 
@@ -306,7 +306,7 @@ CLEAN = [("Clean text 1", "Sauberer Text 1"), ("other", "anderes")]
 FOUND_BY_SETTING = {
     **{name: (NEW_FILTERS[name], pair) for name, pair in PAIRS_BY_FILTER.items()},
     "invalid_utf8": ("drop", ("a \ufffd", "b")),
-    "max_length": (4, ("a b c d e", "a b c d")),
+    "max_words": (4, ("a b c d e", "a b c d")),
     "max_ratio": (2, ("a b c", "a")),
     "dedup": (True, CLEAN[0]),
     "leakage": ("drop", ("leak", "Leck")),
@@ -417,7 +417,7 @@ def test_the_filters_that_are_on_are_counted_in_their_order():
 def test_processes_give_what_one_gives(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "CHUNK", 50)
     pairs = [(f"word {n % 170}", "wort " * (n % 7)) for n in range(600)]
-    settings = LOOSE | {"dedup": True, "max_length": 5}
+    settings = LOOSE | {"dedup": True, "max_words": 5}
     alone = run(pairs, tmp_path / "1", evaluation=[("word 3", "satz")], **settings)
     together = run(pairs, tmp_path / "2", evaluation=[("word 3", "satz")], workers=2, **settings)
     assert together == alone
@@ -451,7 +451,7 @@ def oracle(pairs, evaluation, filters):
     seen, kept = set(), []
     for source, target in pairs:
         lengths = sorted((len(source.split()), len(target.split())))
-        if lengths[0] == 0 or lengths[1] > filters["max_length"] or lengths[1] > filters["max_ratio"] * lengths[0]:
+        if lengths[0] == 0 or lengths[1] > filters["max_words"] or lengths[1] > filters["max_ratio"] * lengths[0]:
             continue
         if (source, target) in seen:
             continue
@@ -465,7 +465,7 @@ def oracle(pairs, evaluation, filters):
 @settings(max_examples=100, deadline=None)
 @given(pairs=PAIRS, evaluation=st.lists(st.tuples(LINES, LINES), max_size=4), nfc=st.booleans())
 def test_what_is_kept_is_what_a_plain_loop_keeps(tmp_path_factory, pairs, evaluation, nfc):
-    filters = {"max_length": 3, "max_ratio": 2.0}
+    filters = {"max_words": 3, "max_ratio": 2.0}
     kept, counts = run(
         pairs,
         tmp_path_factory.mktemp("scratch"),

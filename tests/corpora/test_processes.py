@@ -37,7 +37,7 @@ def test_a_killed_worker_is_one_error_that_names_it_and_what_to_do():
         list(map_in_order(kill_self_at_six, range(30), workers=2))
     found = re.fullmatch(
         r"Worker process (\d+) was killed by SIGKILL \(the system also does this when memory runs out\)\. "
-        r"Run the same command again, with fewer --workers if memory ran out\.",
+        r"Run the same command again, with fewer --jobs if memory ran out\.",
         str(raised.value),
     )
     assert found is not None, raised.value

@@ -73,7 +73,7 @@ def test_the_paper_s_data(name, vocabulary, train_corpora):
 
 def test_the_paper_s_english_german_is_filtered_by_length_alone():
     recipe = load_recipe("wmt14-en-de")
-    assert (recipe.filters.max_length, recipe.filters.max_ratio) == (250, None)
+    assert (recipe.filters.max_words, recipe.filters.max_ratio) == (250, None)
     assert sum(corpus.lines for corpus in recipe.train) == 4_520_620
 
 
@@ -102,7 +102,7 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
     ("changes", "message"),
     [
         ({"nmae": "x"}, "unknown key 'nmae'; did you mean 'name'"),
-        ({"filters": {"max_lenght": 3}}, r"unknown key 'filters\.max_lenght'; did you mean 'max_length'"),
+        ({"filters": {"max_wrods": 3}}, r"unknown key 'filters\.max_wrods'; did you mean 'max_words'"),
         ({"train": [{"kind": "text", "fils": "a"}]}, r"unknown key 'train\.0\.text\.fils'; did you mean 'files'"),
         ({"downloads": {"a": {"url": "https://a", "sha265": "0"}}}, r"downloads\.a\.sha265'; did you mean 'sha256'"),
         ({"downloads": {"a": {"url": "ftp://a"}}}, "must begin with http"),
@@ -137,7 +137,7 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
         ({"target_lang": False}, "got false; put it in quotes"),
         ({"target_lang": "../x"}, "language code"),
         ({"name": "../x"}, "folder name"),
-        ({"filters": {"max_length": "many"}}, r"filters\.max_length.*got 'many'"),
+        ({"filters": {"max_words": "many"}}, r"filters\.max_words.*got 'many'"),
         ({"train": [{"kind": "text", "files": "a!b"}]}, r"'a' is not among the down.* is \./a!b"),
         ({"train": [{"kind": "text", "files": {"en": "a", "fr": "b"}}]}, "for en, fr; expected de and"),
         ({"downloads": {"a": {"url": "http://h/a"}}, "train": [{"kind": "text", "files": "a"}]}, "'a' is one download"),
@@ -161,8 +161,8 @@ def test_a_missing_key_is_named():
 
 
 def test_filters_change_under_the_same_checks():
-    recipe = with_filters(changed(), {"max_length": 9, "dedup": False})
-    assert (recipe.filters.max_length, recipe.filters.dedup, recipe.filters.max_ratio) == (9, False, 4.0)
+    recipe = with_filters(changed(), {"max_words": 9, "dedup": False})
+    assert (recipe.filters.max_words, recipe.filters.dedup, recipe.filters.max_ratio) == (9, False, 4.0)
     with pytest.raises(ConfigError, match="max_ratio"):
         with_filters(changed(), {"max_ratio": 0.5})
 

@@ -46,10 +46,10 @@ class Command:
 
 COMMANDS = {
     "downloads and a data set": Command(
-        "prepare-data mirrored.yaml --workers 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
+        "prepare-data mirrored.yaml --jobs 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
     ),
     "vocabulary and shards of several data sets": Command(
-        "build-vocab --data sets/data --data sets/text --size 60 --workers 1 --force"
+        "build-vocab --data sets/data --data sets/text --size 60 --threads 1 --force"
     ),
     "a run that is resumed": Command(
         "train --data sets/data --config quick.yaml --out runs/run --set training.max_updates=3",

@@ -135,7 +135,7 @@ def test_an_error_of_the_one_who_is_told_ends_the_process(called, said):
 
 def test_a_system_without_room_for_a_process_is_an_error(called):
     called.call("allow_no_process")
-    with pytest.raises(NmtError, match=r"a worker's process cannot be started .* Give fewer --workers"):
+    with pytest.raises(NmtError, match=r"a worker's process cannot be started .* Give fewer --batches"):
         called.divide(2, fork=True)
 
 

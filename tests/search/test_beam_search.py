@@ -75,7 +75,7 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
     source = [4, 6, EOS]
     beam = 3**limit + 3 ** (limit - 1) + 9 + 3 + 1  # a place for every prefix
     settings = SearchSettings(
-        beam=beam, length_penalty=alpha, max_extra_length=limit - 2, nbest=nbest, normalization=normalization
+        beam=beam, length_penalty=alpha, max_extra_length=limit - 2, nbest=nbest, length_normalization=normalization
     )
     [found] = beam_search([model], torch.tensor([source]), settings)
     expected = exhaustive(model, source, alpha, limit, vocab, normalization)[:nbest]
@@ -89,7 +89,7 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
 )
 def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, nbest, may_improve):
     """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
-    settings = SearchSettings(beam=3, nbest=nbest, length_penalty=1.0, normalization="length")
+    settings = SearchSettings(beam=3, nbest=nbest, length_penalty=1.0, length_normalization="length")
     hypotheses = Hypotheses.begin(settings, [5], None, max_positions=5)
     hypotheses.scores[0] += [-0.5, -0.3]
     step = torch.tensor([[[log_probability]], [[0.0]], [[6.0]]]).double().numpy()

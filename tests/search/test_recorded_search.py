@@ -87,7 +87,7 @@ def assert_same(found, expected):
     "options",
     [
         {"beam": 1}, {"beam": 4}, {"beam": 5, "nbest": 5}, {"beam": 3, "min_length": 7}, {"beam": 2, "max_length": 3},
-        {"beam": 4, "length_penalty": 0.0}, {"beam": 4, "normalization": "length"},
+        {"beam": 4, "length_penalty": 0.0}, {"beam": 4, "length_normalization": "length"},
         {"beam": 2, "max_length": 0}, {"beam": 3, "no_repeat_ngram": 1},
         {"beam": 3, "no_repeat_ngram": 3, "min_length": 9}, {"beam": 3, "nbest": 3, "sampling": Sampling()},
         {"beam": 3, "nbest": 3, "sampling": Sampling(top_k=4)}, {"beam": 2, "sampling": Sampling(top_p=0.8)},

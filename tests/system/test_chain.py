@@ -44,7 +44,7 @@ def test_stdout_is_data_alone(trained, nmt, tmp_path):
 
 def test_options_of_printing_and_speed_do_not_retrain_a_vocabulary(trained, nmt):
     """The fixture notices if a file is written."""
-    assert "Up to date: vocabulary and shards." in nmt("build-vocab", "--workers", "1", cwd=trained).stderr
+    assert "Up to date: vocabulary and shards." in nmt("build-vocab", "--threads", "1", cwd=trained).stderr
     assert nmt("build-vocab", "-q", cwd=trained).stderr == ""
 
 

@@ -41,7 +41,7 @@ def prepare(text: Path, out: Path) -> list[str]:
     splits = [part for split in ("train", "valid", "test") for part in (f"--{split}", prefix)]
     return [
         *(sys.executable, "-m", "nmt", "prepare-data", "own", "--source-lang", "en", "--target-lang", "de", *splits),
-        *("--workers", "1", "--out", str(out)),
+        *("--jobs", "1", "--out", str(out)),
     ]
 
 

@@ -357,9 +357,9 @@ def test_a_joint_vocabulary_leads_to_all_its_data_sets(own_sets, nmt):
 def test_a_vocabulary_that_is_given_back_keeps_its_record(own_sets, nmt):
     nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
     given = ("--vocab", "data/large/vocab.model")
-    nmt("build-vocab", "--data", "data/little", *given, "--max-length", "90", cwd=own_sets)
+    nmt("build-vocab", "--data", "data/little", *given, "--max-pieces", "90", cwd=own_sets)
     # It was trained on this text.
-    nmt("build-vocab", "--data", "data/large", "--vocab", "data/little/vocab.model", "--max-length", "80", cwd=own_sets)
+    nmt("build-vocab", "--data", "data/large", "--vocab", "data/little/vocab.model", "--max-pieces", "80", cwd=own_sets)
     for name, is_given in (("little", True), ("large", False)):
         assert ("trained: no: given" in nmt("inspect", f"data/{name}", cwd=own_sets).stdout) == is_given
 

@@ -69,7 +69,7 @@ def test_a_copied_recipe_from_a_mirror(nmt, tmp_path):
     folder = tmp_path / "data" / "mine-en-de"
     assert (folder / "train.de").read_bytes() == captions("de", 0, 300)
     assert "nothing to do" in nmt("prepare-data", "mine.yaml", "--offline").stderr
-    shorter = nmt("prepare-data", "mine.yaml", "--offline", "--max-length", "5", expect=2)
+    shorter = nmt("prepare-data", "mine.yaml", "--offline", "--max-words", "5", expect=2)
     assert "none of 300 train pairs is left. Dropped: too_long 300." in shorter.stderr
     assert (folder / "train.de").read_bytes() == captions("de", 0, 300)
 
@@ -100,7 +100,7 @@ def test_pipes_are_source_and_target_or_tab_separated_and_read_once(tmp_path):
 
 
 def test_limits_may_be_lifted(nmt):
-    words = "prepare-data own-en-de --train corpus/a --max-length 0 --max-ratio 0 --no-dedup --show-recipe"
+    words = "prepare-data own-en-de --train corpus/a --max-words 0 --max-ratio 0 --no-dedup --show-recipe"
     shown = yaml.safe_load(nmt(*words.split()).stdout)
     assert shown["filters"] | {"max_length": None, "max_ratio": None, "dedup": False} == shown["filters"]
 
@@ -120,7 +120,7 @@ def test_filters(nmt, tmp_path):
     words = "own-en-de --train a.tsv --train b.tsv --valid dev.tsv --test dev.tsv --show-dropped --filter html "
     words += "--filter numbers --filter script --filter near_duplicates --filter repair_encoding --filter letters=0.4 "
     words += "--filter urls --filter control --filter long_words=40"
-    done = nmt("prepare-data", *words.split(), "--workers", "1")
+    done = nmt("prepare-data", *words.split(), "--jobs", "1")
     # Near duplicates: the pairs of a length of their number are equal but for digits.
     manifest, pairs = prepared(tmp_path, "own-en-de")
     assert pairs == [good[0], good[10], ("blue café", "blaues Café"), good[100], *faulty[:2], *faulty[:2]]
@@ -144,7 +144,7 @@ def test_filters(nmt, tmp_path):
     again = nmt("prepare-data", *words.split())
     assert "up to date" in again.stderr
     assert "  en: Собака бежит" in again.stderr
-    nmt("prepare-data", *words.split(), "--workers", "2", "--force")
+    nmt("prepare-data", *words.split(), "--jobs", "2", "--force")
     assert prepared(tmp_path, "own-en-de")[0] == manifest
 
 
@@ -216,7 +216,7 @@ def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     (tmp_path / "corpus").mkdir()
     for language in ("en", "de"):
         (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 200_000))
-    arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
+    arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--jobs", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
     until = time.monotonic() + 300
     while not list((tmp_path / "data").glob(".big-en-de.*.tmp/train.en")):

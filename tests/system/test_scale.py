@@ -40,7 +40,7 @@ def anonymous_memory(pid: int) -> int:
 def prepared(folder: Path, name: str, workers: int) -> tuple[int, float]:
     """Prepare the corpus in a folder; the peak memory in kB, and the seconds that it took."""
     command = [
-        *NMT, "prepare-data", name, "--source-lang", "en", "--target-lang", "de", "--workers", str(workers),
+        *NMT, "prepare-data", name, "--source-lang", "en", "--target-lang", "de", "--jobs", str(workers),
         *("--train", "corpus", "--valid", "few", "--test", "few"), "--out", name,
     ]  # fmt: skip
     begin, peak = time.monotonic(), 0

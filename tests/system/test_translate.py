@@ -58,6 +58,10 @@ def translate(bundle: Path, text: bytes, *options: str, **environment: str) -> s
     return run_command(["translate", "--model", bundle, *options], text=text, environment=environment)
 
 
+def score(bundle: Path, text: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+    return run_command(["score-target", "--model", bundle, *options], text=text)
+
+
 STRANGE = "\n".join(
     [
         "",
@@ -86,17 +90,6 @@ def test_every_line_in_is_a_line_out_in_order(bundle):
     assert b"warning: lines cut into parts: 1. They, or sentences in them, have more than 63 pieces." in result.stderr
 
 
-def test_sentences_are_translated_one_by_one_on_request(bundle):
-    sentences = [b"Ba do ki.", b"Lu me!", b"No pa."]
-    line = b"Ba do ki.  Lu me! No pa."
-    alone = [translate(bundle, sentence).stdout.rstrip(b"\n") for sentence in sentences]
-    found = translate(bundle, line, "--split-sentences", "always")
-    assert found.stdout == b"%s  %s %s\n" % tuple(alone)
-    assert b"\nlines translated sentence by sentence: 1." in found.stderr
-    # This bundle does not say what its training lines were like.
-    assert translate(bundle, line).stdout == found.stdout
-
-
 def test_paragraphs_keep_blank_lines_and_width(bundle):
     text = b"\nBa do ki lu\nme ki. Pa ru\nse ti.\n  \n\n  Ba do.\n"
     found = translate(bundle, text, "--input-format", "paragraphs")
@@ -112,17 +105,6 @@ def test_paragraphs_keep_blank_lines_and_width(bundle):
     assert b"sentence by sentence" not in found.stderr
 
 
-def test_findings_of_the_guard_are_named_and_written_as_jsonl(bundle):
-    draw = random.Random(1)
-    lines = "".join(" ".join(draw.choices(WORDS, k=draw.randint(1, 20))) + "\n" for _ in range(20)).encode()
-    found = translate(bundle, lines, "--beam", "1", "--format", "jsonl")
-    assert found.returncode == 0, found.stderr.decode()
-    records = [json.loads(line) for line in found.stdout.splitlines()]
-    left = [record["line"] for record in records if record.get("guard") and not record["guard"]["repaired"]]
-    assert left  # an untrained model writes loops
-    assert f"Not repaired: line{'s' * (len(left) > 1)} {left[0]}".encode() in found.stderr
-
-
 def test_the_summary_knows_of_prefixes_and_of_a_guard_that_is_off(bundle, tmp_path):
     (tmp_path / "prefix").write_text("do\n\n")
     text = b"ba " * 100 + b"\nba do ki lu me no pa ru se ti\n"
@@ -132,16 +114,6 @@ def test_the_summary_knows_of_prefixes_and_of_a_guard_that_is_off(bundle, tmp_pa
     assert "Their prefixes were left out." in messages
     assert "translations that looked wrong: " in messages
     assert b"looked wrong" not in translate(bundle, text, "--beam", "1", "--no-guard").stderr
-
-
-def test_paragraphs_in_jsonl_are_numbered_by_their_first_lines(bundle):
-    text = b"\nBa do\nki lu. Me no.\n\nPa.\n"
-    found = translate(bundle, text, "--input-format", "paragraphs", "--format", "jsonl", "--nbest", "2")
-    records = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [(record["line"], record["source"], record["parts"]) for record in records] == [
-        (2, "Ba do ki lu. Me no.", 2),
-        (5, "Pa.", 1),
-    ]
 
 
 def test_invalid_utf8_is_named_after_the_lines_before_it_were_served(bundle):
@@ -246,27 +218,6 @@ def test_names_of_files_may_be_any_bytes(bundle, tmp_path, locale):
         assert last in result.stderr
 
 
-def test_files_in_and_out(bundle, tmp_path):
-    (tmp_path / "in.txt").write_text("ba do\nki\n")
-    result = translate(bundle, b"", "--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt"))
-    assert (result.returncode, result.stdout) == (0, b"")
-    assert (tmp_path / "out.txt").read_bytes() == translate(bundle, b"ba do\nki\n").stdout
-
-
-def test_what_was_translated_before_an_error_is_kept(bundle, tmp_path):
-    out = tmp_path / "out.txt"
-    result = translate(bundle, b"ba do\nki\n\xff\n", "--output", str(out))
-    assert result.returncode == 2
-    assert not out.exists()
-    assert out.with_name("out.txt.partial").read_bytes() == translate(bundle, b"ba do\nki\n").stdout
-    before = files_of(tmp_path)
-    again = translate(bundle, b"ba do\nki\n", "--output", str(out))
-    assert again.returncode == 2
-    assert b"finished part of an interrupted translation" in again.stderr
-    assert files_of(tmp_path) == before
-    assert b"no such folder" in translate(bundle, b"", "--output", str(tmp_path / "none" / "x")).stderr
-
-
 def test_after_invalid_utf8_the_command_that_the_error_names_resumes(bundle, tmp_path):
     source, out = tmp_path / "bad.txt", tmp_path / "out.txt"
     source.write_bytes(b"ba do\nki\nlu \xff\nno\n")
@@ -315,23 +266,6 @@ def test_the_same_command_again_finds_all_up_to_date_and_another_is_refused(bund
     assert f"made differently: input (then {source}).".encode() in translate(bundle, b"", *command).stderr
 
 
-def test_two_processes_do_not_share_an_output(bundle, tmp_path):
-    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("ba do ki lu me\n" * 200_000)
-    options = ["--input", str(source), "--output", str(output)]
-    command = [*NMT, "translate", "--model", str(bundle), *options]
-    with running(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
-        while not (tmp_path / "out.txt.partial").exists():
-            assert process.poll() is None
-            time.sleep(0.01)
-        second = translate(bundle, b"", *options)
-        assert second.returncode == 2
-        assert f"error: {output}: another process is writing it ({process.pid} on " in second.stderr.decode()
-        process.send_signal(signal.SIGINT)
-    assert process.returncode == 130
-    assert not (tmp_path / ".out.txt.lock").exists()
-
-
 @pytest.mark.slow
 def test_open_streams_by_name_are_written_where_they_stand(bundle, tmp_path):
     (tmp_path / "in.txt").write_text("ba do\n")
@@ -343,37 +277,6 @@ def test_open_streams_by_name_are_written_where_they_stand(bundle, tmp_path):
         assert subprocess.run(["bash", "-c", script], env=ENVIRONMENT, cwd=tmp_path, check=False).returncode == 0
     assert (tmp_path / "all.txt").read_text() == "before\n" + expected * 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.txt", "in.txt"]
-
-
-def test_jsonl_and_nbest(bundle):
-    result = translate(bundle, b"ba do\n\n", "--nbest", "2", "--format", "jsonl")
-    records = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [record["source"] for record in records] == ["ba do", ""]
-    assert len(records[0]["candidates"]) == 2
-    assert translate(bundle, b"ba do\n\n", "--nbest", "2").stdout.count(b"\n") == 4
-
-
-def test_short_options_and_n_best_lists_of_moses_and_others(bundle, tmp_path):
-    source = tmp_path / "in.txt"
-    source.write_text("ba do\n\nki lu\n")
-    found = {}
-    for form in ("text", "tsv", "moses", "pharaoh"):
-        words = ["translate", "-m", bundle, source, "-b", "3", "--nbest", "2", "--format", form, "-q"]
-        result = run_command([*words, "-o", tmp_path / form])
-        assert (result.returncode, result.stdout) == (0, b""), result.stderr.decode()
-        assert not [line for line in result.stderr.splitlines() if not line.startswith(b"warning: ")]
-        found[form] = (tmp_path / form).read_text().splitlines()
-    texts = [line for line in found["text"] if line]
-    rows = [line.split("\t") for line in found["tsv"]]
-    assert [row[3] for row in rows if row[1] in "12" and row[0] != "2"] == texts
-    assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["2", "1"], ["3", "1"], ["3", "2"]]
-    entries = [line.split(" ||| ") for line in found["moses"]]
-    assert [(entry[0], entry[1]) for entry in entries] == [(str(int(row[0]) - 1), row[3]) for row in rows]
-    assert all(float(entry[3]) == float(row[2]) for entry, row in zip(entries, rows, strict=True))
-    assert len(found["pharaoh"]) == len(found["text"]) == 6
-    for pairs, text, source_words in zip(found["pharaoh"], found["text"], (2, 2, 0, 0, 2, 2), strict=True):
-        indices = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-        assert all(left < source_words and right < len(text.split()) for left, right in indices)
 
 
 def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
@@ -398,17 +301,13 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--resume"], ["--output FILE and the same command"]),
         (["--seed", "3"], ["--seed", "--sample"]),
         (["--sample", "--temperature", "0"], ["--temperature: must be at least 0.000001, got 0.0."]),
-        (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
-        (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
-        (["--score-target", "-", "--no-copy-unknown"], ["--no-copy-unknown", "--score-target"]),
-        (["--score-target", "-", "--format", "moses"], ["--format moses", "lists what a search finds"]),
         (["--input-format", "paragraphs", "--prefix", "p.txt"], ["--prefix", "--input-format lines"]),
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
-        (["--score-target", "-", "--mbr"], ["--mbr", "--score-target"]),
-        (["--score-target", "-"], ["standard input", "name a file for each"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
+        (["--output", "none/x"], ["none: there is no such folder"]),
+        (["--input", "in.txt", "--prefix", "two.txt"], ["in.txt has 1 line", "two.txt has 2"]),
         (["--mbr", "--beam", "1"], ["--mbr", "--beam"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
@@ -420,6 +319,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
     (tmp_path / "in.txt").write_text("ba do\n")
+    (tmp_path / "two.txt").write_text("ba\ndo\n")
     model = [] if "--model" in options else ["--model", bundle]
     result = run_command(["translate", *model, *options], cwd=tmp_path)
     assert result.returncode == 2
@@ -438,7 +338,7 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
         path.write_text("ki\n")
     for read, output in ((source, source), (source, link), (partial, "out.txt"), (record, "out.txt")):
         output = tmp_path / output
-        for options in (["--input", str(read)], ["--input", str(source), "--score-target", str(read)]):
+        for options in (["--input", str(read)], ["--input", str(source), "--prefix", str(read)]):
             refused = translate(bundle, b"", *options, "--output", str(output))
             assert refused.returncode == 2
             assert f"error: {output}: writing it would destroy the file of --".encode() in refused.stderr
@@ -589,30 +489,6 @@ def test_killed_at_random_moments_it_comes_to_the_same(bundle, tmp_path):
     assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
 
 
-def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
-    source, prefix, output = tmp_path / "in.txt", tmp_path / "prefix.txt", tmp_path / "out.txt"
-    source.write_text("ba do\nki lu me\n")
-    prefix.write_text("se\nti\n")
-    files = ["--input", str(source), "--prefix", str(prefix)]
-    drawing = ["--sample", "--top-k", "20", "--beam", "6", "--nbest", "2", "--mbr", "--no-repeat-ngram", "2"]
-    drawn = translate(bundle, b"", *files, *drawing, "--format", "jsonl", "--alignment", "--output", str(output))
-    assert drawn.returncode == 0, drawn.stderr.decode()
-    for line, first in zip(output.read_text().splitlines(), ("se", "ti"), strict=True):
-        candidates = json.loads(line)["candidates"]
-        assert [candidate["text"][:2] for candidate in candidates] == [first] * 2
-        assert candidates[0]["expected_utility"] >= candidates[1]["expected_utility"]
-        assert all(len(candidate["alignment"]) == len(candidate["pieces"]) for candidate in candidates)
-    prefix.write_text("se\n")
-    refused = translate(bundle, b"", *files)
-    assert refused.returncode == 2
-    assert b"has 2 lines" in refused.stderr
-    assert b"prefix.txt has 1:" in refused.stderr
-    # What cannot be counted beforehand is told when one of them ends.
-    refused = translate(bundle, b"ba\nki\n", "--prefix", str(prefix))
-    assert (refused.returncode, refused.stdout.count(b"\n")) == (2, 1)
-    assert b"has more than 1 line, but" in refused.stderr
-
-
 def test_characters_without_a_piece_are_copied(bundle):
     text = "☃ ba do\nki lu\n☃ ☃\n".encode()
     copied = translate(bundle, text)
@@ -654,33 +530,18 @@ def test_given_targets_are_scored(bundle, tmp_path):
     target = tmp_path / "target.txt"
     target.write_text("do ba\nki\n" + "lu " * 100 + "\n")
     source = "ba do\n\nme\n"
-    plain = translate(bundle, source.encode(), "--score-target", str(target), "--length-penalty", "0")
+    plain = score(bundle, source.encode(), "--target", str(target), "--length-penalty", "0")
     assert plain.returncode == 0, plain.stderr.decode()
     scores = [[float(number) for number in line.split(b"\t")] for line in plain.stdout.splitlines()]
     assert [score == log_probability for score, log_probability in scores] == [True] * 3
-    full = translate(bundle, source.encode(), "--score-target", str(target), "--format", "jsonl", "--alignment")
+    full = score(bundle, source.encode(), "--target", str(target), "--format", "jsonl", "--alignment")
     records = [json.loads(line) for line in full.stdout.splitlines()]
     assert [record["log_probability"] for record in records] == pytest.approx([scores[0][0], scores[1][0], None])
     assert sum(records[0]["piece_log_probabilities"]) == pytest.approx(scores[0][1], abs=1e-4)
     assert [len(record["alignment"] or []) for record in records] == [*(len(r["pieces"]) for r in records[:2]), 0]
-
-
-def test_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
-    source, target = tmp_path / "in.txt", tmp_path / "target.txt"
-    options = ["--beam", "6", "--nbest", "6", "--precision", "fp32"]
-    found = translate(bundle, b"ba do ki\nlu me\n", *options, "--format", "jsonl")
-    assert found.returncode == 0, found.stderr.decode()
-    records = [json.loads(line) for line in found.stdout.splitlines()]
-    # Pieces that the vocabulary would not make of their text are scored as those that it would make.
-    pairs = [(r["source"], c) for r in records for c in r["candidates"]]
-    source.write_text("".join(f"{line}\n" for line, _ in pairs))
-    target.write_text("".join(f"{candidate['text']}\n" for _, candidate in pairs))
-    files = ["--input", str(source), "--score-target", str(target), "--format", "jsonl", "--precision", "fp32"]
-    scored = [json.loads(line) for line in translate(bundle, b"", *files).stdout.splitlines()]
-    same = [(c, s) for (_, c), s in zip(pairs, scored, strict=True) if c["pieces"] == s["pieces"]]
-    assert len(same) >= len(records)
-    assert [c["score"] for c, _ in same] == pytest.approx([s["score"] for _, s in same], abs=1e-4)
-    assert translate(bundle, b"ba do ki\n\n", *options).stdout.count(b"\n") == 12
+    refused = score(bundle, b"", "--target", "-")
+    assert refused.returncode == 2
+    assert b"standard input (-) can be read only once: name a file for each" in refused.stderr
 
 
 class Conversation:
@@ -858,7 +719,7 @@ def test_the_python_api_is_the_command(bundle):
     assert drawn.candidates[0].expected_utility is not None
     [plain] = model.score(["ba do"], [drawn.text], length_penalty=0)
     assert plain.score == plain.log_probability
-    [scored] = model.score(["ba do"], [drawn.text], normalization="length")
+    [scored] = model.score(["ba do"], [drawn.text], length_normalization="length")
     assert scored.score == pytest.approx(scored.log_probability / (len(scored.pieces) + 1) ** 0.6)
 
 
@@ -885,7 +746,10 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
         ("beam: must be at least 1, got 0", lambda: model.translate(one, beam=0)),
         ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),
         ("sampling: expected nmt.Sampling", lambda: model.translate(one, sampling=3)),
-        ("normalization: expected 'paper' or 'length', got 'x'", lambda: model.translate(one, normalization="x")),
+        (
+            "length_normalization: expected 'paper' or 'length', got 'x'",
+            lambda: model.translate(one, length_normalization="x"),
+        ),
         ("mbr: expected true or false, got 'ter'", lambda: model.translate(one, mbr="ter")),
         ("precision: expected .*, got 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
         ("nowhere", lambda: nmt.load("nowhere")),
@@ -895,9 +759,3 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
     for message, mistake in mistakes:
         with pytest.raises(nmt.NmtError, match=message):
             mistake()
-
-
-def test_help_needs_no_torch():
-    slow = "{'torch', 'numpy', 'rich', 'yaml'}"
-    script = f"import sys; import nmt.cli.app; assert not {slow} & set(sys.modules), sys.modules"
-    subprocess.run([sys.executable, "-c", script], check=True)

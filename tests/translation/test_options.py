@@ -20,7 +20,7 @@ def test_what_is_not_given_is_the_models_own():
 
 @pytest.mark.parametrize("normalization", ["paper", "length"])
 def test_either_normalization_can_be_asked_for(normalization):
-    assert translate_options(DecodingConfig(), normalization=normalization).normalization == normalization
+    assert translate_options(DecodingConfig(), length_normalization=normalization).length_normalization == normalization
 
 
 @pytest.mark.parametrize(

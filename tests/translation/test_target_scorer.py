@@ -18,7 +18,7 @@ ENSEMBLE = Ensemble((model(),), PAIR, CONFIG, CPU)
 
 def test_a_translation_scores_as_it_did_when_it_was_found():
     settings = translate_options(
-        DecodingConfig(max_extra_length=5), normalization="length", alignment=True, guard=False, batch_tokens=50
+        DecodingConfig(max_extra_length=5), length_normalization="length", alignment=True, guard=False, batch_tokens=50
     )
     lines = [line for line in some_lines(30) if line]
     made = Translator(ENSEMBLE, settings).translate(lines)

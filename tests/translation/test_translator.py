@@ -32,8 +32,6 @@ from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from tests.policies import EVERY_POLICY, chosen
 
-pytestmark = EVERY_POLICY
-
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 VOCAB = train_vocabulary([" ".join(words) for words in itertools.permutations(WORDS, 2)], size=50).vocab
 PAIR = VocabularyPair.shared(VOCAB)
@@ -84,6 +82,7 @@ STRANGE = [
 ]
 
 
+@EVERY_POLICY
 def test_one_line_out_for_one_line_in_in_order():
     lines = some_lines(60)
     strange = list(itertools.chain.from_iterable(zip(STRANGE, lines, strict=False)))
@@ -104,6 +103,7 @@ def test_any_text_keeps_the_count(lines):
     assert all("\n" not in t.text for t in found)
 
 
+@EVERY_POLICY
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 1}, {"window": 7}])
 def test_batch_and_window_change_nothing(options):
     lines = some_lines(40)
@@ -162,6 +162,7 @@ def test_the_lines_before_an_error_are_served():
     assert served == ["ba do", "ki"]
 
 
+@EVERY_POLICY
 def test_nbest_are_different_and_in_order():
     [found] = translator(nbest=3).translate(["ba do ki lu"])
     scores = [candidate.score for candidate in found.candidates]
@@ -688,6 +689,7 @@ def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
 
 
+@EVERY_POLICY
 def test_samples_depend_on_the_place_of_a_line_alone():
     lines = ["ba do ki. Lu me no!", *some_lines(20)[1:]] * 2
     options = {"nbest": 3, "guard": False, "max_source_length": 8}
@@ -705,6 +707,7 @@ def test_samples_depend_on_the_place_of_a_line_alone():
     assert [tuple(candidate.text for candidate in t.candidates) for t in rest] == expected[9:]
 
 
+@EVERY_POLICY
 def test_translations_begin_with_their_prefixes():
     lines = ["ba do", "", "ki lu me", "no. " * 40, "pa"]
     prefixes = ["se ti", "ru", "", "lu", "do"]
@@ -720,6 +723,7 @@ def test_translations_begin_with_their_prefixes():
         list(translator().translate(["ba"], ["ba " * 80]))
 
 
+@EVERY_POLICY
 def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was():
     texts = ["ba do ki.", "Lu me no!"]
     made = translator(nbest=2, alignment=True, max_source_length=8, guard=False)
@@ -763,17 +767,6 @@ def test_any_bytes_keep_the_count(tmp_path_factory, chunks):
     found = list(translator(beam=1, max_source_length=8).translate(read_lines(path, invalid="replace")))
     assert len(found) == content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
     assert all(encode_line(t.text).count(b"\n") == 1 for t in found)
-
-
-def test_text_has_n_lines_a_line_and_jsonl_one():
-    blank, full = translator(nbest=2).translate(["", "ba do"])
-    assert formatted(blank, 1, 2, "text") == ["", ""]
-    assert formatted(full, 2, 2, "text") == [candidate.text for candidate in full.candidates]
-    [line] = formatted(full, 2, 2, "jsonl")
-    record = json.loads(line)
-    assert (record["line"], record["source"], record["translation"]) == (2, "ba do", full.text)
-    assert [c["text"] for c in record["candidates"]] == [c.text for c in full.candidates]
-    assert record["candidates"][0]["score"] == full.candidates[0].score
 
 
 def test_a_line_that_needs_too_much_memory_is_named_by_the_number_that_its_reader_gives(monkeypatch):

@@ -159,7 +159,7 @@ class CTranslate2Engine:
 
     def remarks(self, options: TranslateOptions) -> list[str]:
         """As :meth:`nmt.translation.engine.Engine.remarks`."""
-        if options.beam == 1 or not options.length_penalty or options.normalization == "length":
+        if options.beam == 1 or not options.length_penalty or options.length_normalization == "length":
             return []
         return ["CTranslate2 searches with length^alpha; its hypotheses are reranked by the paper's length penalty"]
 
@@ -178,7 +178,7 @@ class CTranslate2Engine:
         alignment: bool,
     ) -> list[Hypothesis]:
         """As :meth:`nmt.translation.engine.Engine.score`."""
-        scored = partial(Hypothesis.scored, alpha=options.length_penalty, normalization=options.normalization)
+        scored = partial(Hypothesis.scored, alpha=options.length_penalty, normalization=options.length_normalization)
         scores = [scored(target, [-math.inf] * (len(target) + 1)) for target in targets]
         fitting = [
             index
@@ -401,7 +401,7 @@ class CTranslate2Searcher:
         def scored(index: int, rank: int, pieces: list[str], log_probability: float) -> Hypothesis:
             ids = tuple(vocab.target.ids(pieces[: limits[index]]))
             total = exact.get((index, rank), log_probability)
-            penalty = length_penalty(len(ids) + 1, settings.length_penalty, settings.normalization)
+            penalty = length_penalty(len(ids) + 1, settings.length_penalty, settings.length_normalization)
             return Hypothesis(ids, total, total / penalty)
 
         return [

@@ -70,8 +70,8 @@ _FUSED: dict[str, dict[str, tuple[str, ...]]] = {
     "/attention": {"0": PROJECTIONS[:1], "1": PROJECTIONS[1:], "2": ("output",)},
 }
 """Attention -> number of a linear layer -> the projections in it."""
-_SEARCH = DecodingConfig(beam=2, length_penalty=1, normalization="length")
-_SEARCH_OF_ARGOS = DecodingConfig(beam=4, length_penalty=0.2, normalization="length")
+_SEARCH = DecodingConfig(beam=2, length_penalty=1, length_normalization="length")
+_SEARCH_OF_ARGOS = DecodingConfig(beam=4, length_penalty=0.2, length_normalization="length")
 _NO_EOS = (
     "The settings say that nothing is added to sources, so they are read without eos. If the users of the model add it "
     "by themselves, as those of Hugging Face tokenizers do, import the model that it was converted from."

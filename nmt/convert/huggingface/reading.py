@@ -176,7 +176,7 @@ def _decoding(options: Mapping[str, Any], name: str) -> DecodingConfig:
         name,
         beam=told.get("num_beams", 1),
         length_penalty=told.get("length_penalty", 1.0),
-        normalization="length",
+        length_normalization="length",
     )
 
 

@@ -266,7 +266,7 @@ def huggingface_remarks(bundle: Bundle) -> Mapping[str, str]:
             "The tables of positions are stored with the weights, because MarianMT's own positions differ. "
             "transformers reads them, but leaves them out of a model that it saves."
         )
-    if decoding.normalization == "paper" and decoding.length_penalty:
+    if decoding.length_normalization == "paper" and decoding.length_penalty:
         remarks["length_penalty"] = (
             f"transformers divides scores by length^{decoding.length_penalty:g} instead of the paper's "
             f"((5 + length) / 6)^{decoding.length_penalty:g}."

@@ -290,7 +290,9 @@ def _segmenter(folder: Path, side: str, vocabulary: Path, given: Path | None) ->
 def _decoding(files: MarianFiles) -> DecodingConfig:
     """Marian divides scores by length^normalize, and does not by default."""
     values = {"beam": files.decoder.get("beam-size", 6), "length_penalty": files.decoder.get("normalize", 0)}
-    return valid_settings(DecodingConfig, f"{files.weights.parent}, decoder.yml", **values, normalization="length")
+    return valid_settings(
+        DecodingConfig, f"{files.weights.parent}, decoder.yml", **values, length_normalization="length"
+    )
 
 
 def _model_settings(settings: Settings) -> dict[str, Any]:

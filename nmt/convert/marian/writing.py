@@ -106,7 +106,7 @@ def _settings(model: ModelConfig, source_pieces: int, target_pieces: int) -> dic
 
 def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
     decoding = bundle.config.decoding
-    is_exact = decoding.normalization == "length" or not decoding.length_penalty
+    is_exact = decoding.length_normalization == "length" or not decoding.length_penalty
     return {
         "relative-paths": True,
         "models": [WEIGHTS_NAME],
@@ -142,7 +142,7 @@ spm_decode --model target.spm < output.spm > output.txt"""
 def marian_remarks(bundle: Bundle) -> dict[str, str]:
     """As :attr:`Format.remarks`."""
     remarks = {}
-    if bundle.config.decoding.normalization == "paper" and bundle.config.decoding.length_penalty:
+    if bundle.config.decoding.length_normalization == "paper" and bundle.config.decoding.length_penalty:
         remarks["length_penalty"] = (
             "Marian divides scores by length^normalize; it has no length penalty of the paper. decoder.yml says 0.6."
         )

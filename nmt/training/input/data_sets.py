@@ -158,7 +158,7 @@ def load_vocabulary(data: Path) -> VocabularyPair:
 
 def _shorten_commands(data: Sequence[Path], length: int) -> str:
     vocab = DataFolder(data[0]).vocab
-    commands = (f"`nmt build-vocab --data {folder} --vocab {vocab} --max-length {length}`" for folder in data)
+    commands = (f"`nmt build-vocab --data {folder} --vocab {vocab} --max-pieces {length}`" for folder in data)
     return " and ".join(commands)
 
 
@@ -173,7 +173,7 @@ def why_empty(data: Path, split: str, vocab: Path) -> str:
     if found.too_long or found.empty:
         return (
             f"A side of {found.too_long:,} has more than {index.max_length} pieces, and a side of {found.empty:,} has "
-            f"none. Allow more with `{build_command(data, vocab)[1:-1]} --max-length N`, or prepare other text."
+            f"none. Allow more with `{build_command(data, vocab)[1:-1]} --max-pieces N`, or prepare other text."
         )
     return "Prepare the data with --valid." if split == "valid" else "See the counts of filters in its manifest.json."
 

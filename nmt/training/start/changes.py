@@ -63,7 +63,7 @@ def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[
         kept = _listed(filter(belongs_to_weights, keys))
         advice.append(f"To resume this run, leave {kept} as before: its weights fit no other model.")
     if any(map(_belongs_to_encoding, keys)):
-        length = [f"--max-length {old}" for key, old, _ in refused if key == "data.lines.max_length"]
+        length = [f"--max-pieces {old}" for key, old, _ in refused if key == "data.lines.max_length"]
         advice.append(f"To resume this run, encode the data as it does: {encode_commands(data, run, *length)}.")
     if not any(key.startswith("data.") for key in keys):
         advice.append(f"To resume this run with its own settings, use `nmt train --resume {run}`.")

@@ -43,7 +43,7 @@ def test_shards_of_another_text_are_refused(data):
 def test_sentences_beyond_the_positions_are_refused_with_the_command_that_leaves_them_out(data):
     few = config(data)
     few = few.model_copy(update={"model": few.model.model_copy(update={"max_positions": 3})})
-    command = f"`nmt build-vocab --data {data} --vocab {data / 'vocab.model'} --max-length 2`"
+    command = f"`nmt build-vocab --data {data} --vocab {data / 'vocab.model'} --max-pieces 2`"
     with pytest.raises(ConfigError, match=rf"model\.max_positions is 3, .*{re.escape(command)}"):
         TrainingData.open([data], few)
 
@@ -53,7 +53,7 @@ def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied)
     for path in (copied / f"{split}.{language}" for split in ("train", "valid") for language in ("en", "de")):
         path.write_text(path.read_text().replace("\n", " ba\n"))  # at least two pieces
     build_vocabulary(copied, existing=vocab, max_length=1, threads=1)
-    allow = re.escape(f"`nmt build-vocab --data {copied} --vocab {vocab} --max-length N`")
+    allow = re.escape(f"`nmt build-vocab --data {copied} --vocab {vocab} --max-pieces N`")
     counted = (
         r"no training pair is left. A side of 40 has more than 1 pieces, and a side of 0 has none. Allow more with "
     )

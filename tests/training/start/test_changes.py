@@ -30,7 +30,7 @@ CHANGES = {
     "training.precision": "fp64", "training.freeze": "[encoder.*]", "training.ema_decay": 0.9,
     "training.r_drop": 5, "training.subword_sampling": 0.1, "validation.every_updates": 7, "validation.bleu": "false",
     "validation.bleu_sentences": 3, "validation.decoding.beam": 1, "validation.decoding.length_penalty": 0.1,
-    "validation.decoding.max_extra_length": 2, "validation.decoding.normalization": "length",
+    "validation.decoding.max_extra_length": 2, "validation.decoding.length_normalization": "length",
 }  # fmt: skip
 """Another value for each setting that may not change on resume by itself."""
 # One or two settings of each section; with the others, tests are slow.

@@ -129,7 +129,7 @@ class Model:
         targets: Iterable[str],
         *,
         length_penalty: float | None = None,
-        normalization: Normalization | None = None,
+        length_normalization: Normalization | None = None,
         alignment: bool = False,
         batch_tokens: int = 2_048,
     ) -> list[ScoredTarget]:
@@ -139,8 +139,7 @@ class Model:
             lines: texts of one line each.
             targets: one translation per line.
             length_penalty: alpha of the length penalty; the model's default if not given.
-            normalization: the divisor of scores: the paper's penalty, or length^alpha; the model's default if not
-                given.
+            length_normalization: the divisor of scores: the paper's penalty, or length^alpha; the model's if not given.
             alignment: align each piece of a target with a source piece.
             batch_tokens: padded pieces of the longer side per batch.
 
@@ -151,7 +150,7 @@ class Model:
         options = translate_options(
             decoding,
             length_penalty=length_penalty,
-            normalization=normalization,
+            length_normalization=length_normalization,
             alignment=alignment,
             batch_tokens=batch_tokens,
         )

@@ -1,6 +1,6 @@
-"""The files and pipes of ``nmt translate``: what may be read and written, and what may not.
+"""The files and pipes that are translated: what may be read and written, and what may not.
 
-The lines themselves are written by ``line_output.py``.
+:mod:`nmt.translation.writing_lines` writes the lines themselves.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ import re
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from nmt.cli.console import is_terminal, naming_stream, notice
-from nmt.cli.options import refuse_second_stdin
-from nmt.cli.terminal_input import typed_lines
 from nmt.errors import ConfigError, DataError
 from nmt.io.input_files import InputFiles
+from nmt.io.streams import naming_stream, refuse_second_stdin
 from nmt.option_fields import Precision
 from nmt.record import Record
+from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import (
     ARCHIVES,
     STDIN,
@@ -70,6 +69,9 @@ class Streams:
     """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
     models: tuple[Path, ...] = ()
     """The bundles of the models."""
+    typed: Callable[[InvalidUtf8], Iterator[str]] | None = None
+    """Reads what a person types at a terminal; None reads it as a pipe."""
+    report: Reporter = SILENT
     inputs: InputFiles | None = None
     """The input files as they were before they were read."""
 
@@ -96,7 +98,7 @@ class Streams:
             return
         with asked.claimed_free() as output:
             if output != asked:
-                notice(f"writing to {output.path}, since {self.output} exists")
+                self.report.notice(f"writing to {output.path}, since {self.output} exists")
             yield replace(self, output=output.path)
 
     def _check(self) -> None:
@@ -148,7 +150,8 @@ class Streams:
     @property
     def is_typed(self) -> bool:
         """Whether a person types the input, line by line."""
-        return self.interactive is not False and str(self.input) == STDIN and sys.stdin.isatty()
+        could_be = self.typed is not None and self.interactive is not False and str(self.input) == STDIN
+        return could_be and sys.stdin.isatty()
 
     @property
     def answers_each_line(self) -> bool:
@@ -186,8 +189,8 @@ class Streams:
 
     def _pairs(self) -> Pairs:
         invalid, beside = self.invalid_utf8, self._parallel
-        if self.is_typed:
-            lines = typed_lines("> " if is_terminal() else "", invalid=invalid)
+        if self.typed is not None and self.is_typed:
+            lines = self.typed(invalid)
             if beside is not None:
                 return parallel(lines, read_lines(beside, invalid=invalid), names=("the input", str(beside)))
         else:

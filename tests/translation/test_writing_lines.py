@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from nmt.cli.line_output import _how_to_resume, write_lines
-from nmt.cli.line_streams import Streams
 from nmt.errors import DataError
 from nmt.record import Record
+from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import InvalidUtf8Error
 from nmt.translation.guard import Finding
 from nmt.translation.jobs import TranslationJob
 from nmt.translation.lineage import read_stored
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.resuming import Begun, OutputFile
+from nmt.translation.streams import Streams
 from nmt.translation.windows import windows
+from nmt.translation.writing_lines import _how_to_resume, write_lines
 
 
 class Copying:
@@ -33,8 +34,21 @@ class Copying:
             yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
 
 
-def copy(source: Path, output: Path, *, paragraphs: bool = False):
-    plain = Streams(source, {}, output, paragraphs=paragraphs)
+class Hearing(Reporter):
+    """Keeps what is said."""
+
+    def __init__(self, warned=lambda message: None):
+        self.notices, self.shown, self.warn = [], [], warned
+
+    def notice(self, message):
+        self.notices.append(message)
+
+    def progress(self):
+        return contextlib.nullcontext(lambda unit: lambda *of_update: self.shown.append(of_update))
+
+
+def copy(source: Path, output: Path, *, paragraphs: bool = False, report: Reporter = SILENT):
+    plain = Streams(source, {}, output, paragraphs=paragraphs, report=report)
     with plain.claimed() as streams:
         job = TranslationJob(Copying(), "text", paragraphs=paragraphs)
         write_lines(streams, job)
@@ -79,16 +93,16 @@ def interrupt(
 )
 @pytest.mark.parametrize("count", [1, 200])
 def test_input_in_another_language_is_named_once_and_early(
-    tmp_path, capsys, monkeypatch, source_lang, target_lang, says, count
+    tmp_path, monkeypatch, source_lang, target_lang, says, count
 ):
     pytest.importorskip("py3langid")
     monkeypatch.setattr(Copying, "source_lang", source_lang)
     monkeypatch.setattr(Copying, "target_lang", target_lang)
     (tmp_path / "in").write_text("Der Hund läuft schnell über die Wiese.\n" * count + "wrong\n", "utf-8")
     before = []
-    monkeypatch.setattr("nmt.cli.line_output.warn", lambda message: before.append((message, out.stat().st_size)))
     out = OutputFile(tmp_path / "out").partial
-    copy(tmp_path / "in", tmp_path / "out")
+    report = Hearing(lambda message: before.append((message, out.stat().st_size)))
+    copy(tmp_path / "in", tmp_path / "out", report=report)
     assert [message for message, _ in before] == [f"most of {says}"] * bool(says)
     assert all(0 < size < 2_500 for _, size in before)
 
@@ -177,21 +191,15 @@ def test_an_output_of_fresh_is_resumed_by_its_own_name_without_fresh(tmp_path):
     assert "cannot be resumed" in _how_to_resume(Streams(Path("-"), {}, tmp_path / "out"))
 
 
-def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, monkeypatch):
+def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("wrong a\nb\nc\nwrong d\n")
     interrupt(output, source, "wrong a\nb\n", done=(2, 2))
-    shown = []
-
-    @contextlib.contextmanager
-    def display():
-        yield lambda unit: lambda *of_update: shown.append(of_update)
-
-    monkeypatch.setattr("nmt.cli.line_output.progress_display", display)
-    tally = copy(source, output.path)
+    report = Hearing()
+    tally = copy(source, output.path, report=report)
     assert output.path.read_text() == source.read_text()
     assert (tally.first_line, tally.not_repaired, tally.doubtful) == (3, [4], 1)
-    assert shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
+    assert report.shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
 
 
 def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
@@ -218,7 +226,7 @@ def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
 
 
 @pytest.mark.parametrize(("lines", "entries"), [(0, 0), (2, 1), (3, 2), (5, 3), (6, 4)])
-def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, capsys, lines, entries):
+def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, lines, entries):
     """Also behind a paragraph whose blank line is not done, and with the numbers of the whole text."""
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     text = ["wrong", "b", "", "c", "d", "", "wrong", "e"]
@@ -226,8 +234,9 @@ def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, capsys, lines, en
     copy(source, tmp_path / "whole", paragraphs=True)
     written = "".join(f"{line}\n" for line in (tmp_path / "whole").read_text().splitlines()[:lines])
     interrupt(output, source, written, paragraphs=True, done=(lines, entries))
-    tally = copy(source, output.path, paragraphs=True)
+    report = Hearing()
+    tally = copy(source, output.path, paragraphs=True, report=report)
     assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
     assert tally.not_repaired == ([1, 7] if lines == 0 else [7])
     assert tally.first_line == lines + 1
-    assert (f"resuming after line {lines} of" in capsys.readouterr().err) == (lines > 0)
+    assert (f"resuming after line {lines} of" in "".join(report.notices)) == (lines > 0)

@@ -1,4 +1,5 @@
-"""Lines that a person types: with readline's history and arrow keys, if Python has it.
+"""The input and output of commands that read lines; and lines that a person types: with readline's history and arrow
+keys, if Python has it.
 
 By itself a terminal cuts lines at 4,096 bytes. So its own line editing is off as long as lines are read, also while one
 is translated and the next one is already pasted.
@@ -11,22 +12,71 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import cast
+from pathlib import Path
+from typing import Annotated, cast
 
-from nmt.cli.console import stderr, warn
-from nmt.text.lines import InvalidUtf8, InvalidUtf8Error, decode_line
+import typer
+
+from nmt.cli.console import is_terminal, notice, stderr, warn
+from nmt.cli.options import option
+from nmt.errors import ConfigError
+from nmt.option_fields import STREAMS
+from nmt.text.lines import STDIN, InvalidUtf8, InvalidUtf8Error, decode_line
+
+InputArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=STREAMS),
+]
+Models = Annotated[
+    list[Path] | None, option("Run or bundle; several: ensemble.  [newest run]", "--model", "-m", group=STREAMS)
+]
+Input = Annotated[Path | None, option("Text, one sentence per line.  [standard input]", "--input", "-i", group=STREAMS)]
+Output = Annotated[Path, option("File to write or resume.  [standard output]", "--output", "-o", group=STREAMS)]
+FreshFile = Annotated[bool, option("Start over in the next free file.", group=STREAMS)]
+Interactive = Annotated[
+    bool | None,
+    option(
+        "Answer each line before the next is read.  [on in a terminal]",
+        "--interactive/--no-interactive",
+        group=STREAMS,
+    ),
+]
+InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)]
 
 _STDOUT, _STDERR = 1, 2
 
 
-def typed_lines(prompt: str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]:
+def input_to_use(text: Path | None, named: Path | None) -> Path:
+    """The input of a command, which may be given as an argument or as an option.
+
+    Raises:
+        ConfigError: it was given twice, or a sentence was given in place of a file.
+    """
+    if text is not None and named is not None:
+        raise ConfigError(f"the input was given twice, as {text} and as --input {named}: give one.")
+    if text is not None and " " in str(text) and not os.path.lexists(text):
+        raise ConfigError(f'{text}: there is no such file. To translate a sentence: echo "{text}" | nmt translate')
+    return text or named or Path(STDIN)
+
+
+def typed_lines(invalid: InvalidUtf8) -> Iterator[str]:
     """Yield lines from the terminal that is standard input, each before the next one is asked for; Ctrl-D ends them.
 
     Prompts and what is typed appear on stderr. A line that is not UTF-8 is reported there, and another one asked for.
-
-    Args:
-        prompt: shown before each line; without one there is no editor either, because stderr may be a file.
     """
+    shows = is_terminal()
+    # Without a prompt there is no editor either, because stderr may be a file.
+    prompt = "> " if shows else ""
+    if shows:
+        notice("one line at a time; Ctrl-D ends")
+    try:
+        yield from _typed(prompt, invalid)
+    finally:
+        if shows:
+            stderr().print()  # start the next message on a new line
+
+
+def _typed(prompt: str, invalid: InvalidUtf8) -> Iterator[str]:
     with _without_line_mode() if prompt and _has_editor() else contextlib.nullcontext(False) as has_editor:
         number = 0
         while (raw := _edited(prompt) if has_editor else _plain(prompt)) is not None:

@@ -1,4 +1,4 @@
-"""The output of ``nmt translate``: written window by window, and resumed."""
+"""Translations and scores of lines: written window by window, and resumed."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr, warn
-from nmt.cli.line_streams import Streams, open_stream
-from nmt.cli.progress_lines import progress_display
+from nmt.io.streams import STANDARD_OUTPUT, naming_stream
 from nmt.io.writing import WriteError
 from nmt.text.lines import STDIN, encode_line
 from nmt.text.printable import printable
 from nmt.translation.jobs import Job, Pairs
 from nmt.translation.resuming import Begun, Note, OutputFile
+from nmt.translation.streams import Streams, open_stream
 
 
-def write_lines(streams: Streams, job: Job) -> None:
-    """Write what a job makes of the input; nothing if the output is up to date."""
-    record = streams.record(job.settings)
+def write_lines(streams: Streams, job: Job) -> int | None:
+    """Write what a job makes of the input.
+
+    Returns:
+        The number of translations or scores in the output; None if it was up to date.
+    """
+    record, report = streams.record(job.settings), streams.report
     before, output = Begun(), OutputFile(streams.output)
     if record is not None:
         if output.is_up_to_date(record):
-            notice(f"{streams.output}: up to date (same model, input and settings)")
-            return
+            report.notice(f"{streams.output}: up to date (same model, input and settings)")
+            return None
         before = output.begun(record)
         if before.lines:
-            notice(f"resuming after line {before.lines:,} of {streams.input}")
+            report.notice(f"resuming after line {before.lines:,} of {streams.input}")
     entries, total = before.entries, streams.line_count
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
@@ -44,13 +47,10 @@ def write_lines(streams: Streams, job: Job) -> None:
         # A progress bar would mix with translations on a terminal.
         shows = not streams.answers_each_line and (streams.to_file or not sys.stdout.isatty())
         update = (
-            stack.enter_context(progress_display())("paragraphs" if streams.paragraphs else "lines") if shows else None
+            stack.enter_context(report.progress())("paragraphs" if streams.paragraphs else "lines") if shows else None
         )
         if update:
             update("done", entries, total)
-        if streams.is_typed and is_terminal():
-            notice("one line at a time; Ctrl-D ends")
-            stack.callback(stderr().print)  # start the next message on a new line
         read_whole = True
 
         def rest() -> Pairs:
@@ -74,11 +74,12 @@ def write_lines(streams: Streams, job: Job) -> None:
             if update:
                 update("done", entries, total)
             if doubt := job.doubt(at_end=False):
-                warn(doubt)
+                report.warn(doubt)
         if doubt := job.doubt(at_end=True):
-            warn(doubt)
+            report.warn(doubt)
     if not streams.to_file and streams.inputs is not None and (changed := streams.inputs.changed({})):
         raise streams.inputs.error(changed, "The output may lack lines. Run the same command again.")
+    return entries
 
 
 @contextlib.contextmanager
@@ -87,9 +88,9 @@ def _reporting_the_rest(streams: Streams, partial: Path, window: int) -> Iterato
         yield
     except KeyboardInterrupt:
         if partial.stat().st_size:
-            notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
+            streams.report.notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         else:
-            notice(f"interrupted before the first {window:,} lines were finished: nothing was written.")
+            streams.report.notice(f"interrupted before the first {window:,} lines were finished: nothing was written.")
         raise
     except WriteError as error:
         if error.path in OutputFile(streams.output).names:

@@ -1,0 +1,1 @@
+"""The Python API: what ``nmt`` exports, and what its commands call."""

@@ -1,0 +1,292 @@
+"""Training from Python: train a run, and average its checkpoints."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, SkipValidation
+
+from nmt.api.arguments import Texts, checked
+from nmt.config import Config, TrainingConfig, option_layer, setting_layer
+from nmt.errors import ConfigError, NmtError
+from nmt.option_fields import DeviceChoice, TrainingPrecision
+from nmt.record import option_words
+from nmt.reporting import SILENT, Reporter
+from nmt.training.listener import Listener, Unheard
+from nmt.training.progress import Ending
+from nmt.training.run import Outcome
+from nmt.training.start.preflight import Preflight
+from nmt.training.start.setup import Summary
+
+if TYPE_CHECKING:
+    from nmt.checkpoint.bundle import Bundle
+    from nmt.training.start.choose_settings import Choice
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run that was trained, or what it would be."""
+
+    run: Path
+    """Its folder."""
+    config: Config
+    """All its settings."""
+    summary: Summary | None = None
+    """The figures of the run; None if only the settings were asked for."""
+    measured: Preflight | None = None
+    """What a dry run measured; else None."""
+    outcome: Outcome | None = None
+    """How the run ended; None if it was not trained, or by processes of its own."""
+    exit_code: int = 0
+    """0 unless the run was interrupted (128 and the signal's number) or one of its processes failed."""
+    is_main: bool = True
+    """Whether this process speaks for the run: neither a rank beside the main one, nor one that started the ranks."""
+
+
+@checked
+def train(
+    data: Texts = (),
+    *,
+    preset: str | None = None,
+    config: Path | None = None,
+    set: Texts = (),
+    out: Path | None = None,
+    resume: Path | None = None,
+    fresh: bool = False,
+    accept_changes: bool = False,
+    max_updates: Annotated[int, Field(ge=1)] | None = None,
+    max_minutes: float | None = None,
+    init_from: Path | None = None,
+    dry_run: bool = False,
+    show_settings: bool = False,
+    nproc: Annotated[int, Field(ge=1)] | None = None,
+    device: DeviceChoice | None = None,
+    precision: TrainingPrecision | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    quiet: bool = True,
+    listener: Annotated[Listener, SkipValidation] = Unheard(),
+) -> Training:
+    """Train a Transformer; the same call again resumes the run.
+
+    Under torchrun, every rank calls this. A signal to stop saves a checkpoint first, if this is the main thread.
+
+    Args:
+        data: prepared data sets, ``DIR`` or ``DIR:WEIGHT``; the newest below ``data/`` if none is given.
+        preset: ``tiny``, ``small``, ``base`` or ``big``; chosen by corpus and device if not given.
+        config: a YAML file with your settings, which override the preset's.
+        set: changes of settings: ``model.dropout=0.3``.
+        out: the run's folder; ``runs/NAME-PRESET`` if not given.
+        resume: a run to resume with its own settings and data.
+        fresh: start over in the next free folder.
+        accept_changes: resume although settings changed.
+        max_updates, max_minutes: when the whole run ends, resumes included.
+        init_from: a bundle or run whose weights and settings the run starts from.
+        dry_run: train nothing; try the largest batch.
+        show_settings: train nothing; resolve the settings. With ``dry_run``, both.
+        nproc: processes on this machine, such as one per GPU. They print what the command prints.
+        device, precision, threads, seed: settings of ``training``, which have options of their own.
+        quiet: whether such processes print warnings and errors only.
+        listener: hears the events of the run.
+
+    Raises:
+        ConfigError: a setting is wrong, or differs from those of the run's start.
+        CheckpointError: the run's checkpoints are all damaged, or the bundle does not fit.
+        DataError: the data cannot be used, or is not that of the run.
+        OutputError: the folder exists and is not a run.
+        TrainingError: training cannot continue, or a process failed.
+    """
+    given = dict(locals())
+    from nmt.training.ranks.exchange import is_launched, ranks_of_environment
+    from nmt.training.run import check_run, rehearse
+    from nmt.training.run import train as train_run
+    from nmt.training.start.choose_settings import settings_of_run
+    from nmt.training.start.recorded_data import data_to_resume
+    from nmt.training.start.setup import settle, summarize
+
+    only_settings = show_settings and not dry_run
+    launches = nproc is not None and nproc > 1 and not is_launched() and not only_settings
+    is_main = ranks_of_environment().is_main and not launches
+    if not is_main:  # another process says the same
+        listener = Unheard()
+    if resume is not None:
+        for name in ("preset", "config", "out", "init_from", "fresh"):
+            if given[name]:
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} does not go with --resume, which takes the run's own settings and "
+                    "folder. Leave it out. --set changes single settings."
+                )
+        weighted: list[tuple[Path, float]] = []
+        choice = settings_of_run(resume)
+        if not only_settings:
+            weighted = data_to_resume(resume, data or None)
+            listener.noticed(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
+    else:
+        weighted, choice = _chosen(data, preset, config, init_from, listener, needs_data=not only_settings)
+    layers = [setting_layer(setting) for setting in set]
+    layers += [
+        option_layer(f"training.{name}", given[name])
+        for name in TrainingConfig.model_fields
+        if given.get(name) is not None
+    ]
+    # Settings are resolved also before a data set has a vocabulary.
+    resolved = settle([] if only_settings else weighted, choice, layers)
+    folders = [folder for folder, _ in weighted]
+    if choice.description is not None:
+        listener.noticed(choice.description)
+    run = resume or out or Path("runs") / f"{'+'.join(part.name for part in resolved.data.parts)}-{choice.name}"
+    if only_settings:
+        return Training(run, resolved, is_main=is_main)
+    how: dict[str, Any] = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
+    if (is_main or launches) and not dry_run:
+        check_run(run, resolved, folders, **how)
+    if launches:
+        without = {"listener", "nproc"} | {name for name, value in given.items() if value is False}
+        words = option_words({name: value for name, value in given.items() if name not in without})
+        code = _launch(["train", *words], folders, resolved, nproc or 1)
+        return Training(run, resolved, exit_code=code, is_main=False)
+    summary = summarize(folders, resolved)
+    if dry_run:
+        measured = rehearse(folders, run, resolved, init_from=init_from)
+        return Training(run, resolved, summary, measured, is_main=is_main)
+    listener.summarized(summary)
+    outcome = train_run(folders, run, resolved, listener, **how)
+    code = 128 + (outcome.stopped_by or signal.SIGINT) if outcome.ending is Ending.INTERRUPTED else 0
+    return Training(outcome.run, resolved, summary, None, outcome, code, is_main)
+
+
+def _chosen(
+    data: Texts,
+    preset: str | None,
+    config: Path | None,
+    init_from: Path | None,
+    listener: Listener,
+    *,
+    needs_data: bool,
+) -> tuple[list[tuple[Path, float]], Choice]:
+    """The data and the settings that are named, or chosen. Unless data is needed, there may be none."""
+    from nmt.data.manifest import data_sets_below, newest_data_set, read_manifest
+    from nmt.data.mixing import parse_weighted
+    from nmt.training.start.choose_settings import choose_settings
+
+    weighted = [parse_weighted(text) for text in data]
+    if not data and (needs_data or data_sets_below()):
+        weighted = [(newest_data_set(), 1.0)]
+        listener.noticed(f"data: {weighted[0][0]} (the newest)")
+    manifests = [read_manifest(folder) for folder, _ in weighted]
+    return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
+
+
+def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int) -> int:
+    """Start the processes of a run, and return their exit code."""
+    import torch
+
+    from nmt.training.ranks.exchange import Ranks
+    from nmt.training.ranks.launch import launch
+    from nmt.training.start.setup import summarize
+
+    # A look at a GPU would take memory there for as long as the ranks train.
+    if not torch.cuda.is_available() or resolved.training.device == "cpu":
+        summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
+    return launch(words, ranks)
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The average of several checkpoints."""
+
+    out: Path
+    """Its bundle."""
+    checkpoints: list[Path]
+    """What it was made of."""
+    score: str | None
+    """Its validation score, in words; None if it was not validated."""
+    is_used: bool
+    """Whether ``nmt translate`` takes it for the run: it is the run's own average, and better than its best
+    checkpoint."""
+
+
+@checked
+def average_checkpoints(
+    run: Path | None = None,
+    *,
+    last: Annotated[int, Field(ge=1)] | None = None,
+    best: Annotated[int, Field(ge=1)] | None = None,
+    updates: str | None = None,
+    out: Path | None = None,
+    data: Texts = (),
+    report: Reporter = SILENT,
+) -> Averaged:
+    """Average the weights of several checkpoints of a run, and validate the average.
+
+    Args:
+        run: the run's folder; the newest below ``runs/`` if not given.
+        last: average the last N checkpoints. 5, if nothing else is chosen.
+        best: average the N best checkpoints by validation score.
+        updates: average the checkpoints of these updates, with commas.
+        out: the bundle to write; ``RUN/average`` if not given.
+        data: the run's data, to validate on; where the run found it if not given.
+        report: hears notices.
+
+    Raises:
+        ConfigError: more than one choice of checkpoints was given.
+        CheckpointError: the run has no such checkpoints.
+        DataError: the data that was given is not the run's.
+    """
+    from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints, named_checkpoints
+    from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
+    from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, validation_score, why_not_better
+
+    given = [name for name, value in (("--last", last), ("--best", best), ("--updates", updates)) if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} were both given: give one.")
+    if run is None:
+        run, remarks = newest_trained_run(usable=has_checkpoints)
+        for line in (f"run: {run} (the newest)", *remarks):
+            report.notice(line)
+    if updates is not None:
+        inputs = named_checkpoints(run, [update.strip() for update in updates.split(",")])
+    else:
+        inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
+    wanted, there = best or last or 0, len(inputs)
+    if there < wanted:
+        kind = "validated checkpoint" if best is not None else "checkpoint"
+        report.notice(f"averaging {there} {kind}{'s' * (there > 1)}: the run has no more, and {wanted} were asked for")
+    for folder in inputs:
+        report.notice(f"averaged: {folder}")
+    own_place = RunFolder(run).average
+    out = out or own_place
+    average(inputs, out, validate=partial(_validate, run, data, report))
+    score, best_one = validation_score(out), best_checkpoint(run)
+    report.notice(f"written: {out}" + (f" ({score})" if score is not None else ""))
+    shown = None if score is None else str(score)
+    if best_one is None or (score is None and out != own_place):
+        return Averaged(out, inputs, shown, best_one is None and out == own_place)
+    objection = why_not_better(out, best_one)
+    judgement = objection or f"{score} is better than {validation_score(best_one)} of {best_one.name}"
+    used = f": `nmt translate --model {run}` uses {best_one.name if objection else out}" if out == own_place else ""
+    report.notice(f"{judgement}{used}")
+    return Averaged(out, inputs, shown, out == own_place and not objection)
+
+
+def _validate(run: Path, data: Texts, report: Reporter, mean: Bundle) -> dict[str, float | None] | None:
+    """Validate an average on the run's data; None if that is not there or the memory does not suffice."""
+    from nmt.machine.device import is_out_of_memory
+    from nmt.training.averages import validate_average
+    from nmt.training.start.recorded_data import data_to_resume
+
+    try:
+        folders = [folder for folder, _ in data_to_resume(run, data or None)]
+        report.notice(f"validating on {folders[0]}")
+        validation = validate_average(mean, folders)
+    except (NmtError, RuntimeError, MemoryError) as error:
+        is_full = is_out_of_memory(error)
+        if (data or not isinstance(error, NmtError)) and not is_full:
+            raise
+        report.notice(f"not validated: {'the memory does not suffice' if is_full else error}")
+        return None
+    return {"loss": validation.loss, "bleu": validation.bleu}

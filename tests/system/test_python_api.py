@@ -1,0 +1,77 @@
+"""The functions of the Python API do what the commands do, in silence, and raise what the commands print."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import nmt
+from nmt.training.progress import Ending
+
+# An untrained model writes loops, to which a wide search and the guard would give minutes.
+QUICK = {"beam": 1, "guard": False, "max_extra_length": 0, "threads": 1}
+EXAMPLE = Path(__file__).parents[2] / "examples" / "python-api" / "end_to_end.py"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What the example leaves behind, with a short training."""
+    folder = tmp_path_factory.mktemp("python")
+    score = runpy.run_path(str(EXAMPLE))["main"](folder, max_updates=4, **QUICK)
+    assert 0 <= score <= 100
+    return folder
+
+
+def test_a_second_call_finds_all_up_to_date(folder):
+    data, run = folder / "data" / "toy-en-de", folder / "runs" / "toy"
+    prepared = nmt.prepare_data("toy-en-de", out=str(data))
+    assert (prepared.changed, prepared.manifest.name) == (False, "toy-en-de")
+    [built] = nmt.build_vocab(data)
+    assert not built.changed
+    training = nmt.train(data, preset="tiny", out=run, max_updates=4, set="schedule.warmup=200")
+    assert (training.run, training.outcome.was_over, training.outcome.ending) == (run, True, Ending.UPDATES)
+    written = nmt.translate_file(data / "test.en", folder / "hypothesis.de", model=run, **QUICK)
+    assert (written.changed, written.output) == (False, folder / "hypothesis.de")
+
+
+def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):
+    data, output = folder / "data" / "toy-en-de", folder / "hypothesis.de"
+    reference = data / "test.de"
+    scored = nmt.score_target(
+        data / "test.en", folder / "scores", target=reference, model=folder / "runs/toy", length_penalty=0
+    )
+    assert scored.entries == len((folder / "scores").read_text("utf-8").splitlines()) == 500
+    compared = nmt.compare(output, reference, reference=reference, out=str(folder / "page.html"))
+    assert compared.found.totals.lines == 500
+    assert (folder / "page.html").is_file()
+    sheet = nmt.score([output, reference], reference=reference, sheet=True).found
+    assert list(sheet.systems) == [str(output), str(reference)]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_looks_wrong_is_a_warning_of_python(folder):
+    reference = folder / "data/toy-en-de/test.de"
+    with pytest.warns(nmt.NmtWarning, match="--target-lang english is not a language code"):
+        nmt.score(reference, reference=reference, target_lang="english", metric="chrf")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nmt.build_vocab(size=0), "build_vocab: size: must be at least 1, got 0."),
+        (lambda: nmt.train(presets="tiny"), "train: there is no argument presets."),
+        (lambda: nmt.score_target("in"), "score_target: target is missing."),
+        (lambda: nmt.score("x", reference="y", metric="bleurt"), "score: metric.0: expected 'bleu', 'chrf', "),
+        (lambda: nmt.translate_file("in", beam=0), "beam: must be at least 1, got 0."),
+        (lambda: nmt.translate_file("in", beem=2), "unknown option 'beem'; did you mean 'beam'?"),
+        (lambda: nmt.translate_file("in", input_format="paragraphs", prefix="p"), "--prefix only goes with "),
+        (lambda: nmt.prepare_data("toy"), "there is no built-in data set 'toy'"),
+        (lambda: nmt.train(resume="r", out="o"), "--out does not go with --resume, which takes"),
+        (lambda: nmt.serve(host="0.0.0.0"), "--host 0.0.0.0: other machines can connect."),
+        (lambda: nmt.average_checkpoints(last=2, best=2), "--last and --best were both given: give one."),
+    ],
+)
+def test_a_mistake_is_an_error_of_ours(call, message):
+    with pytest.raises(nmt.NmtError, match=f"^{re.escape(message)}"):
+        call()
