@@ -127,7 +127,7 @@ def test_invalid_utf8_names_file_line_and_byte_or_is_dropped(own, tmp_path):
 def test_nothing_left_is_an_error_that_counts(own, tmp_path):
     write(tmp_path / "train.en", ["a b", "c d", "e f", "", "c d", "v w"])
     with pytest.raises(DataError, match=r"none of 6 train pairs is left\. Dropped: empty 1, too_long 5\."):
-        prepare(with_filters(own, {"max_length": 1}), tmp_path / "own")
+        prepare(with_filters(own, {"max_words": 1}), tmp_path / "own")
     assert not (tmp_path / "own").exists()
 
 
@@ -493,13 +493,13 @@ def test_a_data_set_that_a_run_was_trained_on_is_replaced_by_force_alone(own, ru
         prepare(changed, out)
     assert contents(out) == before
     assert prepare(changed, out, force=True).changed
-    assert prepare(with_filters(changed, {"max_length": 9}), out).changed, "the run stands on it no more"
+    assert prepare(with_filters(changed, {"max_words": 9}), out).changed, "the run stands on it no more"
 
 
 @pytest.mark.parametrize("entry", [None, 1, {}, {"relative": None}, {"absolute": "\0"}, {"relative": "\ud800"}])
 def test_a_damaged_record_of_a_run_stops_nobody(own, run, entry):
     run.data.write_text(json.dumps([entry]))
-    assert prepare(with_filters(own, {"max_length": 9}), Path("data/own")).changed
+    assert prepare(with_filters(own, {"max_words": 9}), Path("data/own")).changed
 
 
 def test_text_that_a_run_was_trained_on_is_restored(own, run):
@@ -556,7 +556,7 @@ def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path
     values = good.model_dump(mode="json")
     values["train"] = [{"kind": "text", "files": {"en": str(tmp_path / "a.de"), "de": str(tmp_path / "a.en")}}]
     with pytest.warns(NmtWarning) as found:
-        prepare(with_filters(parse_recipe(values, name="x"), {"max_length": 3}), tmp_path / "data" / "x")
+        prepare(with_filters(parse_recipe(values, name="x"), {"max_words": 3}), tmp_path / "data" / "x")
     shown = [str(warning.message) for warning in found]
     dropped = sum(max(len(side.split()) for side in pair) > 3 for pair in pairs)
     assert len(shown) == 4
