@@ -230,7 +230,7 @@ async def _parameters_of_body(request: Request, server: Server) -> dict[str, Any
     if kind == b"multipart/form-data":
         return await _multipart(request, body)
     if text and (kind == b"application/json" or kind.endswith(b"+json")):
-        return _document(text)
+        return _document(text, 2 * server.limits.max_characters + _MAX_FIELDS)
     return _form(text)
 
 
@@ -260,7 +260,9 @@ def _too_large(max_bytes: int) -> RequestError:
     return RequestError(413, f"The request has more than {max_bytes:,} bytes, the maximum.")
 
 
-def _document(text: str) -> dict[str, Any]:
+def _document(text: str, max_values: int) -> dict[str, Any]:
+    if sum(map(text.count, "[{,")) > max_values:  # each may be an error, which takes microseconds and 1 kB
+        raise RequestError(413, f"Invalid request: more than {max_values:,} values in JSON, the maximum.")
     try:
         document = json.loads(text)
         json.dumps(document, ensure_ascii=False).encode()

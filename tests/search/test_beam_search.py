@@ -175,7 +175,7 @@ def test_leaving_empty_places_out_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("beam", [1, 4, 50])
 def test_never_emits_what_is_no_text_and_keeps_the_limit(beam):
     model = build(3, 20, spread=0.5)
-    model.embedding.weight.data[[0, 2]] *= 40  # pad and bos would win whenever their logit is positive
+    model.embedding.weight.data[[0, 1, 2]] *= 40  # pad, unk and bos would win whenever their logit is positive
     model.embedding.weight.data[EOS] *= -5
     batch = sources(16, 20)
     for source, found in zip(
@@ -197,27 +197,13 @@ def test_least_and_most_lengths_are_kept():
         assert {len(found[0].pieces) for found in beam_search([model], batch, settings)} <= lengths
 
 
-def test_unk_never_comes():
-    model = build(4, 20)
-    model.embedding.weight.data[1] = model.embedding.weight.data[7:11].sum(0) * 2  # wins often
-    assert not any(1 in found[0].pieces for found in beam_search([model], sources(16, 20), SearchSettings()))
-
-
-def test_positions_bound_the_output():
-    model = build(5, 20)
-    model.embedding.weight.data[EOS] *= 0
-    source = torch.full((1, 30), 7)
-    source[0, -1] = EOS
-    [[found]] = beam_search([model], source, SearchSettings(beam=2))
-    assert len(found.pieces) <= 39
-
-
-def test_the_fewest_positions_of_an_ensemble_bound_the_output():
-    models = [build(5, 20), build(5, 20, max_positions=12)]
+@pytest.mark.parametrize("positions", [[40], [40, 12]])
+def test_the_fewest_positions_of_the_models_bound_the_output(positions):
+    models = [build(5, 20, max_positions=count) for count in positions]
     for model in models:
         model.embedding.weight.data[EOS] *= 0
-    [[found]] = beam_search(models, torch.tensor([[7, 7, 7, EOS]]), SearchSettings(beam=2))
-    assert len(found.pieces) == 11
+    [[found]] = beam_search(models, torch.tensor([[7] * 10 + [EOS]]), SearchSettings(beam=2))
+    assert len(found.pieces) == min(positions) - 1
 
 
 def test_an_ensemble_of_twins_is_one_of_them_and_of_strangers_their_mean():
