@@ -1,7 +1,6 @@
 """CTranslate2, given our models, computes and writes what we do."""
 
 import io
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -175,14 +174,6 @@ def test_a_damaged_file_is_one_error_or_a_failed_check(name, content, make_bundl
     assert failed(checks)
 
 
-def test_the_folder_says_what_the_model_needs(make_bundle, ctranslate2, tmp_path):
-    write_ctranslate2(make_bundle(norm_epsilon=0.3), tmp_path)
-    settings = json.loads((tmp_path / "config.json").read_text())
-    assert settings["add_source_eos"] is True
-    assert settings["add_source_bos"] is False
-    assert settings["layer_norm_epsilon"] == 0.3
-
-
 @pytest.mark.parametrize("tag", [">>deu<<", ">>zh-Hant<<", ">>deu\nimport os<<", ">>a b<<"])
 def test_a_bundle_puts_no_code_into_the_program_of_the_card(tag, make_bundle, vocab):
     tagged = VocabularyPair.shared(ImportedVocabulary(vocab.model_bytes, [*vocab.pieces(range(vocab.size)), tag]))
@@ -242,11 +233,6 @@ def test_the_program_of_the_card_searches_as_the_bundle_does(make_bundle):
     assert "search = dict(beam_size=3, length_penalty=0.7," in program
     assert "max_input_length=24)" in program
     assert "longest = min(max(map(len, batch)) + 50 + 1, 24)" in program
-
-
-def test_heads_of_another_size_are_refused(make_bundle, tmp_path):
-    with pytest.raises(NmtError, match="d_k: 4, d_v: 8"):
-        write_ctranslate2(make_bundle(d_k=4), tmp_path)
 
 
 def test_without_ctranslate2_the_extra_is_named(make_bundle, monkeypatch, tmp_path):

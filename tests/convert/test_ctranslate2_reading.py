@@ -17,11 +17,27 @@ from tests.convert.test_argos import with_languages
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 MODELS = [
     pytest.param({}, id="the paper's"),
-    pytest.param({"norm": "pre", "activation": "swish", "positions": "learned"}, id="pre-norm, learned positions"),
-    pytest.param({"attention_bias": False, "norm_epsilon": 0.3, "activation": "gelu"}, id="no attention bias"),
+    pytest.param(
+        {
+            "norm": "pre",
+            "activation": "swish",
+            "positions": "learned",
+            "tied_embeddings": "decoder",
+            "output_bias": True,
+        },
+        id="pre-norm, learned positions, a source matrix, an output bias",
+    ),
+    pytest.param(
+        {
+            "attention_bias": False,
+            "norm_epsilon": 0.3,
+            "activation": "gelu",
+            "is_foreign": True,
+            "tied_embeddings": "none",
+        },
+        id="no attention bias, two vocabularies, nothing tied",
+    ),
     pytest.param({"positions": "tensor2tensor", "decoder_start": "zero"}, id="other positions, zeros first"),
-    pytest.param({"tied_embeddings": "decoder", "output_bias": True}, id="a source matrix, an output bias"),
-    pytest.param({"is_foreign": True, "tied_embeddings": "none"}, id="two vocabularies, nothing tied"),
 ]
 
 
