@@ -30,7 +30,11 @@ def not_a_number(*inputs):
         (checks.check_steps, FP32, ["steps"]),
     ],
 )
-def test_all_checks_pass_and_change_nothing(check, hardware, names):
+def test_all_checks_pass_and_multiply_exactly_meanwhile(monkeypatch, check, hardware, names):
+    seen = set()
+    form = checks.fused_attention
+    noting = lambda *inputs: seen.add(torch.get_float32_matmul_precision()) or form(*inputs)  # noqa: E731
+    monkeypatch.setattr(checks, "fused_attention", noting)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -39,6 +43,7 @@ def test_all_checks_pass_and_change_nothing(check, hardware, names):
     finally:
         torch.set_float32_matmul_precision(before)
     assert [each for each in found if not each.passed] == []
+    assert seen <= {"highest"}
     assert all(name in each.name for name, each in zip(names, found, strict=True))
 
 
@@ -46,6 +51,18 @@ def test_each_precision_has_the_tolerance_that_it_needs(monkeypatch):
     monkeypatch.setattr(checks, "_ALLOWED", {"fp32": 1e-4, "bf16": 1e-6})
     fp32, bf16 = checks.check_gradients(BF16)
     assert fp32.passed and not bf16.passed  # it does round
+
+
+@pytest.mark.parametrize("factors", [(1.1, 1), (1, 1.1)])
+def test_loss_and_gradients_must_both_agree(monkeypatch, factors):
+    compute = checks._gradients
+
+    def off(model, batch, hardware):
+        found = compute(model, batch, hardware)
+        return found if hardware.precision == "fp64" else tuple(x * y for x, y in zip(found, factors, strict=True))
+
+    monkeypatch.setattr(checks, "_gradients", off)
+    assert [check.passed for check in checks.check_gradients(FP32)] == [False]
 
 
 @pytest.mark.parametrize("wrong", [doubled, not_a_number])
