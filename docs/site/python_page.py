@@ -21,8 +21,10 @@ them.
 
 
 def python_page() -> str:
-    """The whole page, in the order in which ``nmt`` lists its names."""
-    return "\n".join([TITLE, *(_name(name, getattr(nmt, name)) for name in nmt._MODULES)])
+    """The whole page: the functions, then the classes."""
+    values = {name: getattr(nmt, name) for name in nmt.__all__}
+    ordered = sorted(values, key=lambda name: inspect.isclass(values[name]))
+    return "\n".join([TITLE, *(_name(name, values[name]) for name in ordered)])
 
 
 def _name(name: str, value: Any) -> str:
