@@ -15,14 +15,16 @@ from nmt.option_fields import option_fields
 
 TITLE = """# Python reference
 
-The public names of the package `nmt`, from their docstrings. [Translating from Python](../python-api.md) shows how to
-use them.
+The public names of the package `nmt`, from their docstrings. [nmt from Python](../python-api.md) shows how to use
+them.
 """
 
 
 def python_page() -> str:
-    """The whole page, in the order in which ``nmt`` lists its names."""
-    return "\n".join([TITLE, *(_name(name, getattr(nmt, name)) for name in nmt._MODULES)])
+    """The whole page: the functions, then the classes."""
+    values = {name: getattr(nmt, name) for name in nmt.__all__}
+    ordered = sorted(values, key=lambda name: inspect.isclass(values[name]))
+    return "\n".join([TITLE, *(_name(name, values[name]) for name in ordered)])
 
 
 def _name(name: str, value: Any) -> str:
@@ -39,12 +41,22 @@ def _name(name: str, value: Any) -> str:
 
 
 def _signature(function: FunctionType, name: str) -> str:
-    """A block of code with the types as they are written in the source."""
+    """A block of code with the types as they are written in the source, without their checks."""
     [node] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(node, ast.FunctionDef)
+    _Unchecked().visit(node)
     text = f"{name}({ast.unparse(node.args)}) -> {ast.unparse(node.returns) if node.returns else None}"
     wrapped = textwrap.fill(text.replace("(self, ", "("), 88, subsequent_indent="    ", break_on_hyphens=False)
     return f"```python\n{wrapped}\n```"
+
+
+class _Unchecked(ast.NodeTransformer):
+    """Replaces ``Annotated[int, Field(ge=1)]`` by ``int``."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if ast.unparse(node.value) == "Annotated" and isinstance(node.slice, ast.Tuple):
+            return node.slice.elts[0]
+        return self.generic_visit(node)
 
 
 def _docstring(value: Any) -> str:
@@ -53,8 +65,8 @@ def _docstring(value: Any) -> str:
     for line in (inspect.getdoc(value) or "").splitlines():
         if found := re.fullmatch(r"(Args|Raises|Returns|Yields):", line):
             line = f"**{'Arguments' if found[1] == 'Args' else found[1]}**\n"
-        elif found := re.fullmatch(r"    (\w+): (.*)", line):
-            line = f"- **`{found[1]}`**: {found[2]}"
+        elif found := re.fullmatch(r"    (\w+(?:, \w+)*): (.*)", line):
+            line = f"- **`{found[1].replace(', ', '`, `')}`**: {found[2]}"
         lines.append(line)
     return _markdown("\n".join(lines))
 
@@ -74,11 +86,9 @@ def _attributes(kind: type) -> Iterator[tuple[str, str, str]]:
             name, annotation, text = field.target.id, field.annotation, ""
             if name in options:
                 text = options[name].python_text
-                if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
-                    annotation = annotation.slice.elts[0]  # of Annotated[…, Option()]
             elif isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
                 text = inspect.cleandoc(str(following.value.value))
-            yield name, ast.unparse(annotation), _markdown(" ".join(text.split()))
+            yield name, ast.unparse(_Unchecked().visit(annotation)), _markdown(" ".join(text.split()))
 
 
 def _members(name: str, kind: type) -> Iterator[str]:

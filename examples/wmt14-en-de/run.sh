@@ -25,5 +25,5 @@ nmt train --data "$data" --preset "$size" --config "$settings" --out "$run" --np
 nmt average-checkpoints "$run" --last "$averaged"
 nmt translate --model "$run/average" --input "$data/test.en" --output "$run/newstest2014.$target"
 nmt score --sheet --reference "$data/test.$target" "$run/newstest2014.$target"
-nmt score --sheet --format json --reference "$data/test.$target" "$run/newstest2014.$target" > "$run/score.json"
+nmt score --sheet --json --reference "$data/test.$target" "$run/newstest2014.$target" > "$run/score.json"
 nmt inspect "$run/score.json"
