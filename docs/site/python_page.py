@@ -22,7 +22,7 @@ use them.
 
 def python_page() -> str:
     """The whole page, in the order in which ``nmt`` lists its names."""
-    return "\n".join([TITLE, *(_name(name, getattr(nmt, name)) for name in nmt._MODULES)])
+    return "\n".join([TITLE, *(_name(name, getattr(nmt, name)) for name in nmt.__all__)])
 
 
 def _name(name: str, value: Any) -> str:
@@ -53,7 +53,7 @@ def _docstring(value: Any) -> str:
     for line in (inspect.getdoc(value) or "").splitlines():
         if found := re.fullmatch(r"(Args|Raises|Returns|Yields):", line):
             line = f"**{'Arguments' if found[1] == 'Args' else found[1]}**\n"
-        elif found := re.fullmatch(r"    (\w+): (.*)", line):
+        elif found := re.fullmatch(r"    ((?:\w+, )*\w+): (.*)", line):
             line = f"- **`{found[1]}`**: {found[2]}"
         lines.append(line)
     return _markdown("\n".join(lines))

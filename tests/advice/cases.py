@@ -609,7 +609,7 @@ CASES = [
     ),
     Case(
         "translate --model runs/r --fresh", f"{TO_OUT} --fresh",
-        ("cli/line_streams.py: --fresh", "cli/line_streams.py: --output"),
+        ("translation/streams.py: --fresh", "cli/line_streams.py: --output"),
     ),
     *(
         Case(words, f"{words} --fresh", ("translation/resuming.py: --fresh",), prepare)

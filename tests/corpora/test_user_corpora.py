@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.cli.prepare_data import _pairs
+from nmt.api.data import _pairs
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import Sources
