@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from nmt.serve.cache import LineCache
+from nmt.server.cache import LineCache
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 from tests.serve.doubles import Model, serving

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.serve.detection import Detector, surely_other
+from nmt.server.detection import Detector, surely_other
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nmt.serve.exchange import Limits
+from nmt.server.exchange import Limits
 from tests.serve.doubles import KnownWords, Model, serving
 
 

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from nmt.search.settings import BeamTooWideError
-from nmt.serve import exchange
-from nmt.serve.connection import Connection
-from nmt.serve.exchange import Limits
+from nmt.server import exchange
+from nmt.server.connection import Connection
+from nmt.server.exchange import Limits
 from tests.serve.doubles import SECONDS, Capitals, serving
 
 ASKED = {"q": "the cat", "source": "en", "target": "de"}

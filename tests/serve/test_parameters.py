@@ -5,18 +5,18 @@ import json
 
 import pytest
 
-from nmt.serve import exchange
-from nmt.serve.access import Access
-from nmt.serve.apertium import TranslateRequest
-from nmt.serve.app import application
-from nmt.serve.deepl import DeepLRequest, LanguagesRequest
-from nmt.serve.exchange import Limits, Server
-from nmt.serve.libretranslate import DetectRequest, LibreTranslateRequest
-from nmt.serve.metrics import Metrics
-from nmt.serve.models import Models
-from nmt.serve.pool import Pool
-from nmt.serve.service import Service
-from nmt.serve.streaming import StreamRequest
+from nmt.server import exchange
+from nmt.server.access import Access
+from nmt.server.apertium import TranslateRequest
+from nmt.server.app import application
+from nmt.server.deepl import DeepLRequest, LanguagesRequest
+from nmt.server.exchange import Limits, Server
+from nmt.server.libretranslate import DetectRequest, LibreTranslateRequest
+from nmt.server.metrics import Metrics
+from nmt.server.models import Models
+from nmt.server.pool import Pool
+from nmt.server.service import Service
+from nmt.server.streaming import StreamRequest
 from tests.growth import assert_linear
 from tests.serve.doubles import KnownWords, Model, serving
 

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.serve.access import Access
-from nmt.serve.exchange import Limits
-from nmt.serve.running import bound, run
+from nmt.server.access import Access
+from nmt.server.exchange import Limits
+from nmt.server.running import bound, run
 from tests.commands import run_command
 from tests.processes import SECONDS
 from tests.serve.conftest import BUNDLE, serve_command

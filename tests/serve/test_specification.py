@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.serve.specification import specification
+from nmt.server.specification import specification
 
 PATHS = specification()["paths"]
 OPERATIONS = [(path, method) for path, methods in PATHS.items() for method in methods]

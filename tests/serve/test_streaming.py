@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nmt.serve.exchange import Limits
+from nmt.server.exchange import Limits
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
 from tests.serve.doubles import Capitals, Model, serving

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, Parameters, Server
-from nmt.serve.service import warning
+from nmt.server.errors import RequestError
+from nmt.server.exchange import Dialect, Parameters, Server
+from nmt.server.service import warning
 
 
 def _refused(error: RequestError) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import nmt
-from nmt.serve import apertium, deepl, libretranslate, streaming
-from nmt.serve.errors import RequestError
+from nmt.server import apertium, deepl, libretranslate, streaming
+from nmt.server.errors import RequestError
 
 _SCHEMAS = "#/components/schemas/{model}"
 

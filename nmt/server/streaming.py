@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.serve.exchange import Parameters, Server
-from nmt.serve.growing import Growing
-from nmt.serve.libretranslate import DIALECT, Translating
-from nmt.serve.service import Identified, Service, Translated, layout_of, warning
+from nmt.server.exchange import Parameters, Server
+from nmt.server.growing import Growing
+from nmt.server.libretranslate import DIALECT, Translating
+from nmt.server.service import Identified, Service, Translated, layout_of, warning
 from nmt.translation.results import Translation
 
 

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, Parameters, Server
-from nmt.serve.layout import Layout
-from nmt.serve.service import warning
+from nmt.server.errors import RequestError
+from nmt.server.exchange import Dialect, Parameters, Server
+from nmt.server.layout import Layout
+from nmt.server.service import warning
 from nmt.text.languages import name_of
 
 DIALECT = Dialect(
