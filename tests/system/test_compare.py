@@ -21,8 +21,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def compare(nmt_here, folder):
-    return lambda *words, **options: nmt_here("compare", *words, cwd=folder, **options)
+def compare(nmt, folder):
+    return lambda *words, **options: nmt("compare", *words, cwd=folder, **options)
 
 
 def test_prints_tables_and_sentences(compare):
@@ -55,12 +55,10 @@ def test_prints_json(compare):
     assert [kept["name"] for kept in record["copying"]] == ["numbers of the reference kept"]
 
 
-def test_scores_are_those_of_nmt_score(compare, nmt_here, folder):
+def test_scores_are_those_of_nmt_score(compare, nmt, folder):
     record = json.loads(compare("a.txt", "b.txt", "--reference", "ref.de", "--json").stdout)
     metrics = ("--metric", "bleu", "--metric", "chrf")
-    scored = json.loads(
-        nmt_here("score", "--json", "--reference", "ref.de", *metrics, "a.txt", "b.txt", cwd=folder).stdout
-    )
+    scored = json.loads(nmt("score", "--json", "--reference", "ref.de", *metrics, "a.txt", "b.txt", cwd=folder).stdout)
     for ours, theirs in zip(record["totals"]["metrics"], scored["comparisons"], strict=True):
         assert ours["values"] == [system["value"] for system in theirs["systems"]]
         assert ours["p_value"] == theirs["systems"][1]["p_value"]

@@ -65,10 +65,11 @@ def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
 def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
     for language in ("en", "de"):
         lines = (folder / "data/toy-en-de" / f"valid.{language}").read_text("utf-8").splitlines(keepends=True)
-        (tmp_path / f"c.{language}").write_text("".join(lines[:90]), "utf-8")
+        for name, begin, end in (("c", 0, 90), ("v", 90, 120), ("t", 120, 150)):
+            (tmp_path / f"{name}.{language}").write_text("".join(lines[begin:end]), "utf-8")
     pair = {"train_source": tmp_path / "c.en", "train_target": tmp_path / "c.de"}
     filters = {"max_words": 20, "max_ratio": 0, "dedup": False, "filter": ["html"]}
-    held = {"valid": tmp_path / "c", "test": tmp_path / "c"}
+    held = {"valid": tmp_path / "v", "test": tmp_path / "t"}
     prepared = nmt.prepare_data("mine-en-de", out=tmp_path / "mine", **pair, **held, **filters, jobs=1)
     found = prepared.recipe.filters
     assert (found.max_words, found.max_ratio, found.dedup, found.html) == (20, None, False, True)
