@@ -74,11 +74,11 @@ def serve(
     for module, package in _PACKAGES.items():
         require_package(module, package, what="nmt serve", advice="Install it: `pip install 'nmt-toolkit[serve]'`.")
 
-    from nmt.serve.access import Access, check_origin
-    from nmt.serve.engine_process import load_in_process
-    from nmt.serve.exchange import Limits
-    from nmt.serve.models import ServedModel
-    from nmt.serve.running import bound, run
+    from nmt.server.access import Access, check_origin
+    from nmt.server.engine_process import load_in_process
+    from nmt.server.exchange import Limits
+    from nmt.server.models import ServedModel
+    from nmt.server.running import bound, run
     from nmt.translation.options import TranslateOptions
 
     given = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
@@ -113,7 +113,7 @@ def _keys(path: Path | None, host: str, public: bool) -> list[str]:
     Raises:
         ConfigError: other machines could connect without one, and that was not asked for.
     """
-    from nmt.serve.access import is_loopback, read_keys
+    from nmt.server.access import is_loopback, read_keys
 
     keys = [] if path is None else read_keys(path)
     if not keys and not public and not is_loopback(host):

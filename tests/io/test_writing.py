@@ -228,7 +228,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
     assert isinstance(CliRunner().invoke(app, ["report", "run"]).exception, OSError)
 
 
-WRITERS = {"cli/line_streams.py"}
+WRITERS = {"translation/streams.py"}
 """Modules that may ask the system to write by themselves: it opens pipes and devices."""
 METHODS = ("write_text", "write_bytes", "copyfile", "copy2", "copytree", "tofile")
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands import Process, start_python
 from tests.processes import SECONDS
-from tests.serve.doubles import Running, serving
+from tests.server.doubles import Running, serving
 
 BUNDLE = Path(__file__).parents[1] / "bundles" / "0.1.0"
 

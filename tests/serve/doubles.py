@@ -14,15 +14,15 @@ import httpx
 import uvicorn
 from starlette.applications import Starlette
 
-from nmt.serve.access import Access
-from nmt.serve.app import application
-from nmt.serve.detection import Detector
-from nmt.serve.exchange import Limits, Server
-from nmt.serve.metrics import Metrics
-from nmt.serve.models import Models
-from nmt.serve.pool import Pool
-from nmt.serve.running import bound, server_config
-from nmt.serve.service import Service
+from nmt.server.access import Access
+from nmt.server.app import application
+from nmt.server.detection import Detector
+from nmt.server.exchange import Limits, Server
+from nmt.server.metrics import Metrics
+from nmt.server.models import Models
+from nmt.server.pool import Pool
+from nmt.server.running import bound, server_config
+from nmt.server.service import Service
 from nmt.translation.guard import Finding
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment

@@ -3,8 +3,8 @@
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.serve.access import Access, check_origin, is_loopback, read_keys
-from nmt.serve.errors import RequestError
+from nmt.server.access import Access, check_origin, is_loopback, read_keys
+from nmt.server.errors import RequestError
 
 
 class Clock:
@@ -83,7 +83,7 @@ def test_requests_are_limited_per_known_key_and_otherwise_per_address(keys, requ
 
 
 def test_the_memory_of_addresses_is_bounded(monkeypatch):
-    monkeypatch.setattr("nmt.serve.access._MAX_KNOWN", 3)
+    monkeypatch.setattr("nmt.server.access._MAX_KNOWN", 3)
     access = Access(requests_per_minute=1, clock=Clock())
     for number in range(10):
         assert status(access, address=str(number)) is None

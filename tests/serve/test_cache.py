@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nmt.serve.cache import LineCache
-from tests.serve.doubles import Model, serving, wait_for
+from nmt.server.cache import LineCache
+from tests.server.doubles import Model, serving, wait_for
 
 
 def test_the_line_that_was_not_asked_for_longest_makes_room():

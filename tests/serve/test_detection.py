@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.serve.detection import Detector
+from nmt.server.detection import Detector
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 import pytest
 
-from nmt.serve.exchange import Limits
-from tests.serve.doubles import KnownWords, Model, serving, wait_for
+from nmt.server.exchange import Limits
+from tests.server.doubles import KnownWords, Model, serving, wait_for
 
 
 def deepl(server, text, target_lang="DE", source_lang="EN", **more):
@@ -85,7 +85,7 @@ SAME = "das <ist>\n\n &amp; de "
 @pytest.mark.parametrize("source", ["auto", "de", "DE-at"])
 @pytest.mark.parametrize("markup", ["text", "html"])
 def test_a_text_in_the_target_language_stays_as_it_is(monkeypatch, source, markup):
-    monkeypatch.setattr("tests.serve.doubles.KnownWords", Sure)
+    monkeypatch.setattr("tests.server.doubles.KnownWords", Sure)
     with serving([Model("en", "de")]) as running:
         answer = running.translate(["one en", SAME], source=source, format=markup, alternatives=1).json()
         assert answer["translatedText"] == ["ONE EN" if source == "auto" else "one en", SAME]

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from nmt.search.settings import BeamTooWideError
-from nmt.serve import exchange
-from nmt.serve.connection import Connection
-from nmt.serve.exchange import Limits
-from tests.serve.doubles import SECONDS, Capitals, serving, wait_for
+from nmt.server import exchange
+from nmt.server.connection import Connection
+from nmt.server.exchange import Limits
+from tests.server.doubles import SECONDS, Capitals, serving, wait_for
 
 ASKED = {"q": "the cat", "source": "en", "target": "de"}
 MANY = "\n".join(f"word{number}" for number in range(100))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.serve.errors import RequestError
-from nmt.serve.layout import Layout
+from nmt.server.errors import RequestError
+from nmt.server.layout import Layout
 from tests.growth import assert_linear
 
 TEXTS = st.text(st.sampled_from("ab.\n\r\t \u00a0\u2028\u3000ä字\0")) | st.text()

@@ -4,7 +4,7 @@ import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serve.doubles import serving
+from tests.server.doubles import serving
 
 
 def test_requests_batches_and_lines_are_counted():

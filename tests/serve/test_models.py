@@ -7,10 +7,10 @@ import pytest
 
 from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
-from nmt.serve import models as module
-from nmt.serve.errors import UnknownLanguageError
-from nmt.serve.models import Models, ServedModel
-from tests.serve.doubles import Model, serving, wait_for
+from nmt.server import models as module
+from nmt.server.errors import UnknownLanguageError
+from nmt.server.models import Models, ServedModel
+from tests.server.doubles import Model, serving, wait_for
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tests.reports.browser import needs_chromium, visited
-from tests.serve.doubles import serving
+from tests.server.doubles import serving
 
 FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 

@@ -5,16 +5,16 @@ import json
 
 import pytest
 
-from nmt.serve import exchange
-from nmt.serve.access import Access
-from nmt.serve.app import OPERATIONS, application
-from nmt.serve.exchange import Limits, Server
-from nmt.serve.metrics import Metrics
-from nmt.serve.models import Models
-from nmt.serve.pool import Pool
-from nmt.serve.service import Service
+from nmt.server import exchange
+from nmt.server.access import Access
+from nmt.server.app import OPERATIONS, application
+from nmt.server.exchange import Limits, Server
+from nmt.server.metrics import Metrics
+from nmt.server.models import Models
+from nmt.server.pool import Pool
+from nmt.server.service import Service
 from tests.growth import assert_linear
-from tests.serve.doubles import KnownWords, Model, serving
+from tests.server.doubles import KnownWords, Model, serving
 
 ASKED = {"q": "the cat", "source": "en", "target": "de"}
 EXAMPLES = {

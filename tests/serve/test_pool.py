@@ -6,10 +6,10 @@ import time
 import pytest
 
 from nmt.errors import DataError
-from nmt.serve import pool as module
-from nmt.serve.pool import BusyError, ClosedError, Job, Pool
+from nmt.server import pool as module
+from nmt.server.pool import BusyError, ClosedError, Job, Pool
 from nmt.translation.segment import Segment
-from tests.serve.doubles import SECONDS, Capitals, wait_for
+from tests.server.doubles import SECONDS, Capitals, wait_for
 
 
 def job(translator, *texts, notify=lambda: None):

@@ -15,13 +15,13 @@ import httpx
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.serve.access import Access
-from nmt.serve.exchange import Limits
-from nmt.serve.running import bound, run
+from nmt.server.access import Access
+from nmt.server.exchange import Limits
+from nmt.server.running import bound, run
 from tests.commands import run_command
 from tests.processes import SECONDS
-from tests.serve.conftest import BUNDLE, serve_command
-from tests.serve.doubles import Model, serving
+from tests.server.conftest import BUNDLE, serve_command
+from tests.server.doubles import Model, serving
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
 SLOW = "\n".join(f"{number} {line}" for number in range(20) for line in NOTES)  # equal lines are searched once

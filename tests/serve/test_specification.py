@@ -2,8 +2,8 @@
 
 import pytest
 
-from nmt.serve.app import OPERATIONS
-from nmt.serve.specification import specification
+from nmt.server.app import OPERATIONS
+from nmt.server.specification import specification
 
 SPECIFICATION = specification(OPERATIONS)
 DESCRIBED = [

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from nmt.serve.exchange import Limits
+from nmt.server.exchange import Limits
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
-from tests.serve.doubles import Capitals, Model, serving, wait_for
+from tests.server.doubles import Capitals, Model, serving, wait_for
 
 ASKED = {"q": "one.two.", "source": "en", "target": "de"}
 

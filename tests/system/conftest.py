@@ -1,12 +1,15 @@
 """The toy pair prepared, encoded and trained for a moment by the real commands, shared by all system tests."""
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from nmt.cli.app import app
 from tests.commands import run_command
 
 NMT = [sys.executable, "-m", "nmt"]
@@ -29,6 +32,20 @@ def nmt():
         result = subprocess.CompletedProcess(found.args, found.returncode, found.stdout.decode(), found.stderr.decode())
         assert not check or result.returncode == 0, result.stderr
         return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def nmt_here():
+    """As ``nmt``, in this process: for commands that read no variable at their start and import no torch."""
+
+    def run(*arguments: str | Path, cwd: Path, check: bool = True, text: str = "", **environment: str):
+        with contextlib.chdir(cwd):
+            found = CliRunner().invoke(app, list(map(str, arguments)), input=text, env=environment)
+        assert not found.exception or isinstance(found.exception, SystemExit), found.exception
+        assert not check or found.exit_code == 0, found.stderr
+        return subprocess.CompletedProcess(arguments, found.exit_code, found.stdout, found.stderr)
 
     return run
 

@@ -1,13 +1,16 @@
 """The functions of the Python API do what the commands do, in silence, and raise what the commands print."""
 
+import json
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
 
 import nmt
-from nmt.training.progress import Ending
+from nmt.training.progress import Ending, Progress
+from nmt.training.run import Outcome
 
 # An untrained model writes loops, to which a wide search and the guard would give minutes.
 QUICK = {"beam": 1, "guard": False, "max_extra_length": 0, "threads": 1}
@@ -33,6 +36,49 @@ def test_a_second_call_finds_all_up_to_date(folder):
     assert (training.run, training.outcome.was_over, training.outcome.ending) == (run, True, Ending.UPDATES)
     written = nmt.translate_file(data / "test.en", folder / "hypothesis.de", model=run, **QUICK)
     assert (written.changed, written.output) == (False, folder / "hypothesis.de")
+    command = json.loads((folder / ".hypothesis.de.nmt.json").read_text("utf-8"))["record"]["command"]
+    assert {"--beam=1", "--no-guard", "--max-extra-length=0", f"--input={data / 'test.en'}"} < set(command)
+
+
+def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
+    heard = []
+
+    def train(data, run, config, listener, **how):
+        heard.append((data, run, config, how))
+        return Outcome(run, Ending.INTERRUPTED, False, Progress(), 2)
+
+    monkeypatch.setattr("nmt.training.run.train", train)
+    monkeypatch.chdir(tmp_path)
+    data, run = folder / "data" / "toy-en-de", folder / "runs" / "toy"
+    shutil.copytree(data, "copy")
+    how = {"fresh": True, "accept_changes": True, "init_from": run}
+    settings = {"seed": 0, "threads": 1, "device": "cpu", "precision": "fp32", "max_minutes": 1.5}
+    training = nmt.train([f"{data}:2", "copy"], **how, **settings, set="training.patience=3")
+    assert training.exit_code == 130
+    # A mixture does not collide with the run of its first data set.
+    assert heard == [([data, Path("copy")], Path("runs/toy-en-de+toy-en-de-tuned"), training.config, how)]
+    assert [part.weight for part in training.config.data.parts] == [2, 1]
+    expected = {**settings, "patience": 3, "max_updates": None}
+    assert {name: getattr(training.config.training, name) for name in expected} == expected
+
+
+def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
+    for language in ("en", "de"):
+        lines = (folder / "data/toy-en-de" / f"valid.{language}").read_text("utf-8").splitlines(keepends=True)
+        for name, begin, end in (("c", 0, 90), ("v", 90, 120), ("t", 120, 150)):
+            (tmp_path / f"{name}.{language}").write_text("".join(lines[begin:end]), "utf-8")
+    pair = {"train_source": tmp_path / "c.en", "train_target": tmp_path / "c.de"}
+    filters = {"max_words": 20, "max_ratio": 0, "dedup": False, "filter": ["html"]}
+    held = {"valid": tmp_path / "v", "test": tmp_path / "t"}
+    prepared = nmt.prepare_data("mine-en-de", out=tmp_path / "mine", **pair, **held, **filters, jobs=1)
+    found = prepared.recipe.filters
+    assert (found.max_words, found.max_ratio, found.dedup, found.html) == (20, None, False, True)
+    assert prepared.manifest.files["train.en"].lines == 90
+    trained = {"size": 80, "model_type": "unigram", "character_coverage": 0.99, "normalization": "nfkc"}
+    trained |= {"source_normalization": "nmt_nfkc", "byte_fallback": False}
+    [built] = nmt.build_vocab(tmp_path / "mine", **trained, max_pieces=30, threads=1)
+    assert built.record.settings.items() >= trained.items()
+    assert (built.index.max_length, built.index.source_normalization) == (30, "nmt_nfkc")
 
 
 def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from nmt.serve.pool import Batch
+from nmt.server.pool import Batch
 from nmt.translation.guard import Finding
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

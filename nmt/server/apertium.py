@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, NoParameters, Operation, Server
-from nmt.serve.service import warning
+from nmt.server.errors import RequestError
+from nmt.server.exchange import Dialect, NoParameters, Operation, Server
+from nmt.server.service import warning
 
 
 def _refused(error: RequestError) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, NoParameters, Operation, Server
-from nmt.serve.service import warning
+from nmt.server.errors import RequestError
+from nmt.server.exchange import Dialect, NoParameters, Operation, Server
+from nmt.server.service import warning
 from nmt.text.languages import name_of
 
 DIALECT = Dialect(

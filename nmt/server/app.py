@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from nmt.serve import apertium, deepl, libretranslate, metrics, streaming
-from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Dialect, NoParameters, Operation, Parameters, Server
-from nmt.serve.specification import specification
+from nmt.server import apertium, deepl, libretranslate, metrics, streaming
+from nmt.server.errors import RequestError
+from nmt.server.exchange import Dialect, NoParameters, Operation, Parameters, Server
+from nmt.server.specification import specification
 
 _BEARER = "Bearer "
 _LONGEST_SHOWN = 100
@@ -112,7 +112,7 @@ async def _not_here(request: Request, error: Exception) -> Response:
 
 
 def _file(name: str) -> Callable[[Request], Response]:
-    content = (resources.files("nmt.serve") / "page" / name).read_text("utf-8")
+    content = (resources.files("nmt.server") / "page" / name).read_text("utf-8")
     media_type = _TYPES[name.rpartition(".")[2]]
 
     def answer(request: Request) -> Response:

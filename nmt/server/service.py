@@ -13,14 +13,14 @@ from nmt.corpora.wrong_language import in_words
 from nmt.errors import NmtError
 from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
-from nmt.serve.cache import LineCache
-from nmt.serve.detection import Detector
-from nmt.serve.errors import InternalError, RequestError
-from nmt.serve.layout import Layout, Newlines
-from nmt.serve.markup import without_tags
-from nmt.serve.metrics import Metrics
-from nmt.serve.models import Direction, Models
-from nmt.serve.pool import BusyError, Job, Pool
+from nmt.server.cache import LineCache
+from nmt.server.detection import Detector
+from nmt.server.errors import InternalError, RequestError
+from nmt.server.layout import Layout, Newlines
+from nmt.server.markup import without_tags
+from nmt.server.metrics import Metrics
+from nmt.server.models import Direction, Models
+from nmt.server.pool import BusyError, Job, Pool
 from nmt.translation.guard import Problem
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation

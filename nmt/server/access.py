@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.errors import ConfigError
-from nmt.serve.errors import RequestError
+from nmt.server.errors import RequestError
 
 _LONGEST_ADDRESS = 64
 """Characters of an address that are kept: a proxy may name one of any length."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.serve.markup import texts_and_tags
+from nmt.server.markup import texts_and_tags
 from nmt.translation.paragraphs import Paragraph, paragraphs
 
 Newlines = Literal["end", "wrap"]

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from nmt.errors import ConfigError, NmtError
-from nmt.serve.engine_process import RemoteEngine
-from nmt.serve.errors import UnknownLanguageError
+from nmt.server.engine_process import RemoteEngine
+from nmt.server.errors import UnknownLanguageError
 from nmt.text.languages import fitting, language_tag
 from nmt.translation.engine import Searcher
 from nmt.translation.options import SplitSentences, translate_options

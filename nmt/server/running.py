@@ -13,15 +13,15 @@ import uvicorn
 from starlette.applications import Starlette
 
 from nmt.errors import ConfigError, NmtError
-from nmt.serve.access import Access
-from nmt.serve.app import application
-from nmt.serve.connection import Connection
-from nmt.serve.detection import Detector
-from nmt.serve.exchange import Limits, Server
-from nmt.serve.metrics import Metrics
-from nmt.serve.models import Models, ServedModel
-from nmt.serve.pool import Pool
-from nmt.serve.service import Service
+from nmt.server.access import Access
+from nmt.server.app import application
+from nmt.server.connection import Connection
+from nmt.server.detection import Detector
+from nmt.server.exchange import Limits, Server
+from nmt.server.metrics import Metrics
+from nmt.server.models import Models, ServedModel
+from nmt.server.pool import Pool
+from nmt.server.service import Service
 
 _MAX_CONNECTIONS = 1_000
 _LONGEST_ADDRESS = 262_144

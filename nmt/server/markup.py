@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from nmt.serve.errors import RequestError
+from nmt.server.errors import RequestError
 from nmt.text.sentences import LABEL_FIRST, has_words, sentences
 
 # Tags between which a text is complete. Text on both sides of any other tag belongs together.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nmt.errors import NmtError
-from nmt.serve.errors import log_error
+from nmt.server.errors import log_error
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
 

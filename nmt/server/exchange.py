@@ -17,10 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nmt.serve.access import Access
-from nmt.serve.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
-from nmt.serve.growing import Growing
-from nmt.serve.service import Service
+from nmt.server.access import Access
+from nmt.server.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
+from nmt.server.growing import Growing
+from nmt.server.service import Service
 
 _SECONDS_TO_SEND = 30
 """For the body of a request, from its beginning to its end."""

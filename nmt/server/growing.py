@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from nmt.serve.errors import CLIENT_CLOSED, RequestError, TooLateError
+from nmt.server.errors import CLIENT_CLOSED, RequestError, TooLateError
 
 MEDIA_TYPE = "application/x-ndjson"
 

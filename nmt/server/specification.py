@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import nmt
-from nmt.serve.errors import RequestError
-from nmt.serve.exchange import Operation
+from nmt.server.errors import RequestError
+from nmt.server.exchange import Operation
 
 
 def specification(operations: Sequence[Operation]) -> dict[str, Any]:

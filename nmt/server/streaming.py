@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 from pydantic import Field
 
-from nmt.serve.exchange import Operation, Server
-from nmt.serve.growing import MEDIA_TYPE, Growing
-from nmt.serve.libretranslate import DIALECT, Translating
-from nmt.serve.service import Identified, Service, Translated, layout_of, warning
+from nmt.server.exchange import Operation, Server
+from nmt.server.growing import MEDIA_TYPE, Growing
+from nmt.server.libretranslate import DIALECT, Translating
+from nmt.server.service import Identified, Service, Translated, layout_of, warning
 from nmt.translation.results import Translation
 
 

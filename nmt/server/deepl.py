@@ -7,10 +7,10 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, field_validator, model_validator
 from starlette.requests import Request
 
-from nmt.serve.errors import MissingError, RequestError, UnknownLanguageError
-from nmt.serve.exchange import Dialect, NoParameters, Operation, Parameters, Server
-from nmt.serve.layout import Newlines
-from nmt.serve.service import warning
+from nmt.server.errors import MissingError, RequestError, UnknownLanguageError
+from nmt.server.exchange import Dialect, NoParameters, Operation, Parameters, Server
+from nmt.server.layout import Newlines
+from nmt.server.service import warning
 from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 
