@@ -27,6 +27,7 @@ from tests.processes import SECONDS
 # What Python, or a library that it loads, reads but once.
 _READ_AT_START = (
     "PYTHON", "LD_", "LANG", "LC_", "MALLOC", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH", "ATEN_", "ONEDNN", "DNNL",
+    "SACREBLEU",
 )  # fmt: skip
 _PRELOADED = [
     "nmt.cli.app",

@@ -80,7 +80,7 @@ def test_segments(unit):
      "a@b.", "a.", "@", "\u202a", "\u2066", "a", "a ", "犬", "\u0301"],
 )  # fmt: skip
 def test_filters_of_pairs(unit):
-    values = {"max_length": 1, "long_words": 10**9, "letters": 1}
+    values = {"max_words": 1, "long_words": 10**9, "letters": 1}
     usual = {name: each.usual for name, each in FILTERS.items() if name != "language_id"}
     finders = [FILTERS[name].predicate(value, ("en", "ja")) for name, value in (usual | values).items()]
     assert_linear(lambda line: [finds((line, line)) for finds in finders if finds], unit, 2_000, begin="a", end="b")

@@ -89,7 +89,7 @@ READ = {
     f"{command} {name}"
     for command, names in {
         "build-vocab": "vocab", "train": "config init_from resume", "average-checkpoints": "run", "report": "runs",
-        "translate": "model text input prefix score_target", "inspect": "path",
+        "translate": "model text input prefix", "score-target": "model text input target", "inspect": "path",
         "import": "path source_spm target_spm check_text", "export": "model check_text",
         "score": "hypothesis reference source comet_model", "compare": "a b reference source data",
         "serve": "models api_keys", "attention": "model input",
@@ -156,6 +156,10 @@ COMMANDS = {
     "attention out": Output("attention --model bundle --threads 1 ba --out", succeeds=()),
     "translate output": Output(
         "translate --model bundle --threads 1 --input input.txt --output",
+        beside=".new.nmt.json",
+    ),
+    "score-target output": Output(
+        "score-target --model bundle --threads 1 --input input.txt --target input.txt --output",
         beside=".new.nmt.json",
     ),
 }

@@ -265,9 +265,8 @@ def _data_of(run: Path) -> dict[Path, object]:
     entries = read_json(RunFolder(run).data)
     found: dict[Path, object] = {}
     for entry in entries if isinstance(entries, list) else []:
-        for key in ("relative", "absolute"):
-            with contextlib.suppress(AttributeError, KeyError, OSError, TypeError, ValueError):  # of any other shape
-                found[(run / entry[key]).resolve()] = entry.get("fingerprint")
+        with contextlib.suppress(AttributeError, KeyError, OSError, TypeError, ValueError):  # of any other shape
+            found[(run / entry["path"]).resolve()] = entry.get("fingerprint")
     return found
 
 

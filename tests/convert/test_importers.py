@@ -220,7 +220,8 @@ def test_a_line_with_a_word_that_the_model_lacks_is_translated(imported):
 
 def test_targets_are_scored_with_the_models_own_normalization(imported):
     [own], [length], [papers] = (
-        imported.score(["the boat leaves"], ["a b c the"], normalization=kind) for kind in (None, "length", "paper")
+        imported.score(["the boat leaves"], ["a b c the"], length_normalization=kind)
+        for kind in (None, "length", "paper")
     )
     assert own.score == length.score == pytest.approx(own.log_probability / 5)
     assert papers.score == pytest.approx(own.log_probability / (10 / 6))
@@ -574,7 +575,7 @@ def test_vocabularies_of_opennmt_py_2_lie_within_objects(tmp_path, torchtext):
     assert model.config.source_eos is False
     assert (model.decoding.beam, model.decoding.length_penalty) == (5, 0)  # version 3 divides by the length
     of_version_3 = read_opennmt_py(write(tmp_path, "opennmt-py")).decoding
-    assert (of_version_3.beam, of_version_3.length_penalty, of_version_3.normalization) == (5, 1, "length")
+    assert (of_version_3.beam, of_version_3.length_penalty, of_version_3.length_normalization) == (5, 1, "length")
 
 
 @pytest.mark.parametrize(

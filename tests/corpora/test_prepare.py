@@ -496,7 +496,7 @@ def test_a_data_set_that_a_run_was_trained_on_is_replaced_by_force_alone(own, ru
     assert prepare(with_filters(changed, {"max_words": 9}), out).changed, "the run stands on it no more"
 
 
-@pytest.mark.parametrize("entry", [None, 1, {}, {"relative": None}, {"absolute": "\0"}, {"relative": "\ud800"}])
+@pytest.mark.parametrize("entry", [None, 1, {}, {"path": None}, {"path": "\0"}, {"path": "\ud800"}])
 def test_a_damaged_record_of_a_run_stops_nobody(own, run, entry):
     run.data.write_text(json.dumps([entry]))
     assert prepare(with_filters(own, {"max_words": 9}), Path("data/own")).changed

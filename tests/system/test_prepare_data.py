@@ -102,7 +102,7 @@ def test_pipes_are_source_and_target_or_tab_separated_and_read_once(tmp_path):
 def test_limits_may_be_lifted(nmt):
     words = "prepare-data own-en-de --train corpus/a --max-words 0 --max-ratio 0 --no-dedup --show-recipe"
     shown = yaml.safe_load(nmt(*words.split()).stdout)
-    assert shown["filters"] | {"max_length": None, "max_ratio": None, "dedup": False} == shown["filters"]
+    assert shown["filters"] | {"max_words": None, "max_ratio": None, "dedup": False} == shown["filters"]
 
 
 def test_filters(nmt, tmp_path):

@@ -67,7 +67,7 @@ def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
         lines = (folder / "data/toy-en-de" / f"valid.{language}").read_text("utf-8").splitlines(keepends=True)
         for name, begin, end in (("c", 0, 90), ("v", 90, 120), ("t", 120, 150)):
             (tmp_path / f"{name}.{language}").write_text("".join(lines[begin:end]), "utf-8")
-    pair = {"train_source": tmp_path / "c.en", "train_target": tmp_path / "c.de"}
+    pair = {"train": [tmp_path / "c.en", tmp_path / "c.de"]}
     filters = {"max_words": 20, "max_ratio": 0, "dedup": False, "filter": ["html"]}
     held = {"valid": tmp_path / "v", "test": tmp_path / "t"}
     prepared = nmt.prepare_data("mine-en-de", out=tmp_path / "mine", **pair, **held, **filters, jobs=1)

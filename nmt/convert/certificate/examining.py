@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -58,9 +59,8 @@ def examine(job: Job) -> Certificate:
     """
     with ExitStack() as stack:
         if not os.environ.get("NMT_DEBUG"):
-            null = stack.enter_context(Path(os.devnull).open("w"))
-            stack.enter_context(redirect_stdout(null))
-            stack.enter_context(redirect_stderr(null))
+            stack.enter_context(redirect_stdout(io.StringIO()))
+            stack.enter_context(redirect_stderr(io.StringIO()))
             stack.enter_context(silence())
         try:
             return _certificate(job)

@@ -20,9 +20,9 @@ from nmt.io.regular import read_regular
 
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
-    """Record the absolute paths of a run's data sets."""
+    """Record the paths of a run's data sets from the run's folder: a project that is moved as a whole resumes."""
     entries = [
-        {**part.model_dump(), "path": str(folder.resolve())}
+        {**part.model_dump(), "path": os.path.relpath(folder.resolve(), run.resolve())}
         for folder, part in zip(data, config.data.parts, strict=True)
     ]
     with replacing(RunFolder(run).data) as stream:
@@ -82,7 +82,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _find(run: Path, entry: Mapping[str, Any]) -> Path:
-    folder = Path(entry["path"])
+    folder = Path(os.path.normpath(run.resolve() / entry["path"]))
     try:
         read_manifest(folder)
     except DataError:

@@ -36,9 +36,9 @@ def test_a_run_resumes_with_its_own_settings_and_data(project, run_training, lis
     assert_same(saved(tmp_path / "straight", 20), saved(run, 20))
 
 
-def test_data_is_found_after_the_run_alone_moved(project, tmp_path):
-    (project / "runs" / "one").rename(tmp_path / "moved")
-    assert data_to_resume(tmp_path / "moved") == [(project / "data" / "words", 1.0)]
+def test_data_is_found_after_the_whole_project_moved(project, tmp_path):
+    project.rename(tmp_path / "elsewhere")
+    assert data_to_resume(tmp_path / "elsewhere" / "runs" / "one") == [(tmp_path / "elsewhere" / "data" / "words", 1.0)]
 
 
 def test_a_path_that_is_not_utf_8_is_recorded(project):
