@@ -46,7 +46,7 @@ def encoded_record(folder: Path) -> Record:
         command=(
             "build-vocab",
             *(f"--data={each.path}" for each in data),
-            *option_words(options | {"max_length": index.max_length}),
+            *option_words(options | {"max_pieces": index.max_length}),
         ),
         files=vocabulary.files,
         facts=facts | _training_facts(vocabulary),

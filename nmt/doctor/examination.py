@@ -103,7 +103,7 @@ def examine(*, report: Callable[[str], None] = lambda message: None) -> Examinat
     products = found_by("the rate of matrix products", product_rates, list[ProductRate]())
     bandwidth = found_by("the bandwidth of memory", memory_bandwidth, None)
     for subject, check in (_CHECKS | (_GPU_CHECKS if hardware.device.type == "cuda" else {})).items():
-        checks += found_by(f"check: {subject}", check, [])
+        checks += found_by(subject, check, [])
     return Examination(
         nmt_version=nmt.__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -33,7 +33,7 @@ def fail(*arguments):
 def test_what_is_found_is_shown_and_is_json(parts):
     reported = []
     found = examine(report=reported.append)
-    assert reported == ["the machine", "the rate of matrix products", "the bandwidth of memory", "check: this"]
+    assert reported == ["the machine", "the rate of matrix products", "the bandwidth of memory", "this"]
     machine, checks, rates = found.tables()
     assert dict(machine.rows)["memory bandwidth"] == "2.5 GB/s read and written, on all threads"
     assert dict(machine.rows)["training computes on"] == found.hardware
@@ -51,7 +51,7 @@ def test_a_part_that_ends_with_an_error_is_a_failed_check_without_paths_of_the_u
     monkeypatch.setattr(examination, "product_rates", fail)
     monkeypatch.setattr(examination, "_CHECKS", {"that": fail, **examination._CHECKS})
     found = examine()
-    assert [check.name for check in found.failed] == ["the rate of matrix products", "check: that"]
+    assert [check.name for check in found.failed] == ["the rate of matrix products", "that"]
     assert {check.detail for check in found.failed} == {"RuntimeError: no kernel image in python of ~/x and TMPDIR/y"}
     assert [check.name for check in found.checks if check.passed] == ["this one"]
     assert [table.title for table in found.tables()] == ["Machine", "Checks"]

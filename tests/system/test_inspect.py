@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.cli.app import app
 from nmt.data.lineage import encoded_record
 from nmt.io.hashing import sha256_of
 from nmt.lineage.comparing import lineage_of
@@ -39,7 +41,7 @@ def work(scored, tmp_path) -> Path:
 
 
 def links(link: dict) -> list[dict]:
-    return [link, *(each for part in link["made_from"] for each in links(part))]
+    return [link, *(each for part in link.get("made_from", ()) for each in links(part))]
 
 
 def test_nothing_is_known_of_standard_input_where_a_file_has_its_name(tmp_path, monkeypatch):
@@ -66,6 +68,14 @@ def test_a_score_leads_back_to_checksums_and_licences(work, nmt):
     assert "translation: out.de  [unchanged]" in text
     assert "average: runs/toy-en-de-tiny/average  [unchanged]" in text
     assert f"licence: {manifest['licence']}" in text
+
+
+def test_every_recorded_command_is_one_that_can_be_typed(work):
+    record = json.loads((work / "score.json").read_text("utf-8"))["lineage"]
+    typed = {link["command"][0]: link["command"] for link in links(record) if link.get("command")}
+    assert typed.keys() >= {"score", "translate", "average-checkpoints", "train", "build-vocab", "prepare-data"}
+    for name, *words in typed.values():
+        typer.main.get_command(app).commands[name].make_context(name, words)
 
 
 def test_the_json_holds_numbers_as_numbers_and_the_text_as_people_read_them(work, nmt):
