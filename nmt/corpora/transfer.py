@@ -128,7 +128,8 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress, *, resu
                     furthest = size_of(part)
                     attempt = 0
                 if attempt >= len(_BACKOFF):
-                    raise UnavailableError(f"the connection was lost ({error})") from None
+                    advice = "" if resumes else "; to resume a download, give its sha256 in a recipe"
+                    raise UnavailableError(f"the connection was lost ({error}){advice}") from None
             time.sleep(_BACKOFF[attempt])
             attempt += 1
 
