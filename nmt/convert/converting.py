@@ -170,8 +170,15 @@ def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
 
 def _import_record(model: ForeignModel, path: Path, job: Job) -> Record:
     """The record of the bundle."""
+    folder = path.parent.resolve()
     files = tuple(
-        text_record("file", name, sha256_of(file), bytes=file.stat().st_size) for name, file in model.files.items()
+        text_record(
+            "file",
+            str(file if file.resolve().is_relative_to(folder) else path / name),  # in an archive, which was unpacked
+            sha256_of(file),
+            bytes=file.stat().st_size,
+        )
+        for name, file in model.files.items()
     )
     facts = {"toolkit": model.toolkit, "version": model.version or "unknown", "nmt": nmt.__version__}
     options = option_words({"format": job.format, **asdict(job.given), "out": job.made})

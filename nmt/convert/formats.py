@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,6 +181,18 @@ READABLE = tuple(form for form in FORMATS if form.read is not None)
 WRITABLE = tuple(form for form in FORMATS if form.write is not None)
 
 
+def _advice(path: Path) -> str:
+    """What to do with the name of a model that is not on this machine."""
+    if (address := re.match(r"(https?):/", str(path))) is not None:
+        return (
+            f"{address[1]}://{str(path)[address.end() :].lstrip('/')}: download the model, and name its file or folder."
+        )
+    problem = f"{path}: no such file or folder"
+    if len(path.parts) == 2 and not path.parent.exists():
+        return f"{problem}. For a model of the Hugging Face Hub: hf download {path} --local-dir DIR; nmt import DIR"
+    return f"{problem}."
+
+
 def find_format(path: Path, name: str | None = None) -> Format:
     """The format of a path, which can be read.
 
@@ -190,7 +203,7 @@ def find_format(path: Path, name: str | None = None) -> Format:
         CheckpointError: the path does not exist, or holds a model of no known format.
     """
     if not (path.is_file() or path.is_dir()):
-        raise CheckpointError(f"{path}: no such file or folder.")
+        raise CheckpointError(_advice(path))
     named = [form for form in READABLE if name in (None, form.name)]
     if not named:
         raise CheckpointError(f"--format {name}: known are {', '.join([*(form.name for form in READABLE), OWN])}.")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nmt.checkpoint.bundle import load_bundle
+from nmt.config import DecodingConfig
 from nmt.convert.argos import package_name, write_argos
 from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
@@ -244,3 +245,12 @@ def test_an_export_whose_source_is_normalised_says_so(exported):
     assert "punctuation: false" in config
     (folder / "config.yaml").write_text(config.replace("punctuation: false", "punctuation: true"))
     assert any("normalises source text" in remark for remark in read_ctranslate2(folder).remarks)
+
+
+def test_an_export_is_searched_as_the_bundle_was(exported):
+    _, folder = exported()
+    config = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(config.replace("beam: 4", "beam: 7"))
+    assert read_ctranslate2(folder).decoding.beam == 7
+    (folder / "config.yaml").unlink()
+    assert read_ctranslate2(folder).decoding == DecodingConfig(beam=2, length_penalty=1, length_normalization="length")

@@ -15,6 +15,7 @@ import torch
 from sentencepiece import SentencePieceProcessor
 
 import nmt
+from nmt.checkpoint.lineage import bundle_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import import_model
 from nmt.convert.eole import read_eole
@@ -30,6 +31,7 @@ from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
+from nmt.lineage.comparing import lineage_of
 from tests.convert.peers import (
     D_MODEL,
     POSITIONS,
@@ -199,6 +201,14 @@ def certified(tmp_path_factory):
     """A bundle of a model of fairseq, and its certificate."""
     folder = tmp_path_factory.mktemp("certified")
     return folder / "bundle", import_model(write(folder, "fairseq"), folder / "bundle")
+
+
+def test_the_files_of_the_other_toolkit_are_found_where_they_lie(certified, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.pt", "dict.en.txt"):
+        Path(name).write_text("of another model")
+    [foreign] = lineage_of(bundle_record(certified[0])).made_from
+    assert {part.state for part in foreign.made_from} == {"unchanged"} and len(foreign.made_from) > 1
 
 
 @pytest.fixture(scope="module")
@@ -883,3 +893,16 @@ def test_a_setting_that_is_not_known_is_a_remark(tmp_path, name, options, named)
     assert remarks(write(tmp_path, name)) == []
     [remark] = remarks(WRITERS[name](tmp_path / "newer", **options))
     assert f"does not know: {named}." in remark
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("https://a.example/opus.zip", "https://a.example/opus.zip: download the model, and name its file or folder."),
+        ("Helsinki-NLP/opus-mt-en-de", "hf download Helsinki-NLP/opus-mt-en-de --local-dir DIR; nmt import DIR"),
+        ("model.pt", "model.pt: no such file or folder."),
+    ],
+)
+def test_a_model_that_is_elsewhere_is_to_be_downloaded(named, says):
+    with pytest.raises(CheckpointError, match=f"{re.escape(says)}$"):
+        find_format(Path(named))

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nmt.config import DataConfig, DecodingConfig, read_config
+from nmt.config import Config, DataConfig, DecodingConfig, read_config
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
     OUTPUT,
@@ -163,7 +163,8 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
             f"{config_file}: has decoder_start_token: {shown(start)}, which is no piece of the target: outputs would "
             "have to begin with a given piece, which nmt does not do."
         )
-    remarks = [*_own_remarks(folder), *unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
+    own = _own_config(folder)
+    remarks = [*_own_remarks(own), *unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
     if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
     if not ours["source_eos"] and not metadata:
@@ -173,7 +174,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         ours,
         toolkit="Argos Translate" if metadata else "CTranslate2",
         version=None,
-        decoding=_SEARCH_OF_ARGOS if metadata else _SEARCH,
+        decoding=_SEARCH_OF_ARGOS if metadata else own.decoding,
         tensors=tensors,
         naming=_naming(tensors),
         source=source,
@@ -203,13 +204,17 @@ def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -
     return settings
 
 
-def _own_remarks(folder: Path) -> list[str]:
-    """What a folder that nmt exported says of its source text, and a bundle made from it does not."""
+def _own_config(folder: Path) -> Config:
+    """The settings that nmt wrote beside a model that it exported; CTranslate2's search without them."""
     try:
-        data = read_config(folder / _OWN_CONFIG).data if (folder / _OWN_CONFIG).is_file() else DataConfig()
-    except NmtError:
-        return []
-    if data.source_steps == DataConfig().source_steps:
+        return read_config(folder / _OWN_CONFIG)
+    except (NmtError, OSError):
+        return Config(decoding=_SEARCH)
+
+
+def _own_remarks(own: Config) -> list[str]:
+    """What a folder that nmt exported says of its source text, and a bundle made from it does not."""
+    if own.data.source_steps == DataConfig().source_steps:
         return []
     return [f"{_OWN_CONFIG} beside it says how nmt normalises source text, which the bundle does not: use the bundle."]
 
