@@ -121,6 +121,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "output-dir output-folder": "--out PATH",
         "quantize int8": "--quantization TYPE",
     },
+    "serve": {"p": "--port N"},
     "import": {
         "output-dir output-folder": "--out PATH",
         "model model-path model-dir": "nmt import PATH",

@@ -223,4 +223,5 @@ def find_target(name: str) -> Format:
     for form in WRITABLE:
         if form.name == name.lower():
             return form
-    raise ConfigError(f"--to {name}: models can be exported to {', '.join(form.name for form in WRITABLE)}.")
+    hint = " Optimum makes ONNX of an export to huggingface: docs/converting.md." if name.lower() == "onnx" else ""
+    raise ConfigError(f"--to {name}: models can be exported to {', '.join(form.name for form in WRITABLE)}.{hint}")
