@@ -121,7 +121,8 @@ class Model:
         2,048, and more on a GPU."""
         settings = translate_options(self._engine.config.decoding, **options)
         translator = Translator(self._engine, settings, window=window)
-        return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
+        beginnings = None if prefixes is None else _texts(prefixes, "prefix", "prefixes")
+        return translator.translate(_texts(lines, "line"), beginnings)
 
     def score(
         self,
@@ -176,15 +177,20 @@ def _documented(method: Callable[..., object]) -> str:
 Model.translate.__doc__ = _documented(Model.translate)
 
 
-def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
+def _texts(lines: Iterable[str], name: str, names: str | None = None) -> Iterator[str]:
     """The lines; each is checked when it is read.
 
     Args:
-        name: the word for a line in errors.
+        name, names: the words for a line and for all lines in errors.
     """
+    names = names or f"{name}s"
     if isinstance(lines, str | bytes):
-        raise ConfigError(f"{name}s: expected a list of texts, got a single text: put it into a list.")
-    return (_text(line, f"{name} {number:,}") for number, line in enumerate(lines, start=1))
+        raise ConfigError(f"{names}: expected a list of texts, got a single text: put it into a list.")
+    try:
+        numbered = enumerate(lines, start=1)
+    except TypeError:
+        raise ConfigError(f"{names}: expected a list of texts, got {lines!r}.") from None
+    return (_text(line, f"{name} {number:,}") for number, line in numbered)
 
 
 def _text(line: object, name: str) -> str:

@@ -121,6 +121,8 @@ def score(
     from nmt.evaluation.scored_systems import score_systems
 
     names = list[MetricName](dict.fromkeys(metric or ["bleu"]))
+    if not hypothesis:
+        raise ConfigError("hypothesis: give a file with one translation per line, or several.")
     if (test_set is None) == (not reference):
         raise ConfigError("give either --reference FILE or --test-set NAME with --langpair.")
     if sheet and (metric or paper_bleu or sentence_scores):
