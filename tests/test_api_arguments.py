@@ -2,14 +2,17 @@
 
 import inspect
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_type_hints
 from unittest.mock import Mock
 
 import pytest
+from typer.testing import CliRunner
 
 import nmt
+from nmt.cli.app import app
 from nmt.config import Config
 from nmt.io.hashing import sha256_of
 
@@ -76,3 +79,38 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
     given = {"lines": ["a"]} | ({"targets": ["b"]} if method == "score" else {}) | {argument: value}
     with pytest.raises(nmt.NmtError, match=rf"^{argument}: expected a list of texts, got "):
         getattr(nmt.Model(engine), method)(**given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nmt.build_vocab(size=0), "build_vocab: size: must be at least 1, got 0."),
+        (lambda: nmt.train(presets="tiny"), "train: there is no argument presets; did you mean preset?"),
+        (lambda: nmt.score_target("in"), "score_target: target is missing."),
+        (lambda: nmt.score("x", reference="y", metric="bleurt"), "score: metric.0: expected 'bleu', 'chrf', "),
+        (lambda: nmt.translate_file("in", beam=0), "beam: must be at least 1, got 0."),
+        (lambda: nmt.translate_file("in", beem=2), "translate_file: there is no argument beem; did you mean beam?"),
+        (lambda: nmt.translate_file("in", input_format="paragraphs", prefix="p"), "prefix only goes with "),
+        (lambda: nmt.prepare_data("toy"), "there is no built-in data set 'toy'"),
+        (lambda: nmt.train(resume="r", out="o"), "out does not go with resume, which takes"),
+        (lambda: nmt.serve(host="0.0.0.0"), "host 0.0.0.0: other machines can connect."),
+        (lambda: nmt.average_checkpoints(last=2, best=2), "last and best were both given: give one."),
+        (lambda: nmt.translate_file("in", beam=2, nbest=3), "nbest 3 needs beam of at least 3, got 2."),
+        (lambda: nmt.score_target("in", target="t", beam=9), "score_target: there is no argument beam."),
+        (lambda: nmt.score_target("in", target="t", length_penalty="x"), "length_penalty: expected a number, got 'x'"),
+        (
+            lambda: nmt.prepare_data(train="x"),
+            "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
+            "--train corpus/europarl (the languages may also be given with source_lang and target_lang).",
+        ),
+    ],
+)
+def test_a_mistake_is_an_error_of_ours(call, message):
+    with pytest.raises(nmt.NmtError, match=f"^{re.escape(message)}"):
+        call()
+
+
+def test_the_command_names_its_options(here):
+    words = ["translate", "--input-format", "paragraphs", "--prefix", "ref.de", "hypothesis"]
+    result = CliRunner().invoke(app, words)
+    assert result.stderr == "error: --prefix only goes with --input-format lines.\n"

@@ -106,7 +106,7 @@ class _Group(CommandGroup):
         except NmtError as error:
             if os.environ.get("NMT_DEBUG"):
                 raise
-            print_error(str(error))
+            print_error(error.typed or str(error))
             sys.exit(2)
         except UsageError as error:
             _refuse_usage(error, " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand))))
