@@ -15,7 +15,7 @@ from nmt.errors import NmtError
 from nmt.option_fields import FORMAT, SAMPLING, Option
 
 BATCH_TOKENS = 2_048
-"""Source pieces that a CPU searches at once."""
+"""Source pieces that a CPU searches at once; pieces of the longer side that any device scores at once."""
 
 
 class BeamTooWideError(NmtError):

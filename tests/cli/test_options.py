@@ -1,5 +1,6 @@
 """What the options of all commands have in common."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -158,3 +159,9 @@ def test_a_sentence_in_place_of_a_file_is_answered_with_how_to_translate_it():
     result = CliRunner().invoke(app, ["translate", "The man sleeps."])
     assert result.exit_code == 2
     assert 'To translate a sentence: echo "The man sleeps." | nmt translate' in result.stderr
+
+
+def test_scoring_has_the_batches_of_scoring_on_every_device():
+    [param] = [param for param in COMMANDS["score-target"].params if param.name == "batch_tokens"]
+    default = inspect.signature(nmt.Model.score).parameters["batch_tokens"].default
+    assert param.help == f"Pieces of the longer side per batch, padding included.  [{default}]"
