@@ -113,18 +113,12 @@ Batches = Annotated[
 def model_to_use(model: Path | None) -> Path:
     """The bundle of a model, or of the newest run; it is printed."""
     from nmt.checkpoint.describing import models_to_use
+    from nmt.loading import NamedModels
 
-    folders, remarks = models_to_use([] if model is None else [model])
-    print_models(folders, remarks)
-    return folders[0]
-
-
-def print_models(folders: Sequence[Path], remarks: Sequence[str]) -> None:
-    """Print which bundles are used, and what a user should know of the choice."""
-    from nmt.checkpoint.describing import describe_model
-
-    for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
+    chosen = NamedModels("torch", *models_to_use([] if model is None else [model]))
+    for line in chosen.notices:
         notice(line)
+    return chosen.folders[0]
 
 
 def _is_value(word: str) -> bool:
