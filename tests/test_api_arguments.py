@@ -5,7 +5,7 @@ import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 from unittest.mock import Mock
 
 import pytest
@@ -114,3 +114,17 @@ def test_the_command_names_its_options(here):
     words = ["translate", "--input-format", "paragraphs", "--prefix", "ref.de", "hypothesis"]
     result = CliRunner().invoke(app, words)
     assert result.stderr == "error: --prefix only goes with --input-format lines.\n"
+
+
+def test_what_the_functions_return_and_call_is_public():
+    for name, function in FUNCTIONS.items():
+        hints = get_type_hints(getattr(function, "__wrapped__", function))
+        kinds = [
+            each
+            for kind in (hints["return"], hints.get("listener"), hints.get("report"))
+            for each in (kind, *get_args(kind))
+        ]
+        own = [kind for kind in kinds if getattr(kind, "__module__", "").startswith("nmt.")]
+        assert all(getattr(nmt, kind.__name__, None) is kind for kind in own), (name, own)
+        assert {kind.__name__ for kind in own} <= set(nmt.__all__)
+        assert own or name == "serve"
