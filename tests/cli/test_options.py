@@ -101,6 +101,13 @@ def test_the_help_of_translate_stands_in_groups_of_80_columns():
         assert option in text
 
 
+def test_the_first_six_commands_make_a_translator():
+    text = help_of()
+    assert "The first six, in this order, make a translator." in text
+    listed = re.findall(r"^  ([a-z-]+) ", text.partition("Commands:")[2], re.MULTILINE)
+    assert listed[:6] == ["prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"]
+
+
 @pytest.mark.parametrize("word", ["--version", "-V"])
 def test_the_version_has_a_letter(word):
     assert CliRunner().invoke(app, [word]).stdout == f"nmt {nmt.__version__}\n"
