@@ -6,7 +6,8 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -53,6 +54,7 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
     validated = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
 
     @functools.wraps(function)
+    @naming_arguments(known)
     def call(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
         try:
             if unknown := [name for name in options if name not in known]:
@@ -64,16 +66,23 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
             if error.title != function.__name__:
                 raise
             raise ConfigError(f"{function.__name__}: {_mistake(error)}.") from None
-        except NmtError as error:
-            error.typed = error.typed or str(error)
-            error.args = (_in_python(error.typed, known),)
-            raise
 
     call.__annotations__ = annotations
     return call
 
 
-def _in_python(message: str, known: Container[str]) -> str:
+@contextmanager
+def naming_arguments(known: Collection[str]) -> Iterator[None]:
+    """Call arguments in errors as Python does; also a decorator. :attr:`nmt.NmtError.typed` keeps the flags."""
+    try:
+        yield
+    except NmtError as error:
+        error.typed = error.typed or str(error)
+        error.args = (_in_python(error.typed, known),)
+        raise
+
+
+def _in_python(message: str, known: Collection[str]) -> str:
     """A message with the names of arguments in place of their flags, but for the words of a command to run."""
 
     def spelled(found: re.Match[str]) -> str:
