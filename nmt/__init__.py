@@ -6,15 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nmt.api.data import build_vocab, prepare_data
-    from nmt.api.files import score_target, translate_file
+    from nmt.api.data import PreparedData, build_vocab, prepare_data
+    from nmt.api.files import WrittenFile, score_target, translate_file
     from nmt.api.model import Model, load
-    from nmt.api.scoring import compare, score
+    from nmt.api.scoring import Compared, Scored, compare, score
     from nmt.api.serving import serve
-    from nmt.api.training import average_checkpoints, train
+    from nmt.api.training import Averaged, Training, average_checkpoints, train
+    from nmt.data.build import BuiltVocabulary
     from nmt.errors import NmtError, NmtWarning
     from nmt.reporting import Reporter
     from nmt.search.settings import Sampling
+    from nmt.training.listener import Listener
     from nmt.translation.guard import Finding
     from nmt.translation.results import TranslatedText, Translation
     from nmt.translation.target_scorer import ScoredTarget
@@ -22,15 +24,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Averaged",
+    "BuiltVocabulary",
+    "Compared",
     "Finding",
+    "Listener",
     "Model",
     "NmtError",
     "NmtWarning",
+    "PreparedData",
     "Reporter",
     "Sampling",
+    "Scored",
     "ScoredTarget",
+    "Training",
     "TranslatedText",
     "Translation",
+    "WrittenFile",
     "average_checkpoints",
     "build_vocab",
     "compare",
@@ -44,15 +54,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "nmt.api.data": "build_vocab prepare_data",
-    "nmt.api.files": "score_target translate_file",
+    "nmt.api.data": "PreparedData build_vocab prepare_data",
+    "nmt.api.files": "WrittenFile score_target translate_file",
     "nmt.api.model": "Model load",
-    "nmt.api.scoring": "compare score",
+    "nmt.api.scoring": "Compared Scored compare score",
     "nmt.api.serving": "serve",
-    "nmt.api.training": "average_checkpoints train",
+    "nmt.api.training": "Averaged Training average_checkpoints train",
+    "nmt.data.build": "BuiltVocabulary",
     "nmt.errors": "NmtError NmtWarning",
     "nmt.reporting": "Reporter",
     "nmt.search.settings": "Sampling",
+    "nmt.training.listener": "Listener",
     "nmt.translation.guard": "Finding",
     "nmt.translation.results": "TranslatedText Translation",
     "nmt.translation.target_scorer": "ScoredTarget",

@@ -7,6 +7,9 @@ Library code raises them and never exits or prints. The command line prints the 
 class NmtError(Exception):
     """A user error. The message is complete: what is wrong, where, and what to do."""
 
+    typed: str = ""
+    """The message with the options of the command line, where the message itself has arguments of Python."""
+
 
 class ConfigError(NmtError):
     """A setting is unknown, has the wrong type, or contradicts another setting or an earlier run."""

@@ -85,11 +85,6 @@ class OptionField:
         return self.field.default
 
     @property
-    def default_value(self) -> Any:
-        """The default; None if it is described in words."""
-        return self.default if self.option.unset is None else None
-
-    @property
     def value_type(self) -> Any:
         """The type of a given value: without None."""
         annotation = self.field.annotation

@@ -82,7 +82,8 @@ def _attributes(kind: type) -> Iterator[tuple[str, str, str]]:
     assert isinstance(node, ast.ClassDef)
     options = {field.name: field for field in option_fields(kind)} if hasattr(kind, "model_fields") else {}
     for field, following in zip(node.body, [*node.body[1:], None], strict=True):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+        is_named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if is_named and not field.target.id.startswith("_"):
             name, annotation, text = field.target.id, field.annotation, ""
             if name in options:
                 text = options[name].python_text

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 from pydantic import Field
 
 from nmt.api.arguments import Paths, checked
+from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
 from nmt.loading import NamedModels
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, flag_of
@@ -90,8 +91,7 @@ def translate_file(
     if format == "pharaoh":
         options["alignment"] = True
     paragraphs = input_format == "paragraphs"
-    given = {name: value for name, value in options.items() if value is not None}
-    _refuse_contradictions(TranslateOptions.checked(given), prefix, format, paragraphs=paragraphs)
+    _refuse_contradictions(_checked(options), prefix, format, paragraphs=paragraphs)
     streams = Streams(
         input,
         {"prefix": prefix},
@@ -104,7 +104,7 @@ def translate_file(
         report=report,
     )
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
-    if paragraphs and given.get("split_sentences", "auto") == "auto":
+    if paragraphs and options.get("split_sentences") in (None, "auto"):
         options["split_sentences"] = "always"
     # All is checked, and what is written is locked, before a model is loaded.
     with _claimed(streams, model, engine) as (claimed, models):
@@ -159,6 +159,7 @@ def score_target(
     """
     if format == "pharaoh":
         options["alignment"] = True
+    _checked(options)
     streams = Streams(
         input,
         {"target": target},
@@ -189,6 +190,14 @@ def _claimed(streams: Streams, named: Paths, engine: EngineName) -> Iterator[tup
 def _write(streams: Streams, job: Job, tally: Tally | None = None) -> WrittenFile:
     entries = write_lines(streams, job)
     return WrittenFile(streams.output, entries or 0, entries is not None, tally)
+
+
+def _checked(options: Mapping[str, Any]) -> TranslateOptions:
+    """The options as far as they can be known before the model, whose settings are the defaults of some."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if "beam" in given:
+        return translate_options(DecodingConfig(), called=flag_of, **given)
+    return TranslateOptions.checked(given, called=flag_of)
 
 
 def _refuse_contradictions(options: TranslateOptions, prefix: Path | None, form: Form, *, paragraphs: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Unpack
 
 from pydantic import Field
 
+from nmt.api.arguments import naming_arguments
 from nmt.config.section import StrictSection
 from nmt.config.sections import Normalization
 from nmt.errors import ConfigError, DataError
@@ -19,7 +20,7 @@ from nmt.loading import NamedModels
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, option_fields
 from nmt.text.lines import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
-from nmt.translation.options import Options, TranslateOptions, translate_options
+from nmt.translation.options import Options, ScoringOptions, TranslateOptions, translate_options
 from nmt.translation.results import Translation
 from nmt.translation.target_scorer import ScoredTarget, TargetScorer
 from nmt.translation.translator import Translator
@@ -34,6 +35,7 @@ class _Hardware(StrictSection):
     engine: EngineName
 
 
+@naming_arguments(_Hardware.model_fields)
 def load(
     model: PathOrName | Sequence[PathOrName],
     *,
@@ -94,6 +96,7 @@ class Model:
         """The code of the target language."""
         return self._engine.config.data.target_lang
 
+    @naming_arguments(Options.__annotations__)
     def translate(self, lines: Iterable[str], **options: Unpack[_Keywords]) -> list[Translation]:
         """Translate lines: one translation per line, in order.
 
@@ -121,8 +124,10 @@ class Model:
         2,048, and more on a GPU."""
         settings = translate_options(self._engine.config.decoding, **options)
         translator = Translator(self._engine, settings, window=window)
-        return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
+        beginnings = None if prefixes is None else _texts(prefixes, "prefix", "prefixes")
+        return translator.translate(_texts(lines, "line"), beginnings)
 
+    @naming_arguments(ScoringOptions.__annotations__)
     def score(
         self,
         lines: Iterable[str],
@@ -176,15 +181,20 @@ def _documented(method: Callable[..., object]) -> str:
 Model.translate.__doc__ = _documented(Model.translate)
 
 
-def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
+def _texts(lines: Iterable[str], name: str, names: str | None = None) -> Iterator[str]:
     """The lines; each is checked when it is read.
 
     Args:
-        name: the word for a line in errors.
+        name, names: the words for a line and for all lines in errors.
     """
+    names = names or f"{name}s"
     if isinstance(lines, str | bytes):
-        raise ConfigError(f"{name}s: expected a list of texts, got a single text: put it into a list.")
-    return (_text(line, f"{name} {number:,}") for number, line in enumerate(lines, start=1))
+        raise ConfigError(f"{names}: expected a list of texts, got a single text: put it into a list.")
+    try:
+        numbered = enumerate(lines, start=1)
+    except TypeError:
+        raise ConfigError(f"{names}: expected a list of texts, got {lines!r}.") from None
+    return (_text(line, f"{name} {number:,}") for number, line in numbered)
 
 
 def _text(line: object, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,11 +26,12 @@ from nmt.evaluation.metrics import (
 from nmt.evaluation.score_sheet import ScoreSheet
 from nmt.evaluation.scored_systems import ScoredSystems
 from nmt.evaluation.text_checks import hypothesis_warnings, share_few_words, tokenizer_warnings
+from nmt.io.hashing import sha256_of
 from nmt.io.streams import refuse_second_stdin
 from nmt.reporting import SILENT, Reporter
 from nmt.reports.comparison_text import ComparedFiles
 from nmt.text.languages import is_language_code, primary_language
-from nmt.text.lines import read_lines
+from nmt.text.lines import can_be_read_again, read_lines
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
@@ -51,19 +52,19 @@ class Scored:
     """The scores by the metrics that were asked for; with ``sheet``, all scores."""
     test_set: str | None
     langpair: str | None
-    files: dict[str, Any] = field(repr=False)
+    _files: dict[str, Any] = field(repr=False)
     """What :func:`nmt.lineage.scores.score_record` takes."""
 
     def record(self, written_to: Path | None = None) -> Record:
-        """The lineage of the scores: files with checksums, options, the records of the translations.
+        """The lineage of the scores: files with the checksums that they had before they were read, options, the
+        records of the translations.
 
         Args:
             written_to: the file that the scores are written to, if it is known.
         """
-        # The import loads torch, which takes longer than a score.
         from nmt.lineage.scores import score_record
 
-        return score_record(**self.files, written_to=written_to)
+        return score_record(**self._files, written_to=written_to)
 
 
 @checked
@@ -120,6 +121,8 @@ def score(
     from nmt.evaluation.scored_systems import score_systems
 
     names = list[MetricName](dict.fromkeys(metric or ["bleu"]))
+    if not hypothesis:
+        raise ConfigError("hypothesis: give a file with one translation per line, or several.")
     if (test_set is None) == (not reference):
         raise ConfigError("give either --reference FILE or --test-set NAME with --langpair.")
     if sheet and (metric or paper_bleu or sentence_scores):
@@ -132,6 +135,7 @@ def score(
     if comet_model is not None and not by_comet:
         raise ConfigError("--comet-model needs --metric comet or --sheet: no other score uses that model.")
     fetching = _Fetching(mirror, offline, report)
+    checksums = _checksums([*hypothesis, *reference, *([] if source is None else [source])])
     texts = _texts(hypothesis, reference, source, test_set, langpair, fetching, cache)
     language = target_lang or texts.language
     _check(texts, by_comet, language, paper_bleu)
@@ -143,9 +147,10 @@ def score(
     # The language is recorded also where a file's name says it: a command may name the file otherwise.
     options = {"sheet": sheet, "metric": [] if sheet else names, "paper_bleu": paper_bleu, **how}
     options |= {"test_set": test_set, "langpair": langpair}
-    files = {
+    recorded = {
         "hypotheses": hypothesis,
         "references": reference,
+        "checksums": checksums,
         "options": {name: value or None for name, value in options.items()},
         "source": source if by_comet else None,
         "comet_model": None if comet is None else (str(comet.weights), comet.sha256),
@@ -154,7 +159,7 @@ def score(
     if sheet:
         made = score_sheet(texts.systems, texts.references, references_name=texts.reference_names, **how)
         _warn_of_tokenizer(texts.references, made.signatures["BLEU"], report)
-        return Scored(made, test_set, langpair, files)
+        return Scored(made, test_set, langpair, recorded)
     scored = score_systems(
         texts.systems,
         texts.references,
@@ -165,7 +170,16 @@ def score(
     )
     if "bleu" in names:
         _warn_of_tokenizer(texts.references, next(iter(scored.scores.values()))[names.index("bleu")].signature, report)
-    return Scored(scored, test_set, langpair, files)
+    return Scored(scored, test_set, langpair, recorded)
+
+
+def _checksums(paths: Sequence[Path]) -> dict[Path, str]:
+    """The sha256 of those files that can be read again. They are computed before the files are read, and may change."""
+    found = {}
+    for path in filter(can_be_read_again, paths):
+        with suppress(OSError):  # it is named when it is read
+            found[path] = sha256_of(path)
+    return found
 
 
 @dataclass(frozen=True)

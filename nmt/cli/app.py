@@ -33,9 +33,9 @@ _COMMANDS = {
     "train": ("train", "Train a Transformer, or resume a run."),
     "average-checkpoints": ("average_checkpoints", "Average the weights of several checkpoints."),
     "translate": ("translate", "Translate lines of text."),
+    "score": ("score", "Score translations: BLEU, chrF, TER."),
     "score-target": ("score_target", "Score given translations by a model."),
     "serve": ("serve", "Translate over HTTP: for people and programs."),
-    "score": ("score", "Score translations: BLEU, chrF, TER."),
     "compare": ("compare", "Show where the translations of two systems differ."),
     "inspect": ("inspect", "Show where something comes from, and whether it changed."),
     "import": ("convert.import_model", "Import a model of another toolkit."),
@@ -106,7 +106,7 @@ class _Group(CommandGroup):
         except NmtError as error:
             if os.environ.get("NMT_DEBUG"):
                 raise
-            print_error(str(error))
+            print_error(error.typed or str(error))
             sys.exit(2)
         except UsageError as error:
             _refuse_usage(error, " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand))))
@@ -151,7 +151,7 @@ def _usage_mistake(error: Any, command: str) -> str:
         return f"{max(error.param.opts, key=len)}: {_value_mistake(error)}" if error.message else _missing(error.param)
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         params = error.ctx.command.get_params(error.ctx)
-        known = [word for param in params if not getattr(param, "hidden", False) for word in param.opts]
+        known = [word for param in params if param.param_type_name == "option" for word in param.opts]
         return _unknown("option", error.option_name, known, error.ctx.command.name)
     message: str = error.format_message().rstrip(".")
     if unknown := re.match(r"No such command '(.*?)'", message):
@@ -200,7 +200,10 @@ def _unknown(kind: str, typed: str, known: list[str], command: str | None = None
 
 def _all_options() -> dict[str, set[str]]:
     """The spellings of the options of each command."""
-    return {name: {word for param in _command(name).params for word in param.opts} for name in _COMMANDS}
+    return {
+        name: {word for param in _command(name).params if param.param_type_name == "option" for word in param.opts}
+        for name in _COMMANDS
+    }
 
 
 app = typer.Typer(

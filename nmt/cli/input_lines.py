@@ -41,7 +41,7 @@ Interactive = Annotated[
         group=STREAMS,
     ),
 ]
-InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are no UTF-8.", group=STREAMS)]
+InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are not UTF-8.", group=STREAMS)]
 
 _STDOUT, _STDERR = 1, 2
 

@@ -27,7 +27,7 @@ def inspect(
 ) -> None:
     """Show what something is and where it comes from, back to the archives and their licences.
 
-    The whole lineage is checked: what changed since is named, and the exit code is 1.
+    Checks the whole lineage. If something changed since, it prints what, and exits with 1.
 
     Example: nmt inspect runs/toy-en-de-tiny
     """

@@ -84,7 +84,6 @@ def _setting_keys(incomplete: str) -> list[str]:
 
 
 Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", group=STREAMS)]
-DataSet = Annotated[Path | None, option("A prepared data set.  [newest below data/]")]
 Mirrors = Annotated[
     list[str] | None,
     option("Folder or URL with the downloads, by name; tried first.", metavar="URL", group=DOWNLOADS),
@@ -114,28 +113,12 @@ Batches = Annotated[
 def model_to_use(model: Path | None) -> Path:
     """The bundle of a model, or of the newest run; it is printed."""
     from nmt.checkpoint.describing import models_to_use
+    from nmt.loading import NamedModels
 
-    folders, remarks = models_to_use([] if model is None else [model])
-    print_models(folders, remarks)
-    return folders[0]
-
-
-def print_models(folders: Sequence[Path], remarks: Sequence[str]) -> None:
-    """Print which bundles are used, and what a user should know of the choice."""
-    from nmt.checkpoint.describing import describe_model
-
-    for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
+    chosen = NamedModels("torch", *models_to_use([] if model is None else [model]))
+    for line in chosen.notices:
         notice(line)
-
-
-def data_set_to_use(data: Path | None) -> Path:
-    """A data set, or the newest one, which is printed."""
-    from nmt.data.manifest import newest_data_set
-
-    if data is None:
-        data = newest_data_set()
-        notice(f"data: {data} (the newest)")
-    return data
+    return chosen.folders[0]
 
 
 def _is_value(word: str) -> bool:
@@ -269,7 +252,7 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_options(
-    settings: type[StrictSection], *, only: Sequence[str] = ()
+    settings: type[StrictSection], *, only: Sequence[str] = (), meaning: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a settings class, after its own.
 
@@ -277,6 +260,7 @@ def with_options(
 
     Args:
         only: the fields that are options of this command; all if it is empty.
+        meaning: field -> its help, for options that mean something else in this command.
     """
     own = [field for field in option_fields(settings) if not only or field.name in only]
     fields = [each for field in own for each in (field, *field.parts)]
@@ -287,19 +271,22 @@ def with_options(
             asked = {field.name: value for field in fields if (value := words.pop(field.name)) is not None}
             command(**words, options=_given(settings, asked))
 
-        return _with_parameters(run, command, {field.name: (_typed(field), None) for field in fields})
+        helps = {field.name: field.help_text for field in fields} | dict(meaning or {})
+        return _with_parameters(
+            run, command, {field.name: (_typed(field, helps[field.name]), None) for field in fields}
+        )
 
     return decorate
 
 
-def _typed(field: OptionField) -> Any:
+def _typed(field: OptionField, help: str) -> Any:
     """The type that typer makes an option of; None stands for an option that is not given."""
     kind: Any = bool if field.parts else field.value_type
     switch = f"/{field.flag_for(False)}" if kind is bool and field.default in (True, None) and not field.parts else ""
     option = typer.Option(
         field.flag + switch,
         *([f"-{field.option.letter}"] if field.option.letter else []),
-        help=field.help_text,
+        help=help,
         show_default=False,
         rich_help_panel=field.option.group,
     )

@@ -14,6 +14,7 @@ _RATE = "--set schedule.factor=X, which multiplies the learning rate of the sche
 _TEXT = "nmt prepare-data NAME --train SOURCE TARGET, then nmt train --data data/NAME"
 _GPU = "--device cuda"
 _DIRECTION = "Leave it out: a model has its languages, which the line `model:` shows. Name another with --model RUN"
+_LANGUAGES = "source-lang target-lang src-lang tgt-lang trg-lang source-language target-language from to"
 _GLOSSARY = "There are no glossaries: train on with examples of the terms, nmt train --init-from RUN --data data/NAME"
 
 COMMANDS = {
@@ -78,7 +79,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "translate": {
         "src source text": "--input FILE",
-        "source-lang target-lang src-lang tgt-lang trg-lang source-language target-language from to": _DIRECTION,
+        _LANGUAGES: _DIRECTION,
         "glossary glossaries terms terminology lexical-constraints": _GLOSSARY,
         "tgt ref reference": "nmt score-target --target FILE, which scores given translations",
         "batch-size max-tokens mini-batch": "--batch-tokens N",
@@ -97,6 +98,16 @@ OPTIONS: dict[str, dict[str, str]] = {
         "fp16": "--precision fp16",
         "quantize int8 quantization": "--precision int8",
         "resume continue": "--output FILE and the same command, which resumes",
+    },
+    "score-target": {
+        _LANGUAGES: _DIRECTION,
+        "normalization": "--length-normalization paper or length",
+        "ref reference tgt": "--target FILE",
+    },
+    "serve": {
+        _LANGUAGES: "Each model serves its own languages: leave it out",
+        "normalization length-normalization": "A model serves with its own: leave it out",
+        "beam-size": "--beam N",
     },
     "score": {
         "ref refs references": "--reference FILE",
@@ -152,5 +163,7 @@ def advice(
     of_others = [f"nmt {name}" for name, options in (elsewhere or {}).items() if typed in options]
     if 0 < len(of_others) <= _FEW:
         return f"It is an option of {' and '.join(of_others)}"
-    near = difflib.get_close_matches(typed, known, n=1, cutoff=0.7)
-    return f"Did you mean {near[0]}?" if near else ""
+    # Without the hyphens, in which all options are alike.
+    names_of_known = {name.lstrip("-"): name for name in known}
+    near = difflib.get_close_matches(typed.lstrip("-"), names_of_known, n=1, cutoff=0.7)
+    return f"Did you mean {names_of_known[near[0]]}?" if near else ""

@@ -30,9 +30,7 @@ def prepare_data(
     mirror: Mirrors = None,
     offline: Offline = False,
     jobs: Annotated[int | None, option("Processes for cleaning.  [one per core]", min=1, group=HARDWARE)] = None,
-    force: Annotated[
-        bool, option("Replace the data set, even if its text was edited, it is another, or runs use it.", group=STREAMS)
-    ] = False,
+    force: Annotated[bool, option("Replace the data set even if it was edited or runs use it.", group=STREAMS)] = False,
     source_lang: Annotated[
         str | None, option("Source language, such as en.  [of the name]", metavar="LANG", group=OWN_TEXT)
     ] = None,
@@ -42,8 +40,7 @@ def prepare_data(
     train: Annotated[
         list[str] | None,
         option(
-            "Training text: the prefix of two files, the two files, a .tsv, .tmx or .zip, a URL, a folder, or -; may "
-            "be repeated.",
+            "Training text: two files or their prefix; a .tsv, .tmx or .zip; a URL; a folder; or -. May be repeated.",
             metavar="TEXT",
             group=OWN_TEXT,
         ),

@@ -19,10 +19,15 @@ from nmt.cli.input_lines import (
 from nmt.cli.options import Device, Engine, Precision, Threads, option, with_options
 from nmt.cli.progress_lines import CONSOLE
 from nmt.option_fields import FORMAT, STREAMS
+from nmt.search.settings import BATCH_TOKENS
 from nmt.translation.options import ScoringOptions, TranslateOptions
 
 
-@with_options(TranslateOptions, only=tuple(ScoringOptions.__annotations__))
+@with_options(
+    TranslateOptions,
+    only=tuple(ScoringOptions.__annotations__),
+    meaning={"batch_tokens": f"Pieces of the longer side per batch, padding included.  [{BATCH_TOKENS}]"},
+)
 def score_target(
     text: InputArgument = None,
     *,

@@ -26,13 +26,15 @@ def serve(
     public: Annotated[bool, option("Answer other machines without a key.", group=ACCESS)] = False,
     allow_origin: Annotated[
         list[str] | None,
-        option("Pages of other sites that may ask: https://example.org; *: all.", metavar="ORIGIN", group=ACCESS),
+        option("Site whose pages may ask: https://example.org; *: all.", metavar="ORIGIN", group=ACCESS),
     ] = None,
     requests_per_minute: Annotated[
-        int | None, option("Requests per minute and key, or address.", group=LIMITS, min=1)
+        int | None, option("Maximum requests per minute per key, or per address.", group=LIMITS, min=1)
     ] = None,
-    max_characters: Annotated[int, option("Characters per request.", group=LIMITS, min=1)] = 50_000,
-    max_waiting: Annotated[int, option("Source pieces that wait; then 503.", group=LIMITS, min=1)] = 100_000,
+    max_characters: Annotated[int, option("Maximum characters per request.", group=LIMITS, min=1)] = 50_000,
+    max_waiting: Annotated[
+        int, option("Maximum source pieces that wait; more get 503.", group=LIMITS, min=1)
+    ] = 100_000,
     timeout: Annotated[float, option("Seconds until a request is given up.", group=LIMITS, min=0.1)] = 120.0,
     engine: Engine = "torch",
     device: Device = "auto",

@@ -191,7 +191,7 @@ class DecodingConfig(Section):
         0.6, ge=0, le=100, description="alpha of the length penalty."
     )
     length_normalization: Annotated[Normalization, Option(unset="the model's", applies_to_scoring=True)] = Field(
-        "paper", description="What scores are divided by: paper's penalty, length^alpha."
+        "paper", description="Divisor of scores: the paper's penalty, or length^alpha."
     )
     max_extra_length: Annotated[int, Option(unset="the model's")] = Field(
         50, ge=0, le=1_000_000, description="Maximum pieces of an output beyond its source's."

@@ -185,7 +185,7 @@ def _advice(prefix: str) -> str:
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
     if kind_of(path) == "file" and plain.suffix:
         stem = str(plain.with_suffix(""))
-        if _has_two_columns(path):
+        if has_columns(path):
             ending = prefix.removeprefix(str(plain))
             return (
                 f"{prefix} has columns separated by tabs: rename it to {stem}.tsv{ending} and give that name, or give "
@@ -203,7 +203,7 @@ def _advice(prefix: str) -> str:
     )
 
 
-def _has_two_columns(path: Path) -> bool:
+def has_columns(path: Path) -> bool:
     """Whether the first lines of a file have tabs, equally many each, like text of two or more columns."""
     try:
         with open_bytes(path) as stream:

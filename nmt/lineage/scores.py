@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.io.hashing import sha256_of
 from nmt.record import ITSELF, Fact, Record, option_words, text_record
 from nmt.text.lines import STDIN
 from nmt.translation.lineage import recorded_output
@@ -20,6 +19,7 @@ def score_record(
     references: Sequence[Path],
     options: Mapping[str, Any],
     *,
+    checksums: Mapping[Path, str],
     source: Path | None = None,
     comet_model: tuple[str, str] | None = None,
     written_to: Path | None = None,
@@ -29,11 +29,12 @@ def score_record(
     Args:
         hypotheses, references: files; ``-`` is standard input, of which nothing is known.
         options: those of the command that the scores depend on, but for the files.
+        checksums: the sha256 of those files that can be read again, as they were when they were scored.
         source: the file of the source, if the score depends on it.
         comet_model: path and sha256 of COMET's weights, if the score depends on them.
         written_to: the file that the record is written to; None if it is not known, as behind a pipe.
     """
-    scored = [_translation(path) or _text(path, "hypothesis") for path in hypotheses]
+    scored = [_translation(path, checksums) or _text(path, "hypothesis", checksums) for path in hypotheses]
     sources = [] if source is None else [source]
     models = [] if comet_model is None else [text_record("file", *comet_model, role="model of COMET")]
     files = {"reference": references, "source": sources, "comet_model": [model.path for model in models]}
@@ -43,22 +44,21 @@ def score_record(
         command=("score", *option_words({**options, **files}), *(part.path for part in scored)),
         made_from=(
             *scored,
-            *(_text(path, "reference") for path in references),
-            *(_text(path, "source") for path in sources),
+            *(_text(path, "reference", checksums) for path in references),
+            *(_text(path, "source", checksums) for path in sources),
             *models,
         ),
     )
 
 
-def _text(path: Path, role: str) -> Record:
-    can_be_read = str(path) != STDIN and path.is_file()
-    return text_record("text", str(path), sha256_of(path) if can_be_read else None, role=role)
+def _text(path: Path, role: str, checksums: Mapping[Path, str]) -> Record:
+    return text_record("text", str(path), checksums.get(path), role=role)
 
 
-def _translation(path: Path) -> Record | None:
+def _translation(path: Path, checksums: Mapping[Path, str]) -> Record | None:
     """The record of a translation; None if nmt did not write the file, or if it was changed since."""
     record = recorded_output(path)
-    if record is None or not path.is_file() or record.files[ITSELF] != sha256_of(path):
+    if record is None or record.files[ITSELF] != checksums.get(path):
         return None
     return record.as_found(path)
 

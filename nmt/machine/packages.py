@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import logging
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from nmt.errors import NmtError
@@ -60,3 +64,29 @@ def silence() -> Iterator[None]:
         logging.disable(disabled)
         logging.root.handlers[:] = handlers
         logging.root.setLevel(level)
+
+
+@contextlib.contextmanager
+def discard_output() -> Iterator[None]:
+    """Discard what is written to standard output and standard error while the body runs, also by libraries in C++."""
+    import ctypes  # it takes long, and few need it
+
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = {}
+    with (
+        Path(os.devnull).open("wb") as null,
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        for descriptor in (1, 2):
+            with contextlib.suppress(OSError):  # it is closed
+                kept[descriptor] = os.dup(descriptor)
+                os.dup2(null.fileno(), descriptor)
+        try:
+            yield
+        finally:
+            ctypes.CDLL(None).fflush(None)  # what C has not written yet
+            for descriptor, copy in kept.items():
+                os.dup2(copy, descriptor)
+                os.close(copy)

@@ -15,7 +15,7 @@ from nmt.errors import NmtError
 from nmt.option_fields import FORMAT, SAMPLING, Option
 
 BATCH_TOKENS = 2_048
-"""Source pieces that a CPU searches at once."""
+"""Source pieces that a CPU searches at once; pieces of the longer side that any device scores at once."""
 
 
 class BeamTooWideError(NmtError):
@@ -40,7 +40,7 @@ class Sampling(StrictSection):
             group=SAMPLING,
         ),
     ] = Field(None, gt=0, le=1, description="Nucleus sampling: smallest set of pieces with probability >= X.")
-    seed: Annotated[int, Option(group=SAMPLING)] = Field(1, ge=0, description="The same seed draws the same.")
+    seed: Annotated[int, Option(group=SAMPLING)] = Field(1, ge=0, description="Seed of the draws.")
 
 
 class SearchSettings(StrictSection, DecodingConfig):

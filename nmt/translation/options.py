@@ -40,7 +40,7 @@ class TranslateOptions(SearchSettings):
             in_python="Translate sentence by sentence: lines unlike the training lines (auto), every line of several "
             "sentences (always), or none (never)."
         ),
-    ] = Field("auto", description="Split lines into sentences; auto: lines unlike training's.")
+    ] = Field("auto", description="Split lines into sentences; auto: only lines unlike training's.")
     copy_unknown: Annotated[
         bool | None,
         Option(

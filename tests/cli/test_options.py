@@ -1,5 +1,6 @@
 """What the options of all commands have in common."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -100,6 +101,13 @@ def test_the_help_of_translate_stands_in_groups_of_80_columns():
         assert option in text
 
 
+def test_the_first_six_commands_make_a_translator():
+    text = help_of()
+    assert "The first six, in this order, make a translator." in text
+    listed = re.findall(r"^  ([a-z-]+) ", text.partition("Commands:")[2], re.MULTILINE)
+    assert listed[:6] == ["prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"]
+
+
 @pytest.mark.parametrize("word", ["--version", "-V"])
 def test_the_version_has_a_letter(word):
     assert CliRunner().invoke(app, [word]).stdout == f"nmt {nmt.__version__}\n"
@@ -158,3 +166,9 @@ def test_a_sentence_in_place_of_a_file_is_answered_with_how_to_translate_it():
     result = CliRunner().invoke(app, ["translate", "The man sleeps."])
     assert result.exit_code == 2
     assert 'To translate a sentence: echo "The man sleeps." | nmt translate' in result.stderr
+
+
+def test_scoring_has_the_batches_of_scoring_on_every_device():
+    [param] = [param for param in COMMANDS["score-target"].params if param.name == "batch_tokens"]
+    default = inspect.signature(nmt.Model.score).parameters["batch_tokens"].default
+    assert param.help == f"Pieces of the longer side per batch, padding included.  [{default}]"

@@ -93,6 +93,11 @@ def test_no_name_is_an_option_of_ours():
         ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
         ("score --reference r h --out s", "--out. Scores go to standard output"),
         ("inspect --page p", "--page. See nmt inspect"),
+        ("serve --normalization nfkc", "--normalization. A model serves with its own: leave it out."),
+        ("serve --source-lang en", "--source-lang. Each model serves its own languages: leave it out."),
+        ("serve --models m", "--models. See nmt serve --help."),
+        ("doctor --quick", "--quick. See nmt doctor --help."),
+        ("prepare-data --dropout 0", "--dropout. See nmt prepare-data --help."),
         ("train --hocus 1", "no such option: --hocus. See nmt train --help."),
     ],
 )

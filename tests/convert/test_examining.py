@@ -1,6 +1,8 @@
 """The comparison of two models: what it prints, what takes part, and what is said of packages that are missing."""
 
+import ctypes
 import logging
+import os
 import sys
 import warnings
 from importlib import metadata
@@ -28,6 +30,8 @@ IMPORT = Job("import", Path("opus.zip"), Path("/tmp/x/bundle"), "marian")
 def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
     def loud(job):
         print("of a library")
+        ctypes.CDLL(None).puts(b"of C")
+        os.write(2, b"an error of C\n")
         warnings.warn("a warning", stacklevel=1)
         logging.getLogger("a library").warning("a note")
         return "the answer"
@@ -39,7 +43,10 @@ def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
     monkeypatch.setenv("NMT_DEBUG", "1")
     with pytest.warns(UserWarning, match="a warning"):
         examine(IMPORT)
-    assert capfd.readouterr().out == "of a library\n"
+    ctypes.CDLL(None).fflush(None)
+    found = capfd.readouterr()
+    assert sorted(found.out.split("\n")) == ["", "of C", "of a library"]
+    assert "an error of C\n" in found.err
 
 
 def test_software_that_fails_is_one_clear_error(monkeypatch):

@@ -7,6 +7,8 @@ import io
 import lzma
 import os
 import sys
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -235,6 +237,18 @@ def test_a_pipe_is_tab_separated(here):
         {"kind": "text", "files": str(here / "pipe"), "format": "tsv", "columns": ["source", "target"],
          "header": False}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_table", [True, False])
+def test_two_tab_separated_pipes_are_not_taken_for_two_sides(here, is_table):
+    contents = (SCORED, SCORED) if is_table else SIDES.values()
+    for name, content in zip(("one", "two"), contents, strict=True):
+        os.mkfifo(here / name)
+        threading.Thread(target=(here / name).write_bytes, args=[gzip.compress(content)]).start()
+    mine = recipe(train=["one", "two"])
+    refused = pytest.raises(DataError, match=r"one and .*two: two pipes are read .* in one pipe")
+    with refused if is_table else nullcontext():
+        assert prepare(mine, here / "out").manifest.corpora[0].pairs == 100
 
 
 def names_of(text, languages=("en", "de")):

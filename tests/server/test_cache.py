@@ -1,28 +1,56 @@
 """Lines that were translated lately are not searched again."""
 
+import pickle
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from nmt.search.hypotheses import Hypothesis
 from nmt.server.cache import LineCache
+from nmt.translation.results import TranslatedText
+from nmt.translation.segment import Segment
 from tests.server.doubles import Model, serving, wait_for
 
 
+def found(text, candidates=1, others=0, pieces=1):
+    """The segments of a line, as they come from the process of a model: nothing in them is shared."""
+    kept = tuple(TranslatedText(text, tuple(f"{text}{n}" for n in range(pieces)), 0.0, 0.0) for _ in range(candidates))
+    rest = tuple(Hypothesis(tuple(range(1_000, 1_000 + pieces)), -1.0, -1.0) for _ in range(others))
+    segment = Segment(text, list(range(1_000, 1_000 + pieces)), candidates=kept, others=rest)
+    return pickle.loads(pickle.dumps([segment]))
+
+
 def test_the_line_that_was_not_asked_for_longest_makes_room():
-    cache = LineCache(max_size=360)
+    cache = LineCache(max_size=5_000)
+    lines = {line: found(line) for line in "abcd"}
     for line in "abbc":  # each counts once
-        cache.put("narrow", line, [line])
+        cache.put("narrow", line, lines[line])
     cache.get("narrow", "a")
-    cache.put("narrow", "d", ["d"])
-    assert [cache.get("narrow", line) for line in "abcd"] == [["a"], None, ["c"], ["d"]]
+    cache.put("narrow", "d", lines["d"])
+    assert [cache.get("narrow", line) for line in "abcd"] == [lines["a"], None, lines["c"], lines["d"]]
     assert cache.get("wide", "a") is None
-    cache.put("narrow", "e" * 150, ["e"])
-    assert [cache.get("narrow", line) for line in "acd"] == [None, None, ["d"]]
+    cache.put("narrow", "e" * 900, found("e"))
+    assert [cache.get("narrow", line) for line in "acd"] == [None, None, lines["d"]]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "others", "pieces"), [(1, 0, 10), (1, 3, 30), (5, 0, 30), (5, 95, 30), (1, 3, 200)]
+)
+def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, others, pieces):
+    """A wide beam has a hundred candidates, and more text than the line."""
+    cache = LineCache(max_size=1_000_000)
+    tracemalloc.start()
+    for number in range(1_000):
+        cache.put("translator", f"line {number}", found("Ein Satz. " * 5, candidates, others, pieces))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.5e6 < taken < 1.5e6
 
 
 def test_long_lines_are_not_kept():
     cache = LineCache()
-    cache.put("translator", "a" * 1_001, ["a"])
+    cache.put("translator", "a" * 1_001, found("a"))
     assert cache.get("translator", "a" * 1_001) is None
 
 

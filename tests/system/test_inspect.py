@@ -15,7 +15,6 @@ from nmt.cli.app import app
 from nmt.data.lineage import encoded_record
 from nmt.io.hashing import sha256_of
 from nmt.lineage.comparing import lineage_of
-from nmt.lineage.scores import score_record
 from nmt.record import parse_record
 
 
@@ -42,15 +41,6 @@ def work(scored, tmp_path) -> Path:
 
 def links(link: dict) -> list[dict]:
     return [link, *(each for part in link.get("made_from", ()) for each in links(part))]
-
-
-def test_nothing_is_known_of_standard_input_where_a_file_has_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("-", "reference.de"):
-        Path(name).write_text("Eine Zeile.\n", "utf-8")
-    hypothesis, reference = score_record([Path("-")], [Path("reference.de")], {}).made_from
-    assert hypothesis.files == {}
-    assert reference.files == {".": sha256_of(Path("reference.de"))}
 
 
 def test_a_score_leads_back_to_checksums_and_licences(work, nmt):

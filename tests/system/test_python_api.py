@@ -1,7 +1,6 @@
 """The functions of the Python API do what the commands do, in silence, and raise what the commands print."""
 
 import json
-import re
 import runpy
 import shutil
 from pathlib import Path
@@ -100,24 +99,3 @@ def test_what_looks_wrong_is_a_warning_of_python(folder):
     reference = folder / "data/toy-en-de/test.de"
     with pytest.warns(nmt.NmtWarning, match="--target-lang english is not a language code"):
         nmt.score(reference, reference=reference, target_lang="english", metric="chrf")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: nmt.build_vocab(size=0), "build_vocab: size: must be at least 1, got 0."),
-        (lambda: nmt.train(presets="tiny"), "train: there is no argument presets."),
-        (lambda: nmt.score_target("in"), "score_target: target is missing."),
-        (lambda: nmt.score("x", reference="y", metric="bleurt"), "score: metric.0: expected 'bleu', 'chrf', "),
-        (lambda: nmt.translate_file("in", beam=0), "beam: must be at least 1, got 0."),
-        (lambda: nmt.translate_file("in", beem=2), "unknown option 'beem'; did you mean 'beam'?"),
-        (lambda: nmt.translate_file("in", input_format="paragraphs", prefix="p"), "--prefix only goes with "),
-        (lambda: nmt.prepare_data("toy"), "there is no built-in data set 'toy'"),
-        (lambda: nmt.train(resume="r", out="o"), "--out does not go with --resume, which takes"),
-        (lambda: nmt.serve(host="0.0.0.0"), "--host 0.0.0.0: other machines can connect."),
-        (lambda: nmt.average_checkpoints(last=2, best=2), "--last and --best were both given: give one."),
-    ],
-)
-def test_a_mistake_is_an_error_of_ours(call, message):
-    with pytest.raises(nmt.NmtError, match=f"^{re.escape(message)}"):
-        call()

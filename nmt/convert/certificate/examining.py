@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,7 +22,7 @@ from nmt.convert.foreign import Array, ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
 from nmt.errors import NmtError
 from nmt.io.hashing import sha256_of
-from nmt.machine.packages import silence
+from nmt.machine.packages import discard_output, silence
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,7 @@ def examine(job: Job) -> Certificate:
     """
     with ExitStack() as stack:
         if not os.environ.get("NMT_DEBUG"):
-            stack.enter_context(redirect_stdout(io.StringIO()))
-            stack.enter_context(redirect_stderr(io.StringIO()))
+            stack.enter_context(discard_output())
             stack.enter_context(silence())
         try:
             return _certificate(job)

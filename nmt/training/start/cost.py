@@ -41,6 +41,7 @@ def flops_of_pairs(config: Config, source_tokens: NDArray[np.int64], target_toke
     """As :func:`training_flops`, for pairs of different lengths without padding.
 
     A pair's operations are a polynomial of its two lengths: products of rows are linear, attention is quadratic.
+    ``examples/benchmarks`` calls it.
     """
 
     def powers(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.float64]:

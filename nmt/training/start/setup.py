@@ -55,7 +55,8 @@ def resolve_config(
     init_from: Path | None = None,
     settings: Sequence[str] = (),
 ) -> tuple[Config, str]:
-    """Resolve all settings of a run on data sets with their weights.
+    """Resolve all settings of a run on data sets with their weights, for programs that train by themselves, such as
+    ``examples/benchmarks``.
 
     Args:
         preset, config_file, init_from: as in :func:`choose_settings`.

@@ -1,0 +1,130 @@
+"""What the functions of the Python API do with their arguments, and what they return."""
+
+import inspect
+import io
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args, get_type_hints
+from unittest.mock import Mock
+
+import pytest
+from typer.testing import CliRunner
+
+import nmt
+from nmt.cli.app import app
+from nmt.config import Config
+from nmt.io.hashing import sha256_of
+
+FUNCTIONS = {name: getattr(nmt, name) for name in nmt.__all__ if inspect.isfunction(getattr(nmt, name))}
+LISTS = [
+    (name, argument)
+    for name, function in FUNCTIONS.items()
+    for argument, kind in get_type_hints(getattr(function, "__wrapped__", function), include_extras=True).items()
+    if "several" in str(kind)
+]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("hypothesis", "ref.de", "-"):
+        (tmp_path / name).write_text("Das Haus ist alt.\n", "utf-8")
+    return tmp_path
+
+
+def test_scores_are_recorded_with_the_files_as_they_were_read(here):
+    read = sha256_of(here / "hypothesis")
+    scored = nmt.score("hypothesis", reference="ref.de")
+    (here / "hypothesis").write_text("Das Haus ist neu.\n", "utf-8")
+    [hypothesis, _] = scored.record().made_from
+    assert hypothesis.files == {".": read}
+
+
+def test_nothing_is_recorded_of_standard_input_where_a_file_has_its_name(here, monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"Das Haus ist alt.\n")))
+    hypothesis, reference = nmt.score("-", reference="ref.de").record().made_from
+    assert (hypothesis.path, hypothesis.files) == ("-", {})
+    assert reference.files == {".": sha256_of(Path("ref.de"))}
+
+
+@pytest.mark.parametrize("value", [5, [5], [None], {"a": 1}, b"text"])
+@pytest.mark.parametrize(("function", "argument"), LISTS)
+def test_a_list_of_anything_else_is_refused_by_name(here, function, argument, value):
+    given = {"hypothesis": "hypothesis", "target": "target"} | {argument: value}
+    known = inspect.signature(FUNCTIONS[function]).parameters
+    with pytest.raises(nmt.NmtError, match=rf"^{function}: {argument}[.0-9]*: "):
+        FUNCTIONS[function](**{name: each for name, each in given.items() if name in known})
+
+
+@pytest.mark.parametrize("sheet", [True, False])
+@pytest.mark.parametrize("nothing", [[], None])
+def test_without_a_hypothesis_nothing_is_scored(here, nothing, sheet):
+    with pytest.raises(nmt.NmtError, match=r"^hypothesis: give a file"):
+        nmt.score(nothing, reference="ref.de", sheet=sheet)
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "value"),
+    [
+        *(("translate", "lines", value) for value in (None, 5, "text")),
+        *(("translate", "prefixes", value) for value in (5, "text")),
+        *(("score", argument, value) for argument in ("lines", "targets") for value in (None, 5, "text")),
+    ],
+)
+def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
+    config = Config.model_validate({"data": {"source_lang": "en", "target_lang": "de"}})
+    engine = Mock(config=config, positions=100)
+    engine.searcher.return_value.batch_tokens = 100
+    given = {"lines": ["a"]} | ({"targets": ["b"]} if method == "score" else {}) | {argument: value}
+    with pytest.raises(nmt.NmtError, match=rf"^{argument}: expected a list of texts, got "):
+        getattr(nmt.Model(engine), method)(**given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nmt.build_vocab(size=0), "build_vocab: size: must be at least 1, got 0."),
+        (lambda: nmt.train(presets="tiny"), "train: there is no argument presets; did you mean preset?"),
+        (lambda: nmt.score_target("in"), "score_target: target is missing."),
+        (lambda: nmt.score("x", reference="y", metric="bleurt"), "score: metric.0: expected 'bleu', 'chrf', "),
+        (lambda: nmt.translate_file("in", beam=0), "beam: must be at least 1, got 0."),
+        (lambda: nmt.translate_file("in", beem=2), "translate_file: there is no argument beem; did you mean beam?"),
+        (lambda: nmt.translate_file("in", input_format="paragraphs", prefix="p"), "prefix only goes with "),
+        (lambda: nmt.prepare_data("toy"), "there is no built-in data set 'toy'"),
+        (lambda: nmt.train(resume="r", out="o"), "out does not go with resume, which takes"),
+        (lambda: nmt.serve(host="0.0.0.0"), "host 0.0.0.0: other machines can connect."),
+        (lambda: nmt.average_checkpoints(last=2, best=2), "last and best were both given: give one."),
+        (lambda: nmt.translate_file("in", beam=2, nbest=3), "nbest 3 needs beam of at least 3, got 2."),
+        (lambda: nmt.score_target("in", target="t", beam=9), "score_target: there is no argument beam."),
+        (lambda: nmt.score_target("in", target="t", length_penalty="x"), "length_penalty: expected a number, got 'x'"),
+        (
+            lambda: nmt.prepare_data(train="x"),
+            "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
+            "--train corpus/europarl (the languages may also be given with source_lang and target_lang).",
+        ),
+    ],
+)
+def test_a_mistake_is_an_error_of_ours(call, message):
+    with pytest.raises(nmt.NmtError, match=f"^{re.escape(message)}"):
+        call()
+
+
+def test_the_command_names_its_options(here):
+    words = ["translate", "--input-format", "paragraphs", "--prefix", "ref.de", "hypothesis"]
+    result = CliRunner().invoke(app, words)
+    assert result.stderr == "error: --prefix only goes with --input-format lines.\n"
+
+
+def test_what_the_functions_return_and_call_is_public():
+    for name, function in FUNCTIONS.items():
+        hints = get_type_hints(getattr(function, "__wrapped__", function))
+        kinds = [
+            each
+            for kind in (hints["return"], hints.get("listener"), hints.get("report"))
+            for each in (kind, *get_args(kind))
+        ]
+        own = [kind for kind in kinds if getattr(kind, "__module__", "").startswith("nmt.")]
+        assert all(getattr(nmt, kind.__name__, None) is kind for kind in own), (name, own)
+        assert {kind.__name__ for kind in own} <= set(nmt.__all__)
+        assert own or name == "serve"
