@@ -105,6 +105,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "ref reference tgt": "--target FILE",
     },
     "serve": {
+        "p": "--port N",
         _LANGUAGES: "Each model serves its own languages: leave it out",
         "normalization length-normalization": "A model serves with its own: leave it out",
         "beam-size": "--beam N",
@@ -132,7 +133,6 @@ OPTIONS: dict[str, dict[str, str]] = {
         "output-dir output-folder": "--out PATH",
         "quantize int8": "--quantization TYPE",
     },
-    "serve": {"p": "--port N"},
     "import": {
         "output-dir output-folder": "--out PATH",
         "model model-path model-dir": "nmt import PATH",
