@@ -101,10 +101,11 @@ def train(
         TrainingError: training cannot continue, or a process failed.
     """
     given = dict(locals())
-    from nmt.training.ranks.exchange import is_launched, ranks_of_environment
+    from nmt.training.ranks.exchange import NO_OTHERS, is_launched, ranks_of_environment
     from nmt.training.run import check_run, rehearse
     from nmt.training.run import train as train_run
     from nmt.training.start.choose_settings import settings_of_run
+    from nmt.training.start.new_folder import run_folder
     from nmt.training.start.recorded_data import data_to_resume
     from nmt.training.start.setup import settle, summarize
 
@@ -147,7 +148,8 @@ def train(
     if launches:
         without = {"listener", "nproc"} | {name for name, value in given.items() if value is False}
         words = option_words({name: value for name, value in given.items() if name not in without})
-        code = _launch(["train", *words], folders, resolved, nproc or 1)
+        with run_folder(run, NO_OTHERS, fresh=fresh and not dry_run) as run:
+            code = _launch(["train", *words], folders, resolved, nproc or 1, run if fresh else None)
         return Training(run, resolved, exit_code=code, is_main=False)
     summary = summarize(folders, resolved)
     if dry_run:
@@ -181,7 +183,7 @@ def _chosen(
     return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
 
 
-def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int) -> int:
+def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int, claimed: Path | None) -> int:
     """Start the processes of a run, and return their exit code."""
     import torch
 
@@ -192,7 +194,7 @@ def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int)
     # A look at a GPU would take memory there for as long as the ranks train.
     if not torch.cuda.is_available() or resolved.training.device == "cpu":
         summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
-    return launch(words, ranks)
+    return launch(words, ranks, claimed)
 
 
 @dataclass(frozen=True)

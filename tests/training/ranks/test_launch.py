@@ -15,13 +15,15 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import nmt
 from nmt.cli.app import app
 from nmt.errors import TrainingError
 from nmt.training.ranks import launch as launch_module
-from nmt.training.ranks.exchange import Ranks
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.launch import launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.start import setup
+from nmt.training.start.new_folder import run_folder
 from tests.training.rank_processes import SCRIPT
 
 needs_proc = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="looks for sockets in /proc")
@@ -228,6 +230,22 @@ def test_without_a_temporary_folder_the_error_says_what_to_set(monkeypatch):
         launch([], 2)
 
 
+def test_a_fresh_start_names_the_folder_that_its_ranks_train_in(monkeypatch, reversed_words, settings, tmp_path):
+    def start(module, arguments, *, environment):
+        if environment["RANK"] == "0":
+            with monkeypatch.context() as rank:
+                rank.setattr(os, "environ", environment)
+                with run_folder(tmp_path / "run", NO_OTHERS, fresh="--fresh" in arguments) as folder:
+                    (folder / "trained").touch()
+        return subprocess.Popen(["true"])
+
+    monkeypatch.setattr(launch_module, "start_module", start)
+    for name in ("run", "run-2"):
+        training = nmt.train(reversed_words, config=settings(), out=tmp_path / "run", fresh=True, nproc=2)
+        assert training.run == tmp_path / name
+        assert (training.run / "trained").exists()
+
+
 @pytest.mark.parametrize(
     ("has_gpu", "device", "looks"), [(False, "auto", True), (True, "cpu", True), (True, "auto", False)]
 )
@@ -237,7 +255,7 @@ def test_who_starts_ranks_checks_what_they_need_together_and_leaves_gpus_alone(
     """Moments that the ranks divide fit where those of a single rank would not."""
     checked, started = [], []
     monkeypatch.setattr(setup, "check_memory", lambda config, hardware, ranks: checked.append(ranks))
-    monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks: started.append(ranks) or 7)
+    monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks, claimed: started.append(ranks) or 7)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     command = ["train", "--nproc", "3", "--data", str(reversed_words), "--config", str(settings()), "--device", device]
     ended = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
