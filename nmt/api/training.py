@@ -42,7 +42,7 @@ class Training:
     outcome: Outcome | None = None
     """How the run ended; None if it was not trained, or by processes of its own."""
     exit_code: int = 0
-    """0 unless the run was interrupted (128 and the signal's number) or one of its processes failed."""
+    """0 unless the run was interrupted (128 and the signal's number)."""
     is_main: bool = True
     """Whether this process speaks for the run: neither a rank beside the main one, nor one that started the ranks."""
 
@@ -184,7 +184,7 @@ def _chosen(
 
 
 def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int, claimed: Path | None) -> int:
-    """Start the processes of a run, and return their exit code."""
+    """Start the processes of a run, and return their exit code; errors as of :func:`launch`."""
     import torch
 
     from nmt.training.ranks.exchange import Ranks

@@ -72,9 +72,13 @@ def train(
     """
     given = dict(locals())
     from nmt.api.training import train
+    from nmt.training.ranks.launch import PrintedError
 
     with hanging_up_when_unread(), TrainingView() as view:
-        training = train(**given, quiet=is_quiet(), listener=view)
+        try:
+            training = train(**given, quiet=is_quiet(), listener=view)
+        except PrintedError as error:
+            raise typer.Exit(error.exit_code) from None
     if training.is_main:
         _print(training, show_settings=show_settings, fresh=fresh)
     if training.exit_code:

@@ -28,6 +28,15 @@ _SECONDS_TO_END = 45.0
 _EXPLAINED = (1, 2)
 
 
+class PrintedError(TrainingError):
+    """A rank failed, and has printed its error."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        """Take the exit code of the rank."""
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def launch(arguments: Sequence[str], ranks: int, claimed: Path | None = None) -> int:
     """Run ``python -m nmt ARGUMENTS`` as ``ranks`` processes, and wait for them. Signals to stop are passed on to all.
 
@@ -35,9 +44,10 @@ def launch(arguments: Sequence[str], ranks: int, claimed: Path | None = None) ->
         claimed: the run's folder, if the caller has created it for a fresh start.
 
     Returns:
-        The exit code: 0; 1 or 2 if a rank has printed its error; 128 + n after signal n.
+        The exit code: 0, or 128 + n after signal n.
 
     Raises:
+        PrintedError: a rank has printed its error.
         TrainingError: a rank was killed, or failed without printing an error (the message names it); or no temporary
             folder can be made.
     """
@@ -56,7 +66,11 @@ def launch(arguments: Sequence[str], ranks: int, claimed: Path | None = None) ->
     if job.failed is not None:
         code = job.codes[job.failed]
         if code in _EXPLAINED:
-            return int(code)
+            raise PrintedError(
+                f"rank {job.failed} failed and printed its error; the other ranks were ended. Once its cause is "
+                f"removed, run {again} to resume from the last checkpoint.",
+                code,
+            )
         raise TrainingError(
             f"rank {job.failed} {how_it_ended(code)}; the other ranks were ended. Run {again} to resume from the last "
             "checkpoint."

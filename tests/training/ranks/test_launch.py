@@ -20,7 +20,7 @@ from nmt.cli.app import app
 from nmt.errors import TrainingError
 from nmt.training.ranks import launch as launch_module
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.launch import launch
+from nmt.training.ranks.launch import PrintedError, launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.start import setup
 from nmt.training.start.new_folder import run_folder
@@ -175,12 +175,23 @@ rank = os.environ["RANK"]
 """
 
 
-@pytest.mark.parametrize(
-    ("ends", "code"), [("sys.exit(0)", 0), ("sys.exit(2)", 2), ("sys.exit(1)", 1), ("sys.exit(143)", 143)]
-)
-def test_the_exit_code_is_that_of_the_first_rank_to_fail(ranks_that, ends, code):
-    ranks_that(f"{BOTH}\nif rank == '1': {ends}\ntime.sleep(60 if {code} in (1, 2) else 0)")
+@pytest.mark.parametrize("code", [0, 143])
+def test_a_rank_that_a_signal_stopped_decides_the_exit_code(ranks_that, code):
+    ranks_that(f"{BOTH}\nif rank == '1': sys.exit({code})")
     assert launch([], 2) == code
+
+
+@pytest.mark.parametrize("code", [1, 2])
+def test_a_rank_that_printed_its_error_fails_the_call_and_the_command_adds_nothing(
+    ranks_that, reversed_words, settings, tmp_path, code
+):
+    ranks_that(f"{BOTH}\nif rank == '1': sys.exit({code})\ntime.sleep(60)")
+    with pytest.raises(TrainingError, match="rank 1 failed and printed its error"):
+        nmt.train(reversed_words, config=settings(), out=tmp_path / "run", nproc=2)
+    command = ["train", "--nproc", "2", "--data", str(reversed_words), "--config", str(settings())]
+    ended = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
+    assert ended.exit_code == code
+    assert "rank 1" not in ended.output
 
 
 def test_a_killed_rank_is_named(ranks_that):
@@ -198,7 +209,9 @@ def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
         return subprocess.Popen([*command, str(tmp_path / "out"), "raise", "1", "5"], env=environment)
 
     monkeypatch.setattr(launch_module, "start_module", start)
-    assert launch([], 2) == 1
+    with pytest.raises(PrintedError) as error:
+        launch([], 2)
+    assert error.value.exit_code == 1
     said = capfd.readouterr().err
     assert "a mistake of this test" in said
     assert "It happened after update 4." in said
