@@ -74,13 +74,14 @@ def train(
     from nmt.api.training import train
     from nmt.training.ranks.launch import PrintedError
 
-    with hanging_up_when_unread(), TrainingView() as view:
+    with hanging_up_when_unread():
         try:
-            training = train(**given, quiet=is_quiet(), listener=view)
+            with TrainingView() as view:
+                training = train(**given, quiet=is_quiet(), listener=view)
         except PrintedError as error:
             raise typer.Exit(error.exit_code) from None
-    if training.is_main:
-        _print(training, show_settings=show_settings, fresh=fresh)
+        if training.is_main:
+            _print(training, show_settings=show_settings, fresh=fresh)
     if training.exit_code:
         raise typer.Exit(training.exit_code)
 
