@@ -137,6 +137,7 @@ def train(
     # Settings are resolved also before a data set has a vocabulary.
     resolved = settle([] if only_settings else weighted, choice, layers)
     folders = [folder for folder, _ in weighted]
+    listener.settled(resolved)
     if choice.description is not None:
         listener.noticed(choice.description)
     run = resume or out or Path("runs") / f"{'+'.join(part.name for part in resolved.data.parts)}-{choice.name}"

@@ -76,7 +76,7 @@ def train(
 
     with hanging_up_when_unread():
         try:
-            with TrainingView() as view:
+            with TrainingView(shows_settings=show_settings) as view:
                 training = train(**given, quiet=is_quiet(), listener=view)
         except PrintedError as error:
             raise typer.Exit(error.exit_code) from None
@@ -87,12 +87,9 @@ def train(
 
 
 def _print(training: Training, *, show_settings: bool, fresh: bool) -> None:
-    """Print what was asked for, or how the run ended."""
-    from nmt.config import describe_config
+    """Print what a dry run measured, or how the run ended."""
     from nmt.training.progress import Ending
 
-    if show_settings:
-        write_stdout(describe_config(training.config))
     if training.measured is not None and training.summary is not None:
         mark = "# " if show_settings else ""  # a comment below the settings
         lines = (*summary_lines(training.summary), *preflight_lines(training.measured))

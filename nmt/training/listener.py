@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nmt.config import Config
 from nmt.training.start.preflight import Preflight
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 class Listener(Protocol):
     """Receives the events of a run."""
+
+    def settled(self, config: Config) -> None:
+        """All settings are known."""
 
     def summarized(self, summary: Summary) -> None:
         """The figures of the run are known."""
@@ -34,6 +38,9 @@ class Listener(Protocol):
 
 class Unheard:
     """A listener that does nothing, for runs that nobody watches."""
+
+    def settled(self, config: Config) -> None:
+        """Nothing."""
 
     def summarized(self, summary: Summary) -> None:
         """Nothing."""
