@@ -180,14 +180,26 @@ def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
     assert_same_checkpoint(straight, run, 20)
 
 
-def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path):
+@pytest.mark.parametrize(
+    ("rename", "reshape", "problem"),
+    [
+        (lambda name: name, lambda tensor: tensor[None], r"is \[1, .*\], expected \["),
+        (lambda name: name, lambda tensor: tensor[:1], r"is \[1.*\], expected \["),  # which would be broadcast
+        (lambda name: f"{name}.x", lambda tensor: tensor, "belongs to no weight of the model"),
+        (lambda name: f"x{name}", lambda tensor: tensor, "belongs to no weight of the model"),
+    ],
+)
+def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path, rename, reshape, problem):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
     checkpoint = RunFolder(run).checkpoint(5)
     file = checkpoint / "training.safetensors"
-    save_file({name: tensor[None].clone() for name, tensor in load_file(file).items()}, file)
+    tensors = load_file(file)
+    name = min(tensors)
+    save_file({**tensors, rename(name): reshape(tensors[name]).clone()}, file)
     (checkpoint / "checksums.json").unlink()
-    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: .* Remove {checkpoint}"):
+    damaged = rf"{re.escape(str(file))} is damaged: {re.escape(rename(name))} {problem}.* Remove {checkpoint}"
+    with pytest.raises(CheckpointError, match=damaged):
         run_training(run)
 
 
