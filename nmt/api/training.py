@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, NmtError
 from nmt.option_fields import DeviceChoice, TrainingPrecision
 from nmt.record import option_words
 from nmt.reporting import SILENT, Reporter
-from nmt.training.listener import Listener, Unheard
+from nmt.training.listener import Listener, Reported, Unheard
 from nmt.training.progress import Ending
 from nmt.training.run import Outcome
 from nmt.training.start.preflight import Preflight
@@ -69,7 +69,8 @@ def train(
     threads: int | None = None,
     seed: int | None = None,
     quiet: bool = True,
-    listener: Annotated[Listener, SkipValidation] = Unheard(),
+    report: Reporter = SILENT,
+    listener: Annotated[Listener | None, SkipValidation] = None,
 ) -> Training:
     """Train a Transformer; the same call again resumes the run.
 
@@ -91,7 +92,8 @@ def train(
         nproc: processes on this machine, such as one per GPU. They print what the command prints.
         device, precision, threads, seed: settings of ``training``, which have options of their own.
         quiet: whether such processes print warnings and errors only.
-        listener: hears the events of the run.
+        report: hears notices and warnings.
+        listener: hears each event of the run, in place of ``report``.
 
     Raises:
         ConfigError: a setting is wrong, or differs from those of the run's start.
@@ -114,6 +116,8 @@ def train(
     is_main = ranks_of_environment().is_main and not launches
     if not is_main:  # another process says the same
         listener = Unheard()
+    elif listener is None:
+        listener = Reported(report)
     if resume is not None:
         for name in ("preset", "config", "out", "init_from", "fresh"):
             if given[name]:
@@ -147,7 +151,7 @@ def train(
     if (is_main or launches) and not dry_run:
         check_run(run, resolved, folders, **how)
     if launches:
-        without = {"listener", "nproc"} | {name for name, value in given.items() if value is False}
+        without = {"report", "listener", "nproc"} | {name for name, value in given.items() if value is False}
         words = option_words({name: value for name, value in given.items() if name not in without})
         with run_folder(run, NO_OTHERS, fresh=fresh and not dry_run) as run:
             code = _launch(["train", *words], folders, resolved, nproc or 1, run if fresh else None)

@@ -176,10 +176,8 @@ def preflight_lines(found: Preflight) -> list[str]:
         f"checkpoints: {decimal(found.checkpoint_bytes)} each, {decimal(found.checkpoints_bytes)} in all; "
         f"{decimal(found.disk_free)} free",
     ]
-    if found.checkpoints_bytes > found.disk_free:
-        lines.append(
-            "warning: the disk will be full before the run ends: free some room, or lower checkpoints.keep_last"
-        )
+    if found.disk_warning is not None:
+        lines.append(f"warning: {found.disk_warning}")
     lines.append(
         f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
         f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach"
