@@ -28,7 +28,8 @@ from nmt.training.learner import Learner
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending
 from nmt.training.validation import Validation, Validator
-from tests.processes import running
+from tests.commands import start_python
+from tests.processes import SECONDS, running
 from tests.training.conftest import assert_same, records, saved
 
 
@@ -144,6 +145,50 @@ def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listene
     assert outcome.was_over
     assert outcome.ending is Ending.UPDATES
     assert listener.updates == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import nmt.checkpoint.bundle as bundle
+from nmt.training.listener import Unheard
+from nmt.training.run import train
+from nmt.training.start.setup import resolve_config
+
+data, settings, run, moment, number = sys.argv[1:]
+saves, save_file = [], bundle.save_file
+
+class Listener(Unheard):
+    def progressed(self, update, seconds):
+        if moment == "update" and update == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+def save_file_or_die(tensors, path, *rest):
+    saves.append(path)
+    if moment == "save" and len(saves) == int(number):
+        Path(path).write_bytes(b"half of a fi")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return save_file(tensors, path, *rest)
+
+bundle.save_file = save_file_or_die
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+train([Path(data)], Path(run), config, Listener())
+"""
+
+
+@pytest.mark.parametrize(("moment", "number"), [("update", 10), ("save", 5)])
+def test_a_killed_run_resumes_bit_for_bit(
+    run_training, tmp_path, straight, reversed_words, settings_file, moment, number
+):
+    run = tmp_path / "run"
+    words = ["-c", KILLED, reversed_words, settings_file, run, moment, number]
+    process, errors = start_python(words, environment={"OMP_NUM_THREADS": "1"})
+    with errors:
+        assert process.wait(SECONDS) == -signal.SIGKILL, errors.read()
+    assert max(checkpoints(run), default=0) < 20
+    run_training(run)
+    assert_same_checkpoint(straight, run, 20)
+    assert not list((run / "checkpoints").glob(".*"))
 
 
 @pytest.mark.slow
