@@ -4,10 +4,13 @@ import ipaddress
 import json
 import math
 import os
+import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +27,7 @@ from nmt.training.ranks.launch import PrintedError, launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.start import setup
 from nmt.training.start.new_folder import run_folder
+from tests.commands import ForkedPython
 from tests.training.rank_processes import SCRIPT
 
 needs_proc = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="looks for sockets in /proc")
@@ -198,6 +202,36 @@ def test_a_killed_rank_is_named(ranks_that):
     ranks_that(f"{BOTH}\nif rank == '1': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)")
     with pytest.raises(TrainingError, match=r"rank 1 was killed by SIGKILL .* Run the same command to resume"):
         launch([], 2)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_command_names_a_rank_that_is_killed_while_training_and_else_finishes_once(
+    monkeypatch, settings, tmp_path, reversed_words, is_killed
+):
+    run, errors = tmp_path / "run", tmp_path / "errors"
+
+    def start(module, arguments, *, environment):
+        streams = [os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR)]
+        stderr = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, [*streams, stderr])
+        if is_killed and environment["RANK"] == "1":
+            threading.Thread(target=kill_in_training, args=(rank,)).start()
+        return rank
+
+    def kill_in_training(rank):
+        while not (run / "last").exists() and rank.poll() is None:
+            time.sleep(0.05)
+        rank.send_signal(signal.SIGKILL)
+
+    monkeypatch.setattr(launch_module, "start_module", start)
+    last = settings(f"training.max_updates={1_000_000 if is_killed else 10}", "training.patience=null")
+    command = ["train", "--nproc", "2", "--data", str(reversed_words), "--config", str(last), "--out", str(run)]
+    ended = CliRunner().invoke(app, command)
+    said = ended.stderr + errors.read_text()
+    assert ended.exit_code == (2 if is_killed else 0), said
+    assert said.count("rank 1 was killed by SIGKILL") == is_killed
+    assert said.count("Finished at update 10") == (not is_killed)
+    assert "Traceback" not in said
 
 
 def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
