@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, NmtError
 from nmt.option_fields import DeviceChoice, TrainingPrecision
 from nmt.record import option_words
 from nmt.reporting import SILENT, Reporter
-from nmt.training.listener import Listener, Unheard
+from nmt.training.listener import Listener, Reported, Unheard
 from nmt.training.progress import Ending
 from nmt.training.run import Outcome
 from nmt.training.start.preflight import Preflight
@@ -42,7 +42,7 @@ class Training:
     outcome: Outcome | None = None
     """How the run ended; None if it was not trained, or by processes of its own."""
     exit_code: int = 0
-    """0 unless the run was interrupted (128 and the signal's number) or one of its processes failed."""
+    """0 unless the run was interrupted (128 and the signal's number)."""
     is_main: bool = True
     """Whether this process speaks for the run: neither a rank beside the main one, nor one that started the ranks."""
 
@@ -69,7 +69,8 @@ def train(
     threads: int | None = None,
     seed: int | None = None,
     quiet: bool = True,
-    listener: Annotated[Listener, SkipValidation] = Unheard(),
+    report: Reporter = SILENT,
+    listener: Annotated[Listener | None, SkipValidation] = None,
 ) -> Training:
     """Train a Transformer; the same call again resumes the run.
 
@@ -91,7 +92,8 @@ def train(
         nproc: processes on this machine, such as one per GPU. They print what the command prints.
         device, precision, threads, seed: settings of ``training``, which have options of their own.
         quiet: whether such processes print warnings and errors only.
-        listener: hears the events of the run.
+        report: hears notices and warnings.
+        listener: hears each event of the run, in place of ``report``.
 
     Raises:
         ConfigError: a setting is wrong, or differs from those of the run's start.
@@ -101,10 +103,11 @@ def train(
         TrainingError: training cannot continue, or a process failed.
     """
     given = dict(locals())
-    from nmt.training.ranks.exchange import is_launched, ranks_of_environment
+    from nmt.training.ranks.exchange import NO_OTHERS, is_launched, ranks_of_environment
     from nmt.training.run import check_run, rehearse
     from nmt.training.run import train as train_run
     from nmt.training.start.choose_settings import settings_of_run
+    from nmt.training.start.new_folder import run_folder
     from nmt.training.start.recorded_data import data_to_resume
     from nmt.training.start.setup import settle, summarize
 
@@ -113,6 +116,8 @@ def train(
     is_main = ranks_of_environment().is_main and not launches
     if not is_main:  # another process says the same
         listener = Unheard()
+    elif listener is None:
+        listener = Reported(report)
     if resume is not None:
         for name in ("preset", "config", "out", "init_from", "fresh"):
             if given[name]:
@@ -136,6 +141,7 @@ def train(
     # Settings are resolved also before a data set has a vocabulary.
     resolved = settle([] if only_settings else weighted, choice, layers)
     folders = [folder for folder, _ in weighted]
+    listener.settled(resolved)
     if choice.description is not None:
         listener.noticed(choice.description)
     run = resume or out or Path("runs") / f"{'+'.join(part.name for part in resolved.data.parts)}-{choice.name}"
@@ -145,9 +151,10 @@ def train(
     if (is_main or launches) and not dry_run:
         check_run(run, resolved, folders, **how)
     if launches:
-        without = {"listener", "nproc"} | {name for name, value in given.items() if value is False}
+        without = {"report", "listener", "nproc"} | {name for name, value in given.items() if value is False}
         words = option_words({name: value for name, value in given.items() if name not in without})
-        code = _launch(["train", *words], folders, resolved, nproc or 1)
+        with run_folder(run, NO_OTHERS, fresh=fresh and not dry_run) as run:
+            code = _launch(["train", *words], folders, resolved, nproc or 1, run if fresh else None)
         return Training(run, resolved, exit_code=code, is_main=False)
     summary = summarize(folders, resolved)
     if dry_run:
@@ -181,8 +188,8 @@ def _chosen(
     return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
 
 
-def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int) -> int:
-    """Start the processes of a run, and return their exit code."""
+def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int, claimed: Path | None) -> int:
+    """Start the processes of a run, and return their exit code; errors as of :func:`launch`."""
     import torch
 
     from nmt.training.ranks.exchange import Ranks
@@ -192,7 +199,7 @@ def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int)
     # A look at a GPU would take memory there for as long as the ranks train.
     if not torch.cuda.is_available() or resolved.training.device == "cpu":
         summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
-    return launch(words, ranks)
+    return launch(words, ranks, claimed)
 
 
 @dataclass(frozen=True)

@@ -72,22 +72,24 @@ def train(
     """
     given = dict(locals())
     from nmt.api.training import train
+    from nmt.training.ranks.launch import PrintedError
 
-    with hanging_up_when_unread(), TrainingView() as view:
-        training = train(**given, quiet=is_quiet(), listener=view)
-    if training.is_main:
-        _print(training, show_settings=show_settings, fresh=fresh)
+    with hanging_up_when_unread():
+        try:
+            with TrainingView(shows_settings=show_settings) as view:
+                training = train(**given, quiet=is_quiet(), listener=view)
+        except PrintedError as error:
+            raise typer.Exit(error.exit_code) from None
+        if training.is_main:
+            _print(training, show_settings=show_settings, fresh=fresh)
     if training.exit_code:
         raise typer.Exit(training.exit_code)
 
 
 def _print(training: Training, *, show_settings: bool, fresh: bool) -> None:
-    """Print what was asked for, or how the run ended."""
-    from nmt.config import describe_config
+    """Print what a dry run measured, or how the run ended."""
     from nmt.training.progress import Ending
 
-    if show_settings:
-        write_stdout(describe_config(training.config))
     if training.measured is not None and training.summary is not None:
         mark = "# " if show_settings else ""  # a comment below the settings
         lines = (*summary_lines(training.summary), *preflight_lines(training.measured))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from nmt.cli.console import is_terminal, notice, stderr
+from nmt.cli.console import is_terminal, notice, stderr, write_stdout
 from nmt.cli.progress_lines import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
+    from nmt.config import Config
     from nmt.training.start.preflight import Preflight
     from nmt.training.start.setup import Summary
 
@@ -21,7 +22,8 @@ _NARROW, _MEDIUM, _WIDE = 40, 72, 130
 class TrainingView:
     """Shows a run: one line per record, and in a terminal a bar with the time left."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shows_settings: bool = False) -> None:
+        self._shows_settings = shows_settings
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._max_updates: int | None = None
@@ -35,6 +37,13 @@ class TrainingView:
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def settled(self, config: Config) -> None:
+        """Print the settings, if they were asked for: they are data."""
+        from nmt.config import describe_config
+
+        if self._shows_settings:
+            write_stdout(describe_config(config))
 
     def summarized(self, summary: Summary) -> None:
         """Show the facts about the run."""
@@ -167,10 +176,8 @@ def preflight_lines(found: Preflight) -> list[str]:
         f"checkpoints: {decimal(found.checkpoint_bytes)} each, {decimal(found.checkpoints_bytes)} in all; "
         f"{decimal(found.disk_free)} free",
     ]
-    if found.checkpoints_bytes > found.disk_free:
-        lines.append(
-            "warning: the disk will be full before the run ends: free some room, or lower checkpoints.keep_last"
-        )
+    if found.disk_warning is not None:
+        lines.append(f"warning: {found.disk_warning}")
     lines.append(
         f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
         f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach"

@@ -33,6 +33,8 @@ from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateOutcome, UpdateResult
 
+KINDS_OF_TENSORS = (*MOMENTS, "learnt")
+"""How the names of tensors begin that are saved beside the model, before the name of the parameter."""
 WITHOUT_LONG_PAIRS = (
     "Leave such pairs out (`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-pieces N`), or train a smaller "
     "model."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nmt.config import Config
+from nmt.reporting import Reporter
 from nmt.training.start.preflight import Preflight
 
 if TYPE_CHECKING:
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
 
 class Listener(Protocol):
     """Receives the events of a run."""
+
+    def settled(self, config: Config) -> None:
+        """All settings are known."""
 
     def summarized(self, summary: Summary) -> None:
         """The figures of the run are known."""
@@ -33,7 +38,10 @@ class Listener(Protocol):
 
 
 class Unheard:
-    """A listener that does nothing, for runs that nobody watches."""
+    """A listener that does nothing, for ranks that another one speaks for."""
+
+    def settled(self, config: Config) -> None:
+        """Nothing."""
 
     def summarized(self, summary: Summary) -> None:
         """Nothing."""
@@ -52,3 +60,21 @@ class Unheard:
 
     def noticed(self, message: str) -> None:
         """Nothing."""
+
+
+class Reported(Unheard):
+    """A listener that passes notices and warnings on."""
+
+    def __init__(self, report: Reporter) -> None:
+        """Take who hears them."""
+        self._report = report
+
+    def measured(self, found: Preflight) -> None:
+        """Pass on what the preflight warns of."""
+        for warning in (found.disk_warning, found.within_warm_up, found.not_compiled):
+            if warning is not None:
+                self._report.warn(warning)
+
+    def noticed(self, message: str) -> None:
+        """Pass it on."""
+        self._report.notice(message)

@@ -16,6 +16,7 @@ OPERATIONS = {
     "torch.ops.onednn.qlinear_prepack": lambda: torch.ops.onednn.qlinear_prepack,
     "torch.ops.onednn.qlinear_pointwise.default": lambda: torch.ops.onednn.qlinear_pointwise.default,
     "torch._foreach_lerp_": lambda: torch._foreach_lerp_,
+    "torch.distributed.distributed_c10d._set_pg_timeout": lambda: torch.distributed.distributed_c10d._set_pg_timeout,
 }
 
 

@@ -28,7 +28,8 @@ from nmt.training.learner import Learner
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending
 from nmt.training.validation import Validation, Validator
-from tests.processes import running
+from tests.commands import start_python
+from tests.processes import SECONDS, running
 from tests.training.conftest import assert_same, records, saved
 
 
@@ -146,6 +147,50 @@ def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listene
     assert listener.updates == []
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import nmt.checkpoint.bundle as bundle
+from nmt.training.listener import Unheard
+from nmt.training.run import train
+from nmt.training.start.setup import resolve_config
+
+data, settings, run, moment, number = sys.argv[1:]
+saves, save_file = [], bundle.save_file
+
+class Listener(Unheard):
+    def progressed(self, update, seconds):
+        if moment == "update" and update == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+def save_file_or_die(tensors, path, *rest):
+    saves.append(path)
+    if moment == "save" and len(saves) == int(number):
+        Path(path).write_bytes(b"half of a fi")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return save_file(tensors, path, *rest)
+
+bundle.save_file = save_file_or_die
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+train([Path(data)], Path(run), config, Listener())
+"""
+
+
+@pytest.mark.parametrize(("moment", "number"), [("update", 10), ("save", 5)])
+def test_a_killed_run_resumes_bit_for_bit(
+    run_training, tmp_path, straight, reversed_words, settings_file, moment, number
+):
+    run = tmp_path / "run"
+    words = ["-c", KILLED, reversed_words, settings_file, run, moment, number]
+    process, errors = start_python(words, environment={"OMP_NUM_THREADS": "1"})
+    with errors:
+        assert process.wait(SECONDS) == -signal.SIGKILL, errors.read()
+    assert max(checkpoints(run), default=0) < 20
+    run_training(run)
+    assert_same_checkpoint(straight, run, 20)
+    assert not list((run / "checkpoints").glob(".*"))
+
+
 @pytest.mark.slow
 def test_two_threads_resume_bit_for_bit(run_training, tmp_path):
     """The model is large enough that products, gradients and the optimiser are shared between the threads."""
@@ -180,14 +225,26 @@ def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
     assert_same_checkpoint(straight, run, 20)
 
 
-def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path):
+@pytest.mark.parametrize(
+    ("rename", "reshape", "problem"),
+    [
+        (lambda name: name, lambda tensor: tensor[None], r"is \[1, .*\], expected \["),
+        (lambda name: name, lambda tensor: tensor[:1], r"is \[1.*\], expected \["),  # which would be broadcast
+        (lambda name: f"{name}.x", lambda tensor: tensor, "belongs to no weight of the model"),
+        (lambda name: f"x{name}", lambda tensor: tensor, "belongs to no weight of the model"),
+    ],
+)
+def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path, rename, reshape, problem):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
     checkpoint = RunFolder(run).checkpoint(5)
     file = checkpoint / "training.safetensors"
-    save_file({name: tensor[None].clone() for name, tensor in load_file(file).items()}, file)
+    tensors = load_file(file)
+    name = min(tensors)
+    save_file({**tensors, rename(name): reshape(tensors[name]).clone()}, file)
     (checkpoint / "checksums.json").unlink()
-    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: .* Remove {checkpoint}"):
+    damaged = rf"{re.escape(str(file))} is damaged: {re.escape(rename(name))} {problem}.* Remove {checkpoint}"
+    with pytest.raises(CheckpointError, match=damaged):
         run_training(run)
 
 

@@ -7,10 +7,15 @@ import signal
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 
+from nmt.api.training import Training
 from nmt.checkpoint.bundle import load_bundle
+from nmt.cli.train import train
+from nmt.training.progress import Ending, Progress
+from nmt.training.run import Outcome
 
 SETTINGS = ["training.max_updates=100000", "training.patience=null", "logging.every_updates=1"]
 
@@ -69,3 +74,15 @@ def test_a_lost_reader_saves_and_ends(start, tmp_path):
     process.stderr.close()
     assert process.wait(300) == 128 + signal.SIGHUP
     load_bundle((tmp_path / "run" / "last").resolve())
+
+
+def test_a_reader_that_is_lost_before_the_last_notice_is_a_lost_terminal(monkeypatch, settled):
+    outcome = Outcome(Path("run"), Ending.UPDATES, False, Progress())
+    monkeypatch.setattr("nmt.api.training.train", lambda **_: Training(Path("run"), settled(), outcome=outcome))
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", 1) as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with pytest.raises(SystemExit) as ended:
+            train()
+    assert ended.value.code == 128 + signal.SIGHUP

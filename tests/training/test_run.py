@@ -18,8 +18,10 @@ from nmt.checkpoint.run_folder import checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
 from nmt.machine import device
 from nmt.machine.measured import forget_measurements
+from nmt.reporting import Reporter
 from nmt.training import updates
 from nmt.training.learner import Learner
+from nmt.training.listener import Unheard
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
@@ -393,3 +395,26 @@ def test_memory_stays_flat_over_three_epochs(tmp_path, listener):
     for record in records(tmp_path / "run", "update"):
         by_epoch[record["epoch"]] = max(by_epoch.get(record["epoch"], 0), record["peak_memory_bytes"])
     assert by_epoch[3] <= by_epoch[0] * 1.05 + 5_000_000, by_epoch
+
+
+def test_from_python_notices_and_warnings_go_to_the_report_unless_there_is_a_listener(
+    settings, reversed_words, tmp_path
+):
+    class Heard(Reporter):
+        def __init__(self):
+            self.notices, self.warnings = [], []
+
+        def notice(self, message):
+            self.notices.append(message)
+
+        def warn(self, message):
+            self.warnings.append(message)
+
+    heard, unused = Heard(), Heard()
+    how = {"config": settings("schedule.warmup=7", "training.max_updates=3"), "out": tmp_path / "run"}
+    nmt.train(reversed_words, **how, report=heard)
+    assert f"run: {tmp_path / 'run'}" in heard.notices
+    [warning] = heard.warnings
+    assert warning.startswith("the run ends at update 3")
+    nmt.train(reversed_words, **how, report=unused, listener=Unheard())
+    assert unused.notices == unused.warnings == []

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from nmt.errors import TrainingError
@@ -17,6 +18,8 @@ from nmt.machine.modules import start_module
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.ranks.stop_signals import SECONDS_OF_ONE_SIGNAL, stop_signals
 
+CLAIMED_VARIABLE = "NMT_CLAIMED_RUN"
+"""Names to each rank the folder that was claimed for a fresh start."""
 _POLL_SECONDS = 0.05
 # Ranks end together, so the others have this time once one has ended. Before that, an update and its checkpoint take as
 # long as they take, unless the user asks a second time.
@@ -25,13 +28,26 @@ _SECONDS_TO_END = 45.0
 _EXPLAINED = (1, 2)
 
 
-def launch(arguments: Sequence[str], ranks: int) -> int:
+class PrintedError(TrainingError):
+    """A rank failed, and has printed its error."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        """Take the exit code of the rank."""
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def launch(arguments: Sequence[str], ranks: int, claimed: Path | None = None) -> int:
     """Run ``python -m nmt ARGUMENTS`` as ``ranks`` processes, and wait for them. Signals to stop are passed on to all.
 
+    Args:
+        claimed: the run's folder, if the caller has created it for a fresh start.
+
     Returns:
-        The exit code: 0; 1 or 2 if a rank has printed its error; 128 + n after signal n.
+        The exit code: 0, or 128 + n after signal n.
 
     Raises:
+        PrintedError: a rank has printed its error.
         TrainingError: a rank was killed, or failed without printing an error (the message names it); or no temporary
             folder can be made.
     """
@@ -40,15 +56,21 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
         try:
             for rank in range(ranks):
                 environment = environment_of_rank(rank, ranks, rendezvous)
+                if claimed is not None:
+                    environment[CLAIMED_VARIABLE] = str(claimed)
                 job.processes.append(start_module("nmt", arguments, environment=environment))
             job.watch()
         finally:
             job.kill()
-    again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
+    again = "the same command" if claimed is None else f"`nmt train --resume {claimed}`"
     if job.failed is not None:
         code = job.codes[job.failed]
         if code in _EXPLAINED:
-            return int(code)
+            raise PrintedError(
+                f"rank {job.failed} failed and printed its error; the other ranks were ended. Once its cause is "
+                f"removed, run {again} to resume from the last checkpoint.",
+                code,
+            )
         raise TrainingError(
             f"rank {job.failed} {how_it_ended(code)}; the other ranks were ended. Run {again} to resume from the last "
             "checkpoint."

@@ -17,10 +17,10 @@ from nmt.config import Config, belongs_to_weights, differences, read_config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
-from nmt.machine.device import Hardware, is_out_of_memory
+from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
-from nmt.training.learner import Learner, derived_seed
+from nmt.training.learner import KINDS_OF_TENSORS, Learner, derived_seed
 from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Progress
@@ -106,6 +106,19 @@ def _check_progress(checkpoint: Path, state: TrainingState) -> None:
     raise _damaged(checkpoint, BundleFolder(checkpoint).training_state, problem)
 
 
+def _check_tensors(checkpoint: Path, state: TrainingState, model: Transformer) -> None:
+    """Refuse tensors that do not fit the weights: copying would ignore them, or broadcast them."""
+    file = BundleFolder(checkpoint).training_tensors
+    shapes = {
+        f"{kind}.{name}": parameter.shape for kind in KINDS_OF_TENSORS for name, parameter in model.named_parameters()
+    }
+    for name, tensor in state.tensors.items():
+        if name not in shapes:
+            raise _damaged(checkpoint, file, f"{name} belongs to no weight of the model.")
+        if tensor.shape != shapes[name]:
+            raise _damaged(checkpoint, file, f"{name} is {list(tensor.shape)}, expected {list(shapes[name])}.")
+
+
 def _damaged(checkpoint: Path, file: Path, problem: str) -> CheckpointError:
     return CheckpointError(
         f"{file} is damaged: {problem} Remove {checkpoint}, so that the run resumes from the checkpoint before it, or "
@@ -126,7 +139,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ra
     """The model with its current weights, on its device, with its optimiser; the same on every rank.
 
     Raises:
-        CheckpointError: the bundle has another model or vocabulary.
+        CheckpointError: the bundle has another model or vocabulary, or tensors of the training do not fit the model.
         ConfigError: a pattern of parameters to freeze matches none.
     """
     progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
@@ -137,18 +150,15 @@ def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ra
             bundle = load_bundle(beginning.checkpoint, is_verified=True)
             _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
+            if state is not None:
+                _check_tensors(beginning.checkpoint, state, model)
         elif beginning.init_from is not None:
             bundle = load_bundle(bundle_to_use(beginning.init_from))
             _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
     learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
-    try:
-        learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
-    except RuntimeError as error:
-        if beginning.checkpoint is None or is_out_of_memory(error):
-            raise
-        raise _damaged(beginning.checkpoint, BundleFolder(beginning.checkpoint).training_tensors, f"{error}.") from None
+    learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
     learner.broadcast()
     return learner
 

@@ -15,6 +15,7 @@ from nmt.errors import CheckpointError
 from nmt.io.files import why_not_made
 from nmt.io.writing import WriteError, write_file
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.ranks.launch import CLAIMED_VARIABLE
 
 
 @contextmanager
@@ -43,6 +44,8 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
 
 def _claimed(run: Path) -> Path:
     """Create the folder of the first free name, so that no other process can take it."""
+    if of_launcher := os.environ.get(CLAIMED_VARIABLE):
+        return Path(of_launcher)
     if _is_restarted() and (own := _claimed_before(run)) is not None:
         return own
     try:

@@ -76,6 +76,13 @@ class Preflight:
     """A warning, if the run ends before its learning rate has reached the peak."""
 
     @property
+    def disk_warning(self) -> str | None:
+        """A warning, if the checkpoints do not fit on the disk."""
+        if self.checkpoints_bytes <= self.disk_free:
+            return None
+        return "the disk will be full before the run ends: free some room, or lower checkpoints.keep_last"
+
+    @property
     def share_of_matrix_rate(self) -> float:
         """The speed as a share of the speed of matrix products only."""
         return self.flops_per_second / self.matrix_rate

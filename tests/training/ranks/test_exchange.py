@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, TrainingError
 from nmt.io.locking import holder
 from nmt.training.ranks import exchange
 from nmt.training.ranks.exchange import LostPeerError, Ranks
-from tests.training.conftest import records
+from tests.training.conftest import assert_same, records, saved
 from tests.training.rank_processes import SCRIPT, start_ranks
 
 EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
@@ -104,11 +104,17 @@ def test_ranks_that_compile_learn_the_same(settings, tmp_path, reversed_words):
     assert np.array_equal(two[0]["parameters"], two[1]["parameters"])
 
 
-def test_a_signal_to_one_rank_saves_and_ends_all_at_the_same_update(run_ranks, settings, tmp_path):
-    two = run_ranks(2, settings(), "run", "terminate", 1, 7)
+def test_a_signal_to_one_rank_saves_and_ends_all_at_the_same_update_and_they_resume_bit_for_bit(
+    run_ranks, settings, tmp_path
+):
+    plain = settings("validation.bleu=false")
+    two = run_ranks(2, plain, "run", "terminate", 1, 7)
     assert [str(rank["ending"]) for rank in two] == ["INTERRUPTED"] * 2
     assert [int(rank["update"]) for rank in two] == [7, 7]
     assert (tmp_path / "run" / "last").resolve().name == "step-00000007"
+    run_ranks(2, plain, "run")
+    run_ranks(2, plain, "straight")
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 
 @pytest.mark.slow

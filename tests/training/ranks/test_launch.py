@@ -4,10 +4,13 @@ import ipaddress
 import json
 import math
 import os
+import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,13 +18,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import nmt
 from nmt.cli.app import app
 from nmt.errors import TrainingError
 from nmt.training.ranks import launch as launch_module
-from nmt.training.ranks.exchange import Ranks
-from nmt.training.ranks.launch import launch
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.ranks.launch import PrintedError, launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.start import setup
+from nmt.training.start.new_folder import run_folder
+from tests.commands import ForkedPython
 from tests.training.rank_processes import SCRIPT
 
 needs_proc = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="looks for sockets in /proc")
@@ -173,18 +179,59 @@ rank = os.environ["RANK"]
 """
 
 
-@pytest.mark.parametrize(
-    ("ends", "code"), [("sys.exit(0)", 0), ("sys.exit(2)", 2), ("sys.exit(1)", 1), ("sys.exit(143)", 143)]
-)
-def test_the_exit_code_is_that_of_the_first_rank_to_fail(ranks_that, ends, code):
-    ranks_that(f"{BOTH}\nif rank == '1': {ends}\ntime.sleep(60 if {code} in (1, 2) else 0)")
+@pytest.mark.parametrize("code", [0, 143])
+def test_a_rank_that_a_signal_stopped_decides_the_exit_code(ranks_that, code):
+    ranks_that(f"{BOTH}\nif rank == '1': sys.exit({code})")
     assert launch([], 2) == code
+
+
+@pytest.mark.parametrize("code", [1, 2])
+def test_a_rank_that_printed_its_error_fails_the_call_and_the_command_adds_nothing(
+    ranks_that, reversed_words, settings, tmp_path, code
+):
+    ranks_that(f"{BOTH}\nif rank == '1': sys.exit({code})\ntime.sleep(60)")
+    with pytest.raises(TrainingError, match="rank 1 failed and printed its error"):
+        nmt.train(reversed_words, config=settings(), out=tmp_path / "run", nproc=2)
+    command = ["train", "--nproc", "2", "--data", str(reversed_words), "--config", str(settings())]
+    ended = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
+    assert ended.exit_code == code
+    assert "rank 1" not in ended.output
 
 
 def test_a_killed_rank_is_named(ranks_that):
     ranks_that(f"{BOTH}\nif rank == '1': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)")
     with pytest.raises(TrainingError, match=r"rank 1 was killed by SIGKILL .* Run the same command to resume"):
         launch([], 2)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_command_names_a_rank_that_is_killed_while_training_and_else_finishes_once(
+    monkeypatch, settings, tmp_path, reversed_words, is_killed
+):
+    run, errors = tmp_path / "run", tmp_path / "errors"
+
+    def start(module, arguments, *, environment):
+        streams = [os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR)]
+        stderr = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, [*streams, stderr])
+        if is_killed and environment["RANK"] == "1":
+            threading.Thread(target=kill_in_training, args=(rank,)).start()
+        return rank
+
+    def kill_in_training(rank):
+        while not (run / "last").exists() and rank.poll() is None:
+            time.sleep(0.05)
+        rank.send_signal(signal.SIGKILL)
+
+    monkeypatch.setattr(launch_module, "start_module", start)
+    last = settings(f"training.max_updates={1_000_000 if is_killed else 10}", "training.patience=null")
+    command = ["train", "--nproc", "2", "--data", str(reversed_words), "--config", str(last), "--out", str(run)]
+    ended = CliRunner().invoke(app, command)
+    said = ended.stderr + errors.read_text()
+    assert ended.exit_code == (2 if is_killed else 0), said
+    assert said.count("rank 1 was killed by SIGKILL") == is_killed
+    assert said.count("Finished at update 10") == (not is_killed)
+    assert "Traceback" not in said
 
 
 def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
@@ -196,7 +243,9 @@ def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
         return subprocess.Popen([*command, str(tmp_path / "out"), "raise", "1", "5"], env=environment)
 
     monkeypatch.setattr(launch_module, "start_module", start)
-    assert launch([], 2) == 1
+    with pytest.raises(PrintedError) as error:
+        launch([], 2)
+    assert error.value.exit_code == 1
     said = capfd.readouterr().err
     assert "a mistake of this test" in said
     assert "It happened after update 4." in said
@@ -228,6 +277,22 @@ def test_without_a_temporary_folder_the_error_says_what_to_set(monkeypatch):
         launch([], 2)
 
 
+def test_a_fresh_start_names_the_folder_that_its_ranks_train_in(monkeypatch, reversed_words, settings, tmp_path):
+    def start(module, arguments, *, environment):
+        if environment["RANK"] == "0":
+            with monkeypatch.context() as rank:
+                rank.setattr(os, "environ", environment)
+                with run_folder(tmp_path / "run", NO_OTHERS, fresh="--fresh" in arguments) as folder:
+                    (folder / "trained").touch()
+        return subprocess.Popen(["true"])
+
+    monkeypatch.setattr(launch_module, "start_module", start)
+    for name in ("run", "run-2"):
+        training = nmt.train(reversed_words, config=settings(), out=tmp_path / "run", fresh=True, nproc=2)
+        assert training.run == tmp_path / name
+        assert (training.run / "trained").exists()
+
+
 @pytest.mark.parametrize(
     ("has_gpu", "device", "looks"), [(False, "auto", True), (True, "cpu", True), (True, "auto", False)]
 )
@@ -237,7 +302,7 @@ def test_who_starts_ranks_checks_what_they_need_together_and_leaves_gpus_alone(
     """Moments that the ranks divide fit where those of a single rank would not."""
     checked, started = [], []
     monkeypatch.setattr(setup, "check_memory", lambda config, hardware, ranks: checked.append(ranks))
-    monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks: started.append(ranks) or 7)
+    monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks, claimed: started.append(ranks) or 7)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     command = ["train", "--nproc", "3", "--data", str(reversed_words), "--config", str(settings()), "--device", device]
     ended = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])

@@ -7,8 +7,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+import yaml
+from typer.testing import CliRunner
 
+from nmt.cli.app import app
 from nmt.cli.training_view import preflight_lines
+from nmt.errors import TrainingError
 from nmt.kernels.flash_attention import masked_attention
 from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
@@ -354,3 +358,14 @@ def test_the_warning_of_the_warm_up_reaches_whoever_starts_or_rehearses_a_run(
     for found in (listener.preflight, rehearsed):
         [warning] = [line for line in preflight_lines(found) if line.startswith("warning: the run ends")]
         assert "at update 3, and the learning rate grows until update 3, within its warm-up of 7 updates" in warning
+
+
+def test_the_settings_are_printed_before_a_rehearsal_that_fails(monkeypatch, reversed_words, settings_file):
+    def fail(*arguments, **options):
+        raise TrainingError("no pair fits into memory")
+
+    monkeypatch.setattr("nmt.training.run.rehearse", fail)
+    command = ["train", "--data", str(reversed_words), "--config", str(settings_file)]
+    ended = CliRunner().invoke(app, [*command, "--dry-run", "--show-settings"])
+    assert "no pair fits into memory" in ended.stderr
+    assert yaml.safe_load(ended.stdout)["model"]["d_model"] == 16
