@@ -97,9 +97,9 @@ def negate_a_row(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def swap_two_pieces(bundle: BundleFolder) -> None:
-    if len(vocabulary_files(bundle.vocab)) == 1:
-        pytest.skip("its pieces are those of the SentencePiece model")
     path = vocabulary_files(bundle.vocab)[1]
+    if not path.exists():
+        pytest.skip("its pieces are those of the SentencePiece model")
     content = json.loads(path.read_bytes())
     pieces = content["pieces"]
     pieces[7], pieces[8] = pieces[8], pieces[7]
