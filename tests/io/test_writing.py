@@ -228,8 +228,8 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
     assert isinstance(CliRunner().invoke(app, ["report", "run"]).exception, OSError)
 
 
-WRITERS = {"translation/streams.py"}
-"""Modules that may ask the system to write by themselves: it opens pipes and devices."""
+WRITERS = {"machine/packages.py", "translation/streams.py"}
+"""Modules that may ask the system to write by themselves: they open pipes and devices."""
 METHODS = ("write_text", "write_bytes", "copyfile", "copy2", "copytree", "tofile")
 
 

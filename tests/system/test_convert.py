@@ -73,7 +73,7 @@ def test_inspect_shows_both_and_takes_the_files_of_both(here):
     given = "--source-lang=en --target-lang=de"
     assert f"command: nmt import opus --format=marian {given} --out=models/opus\n" in imported
     assert re.search(r"compared: (\d+) of \1 checks passed", imported)
-    assert "file: model.npz" in imported
+    assert "file: opus/model.npz  [unchanged]" in imported
     assert invoke("inspect", "models/opus/model.safetensors").stdout == imported
     exported = invoke("inspect", "models/opus-marian").stdout
     assert exported.startswith("exported model: models/opus-marian  [unchanged]")
