@@ -7,7 +7,7 @@
 # make docs       the documentation as a site, in build/site: open build/site/index.html
 # make lint       ruff, mypy and import-linter alone
 # make audit      known vulnerabilities of the tested versions; skipped with a line that says so where offline
-# make format     rewrite the code in the house's format
+# make format     rewrite the code in the project's format
 #
 # TORCH_INDEX=URL adds a package index: on Linux without a GPU, the CPU index of PyTorch saves gigabytes.
 

@@ -6,10 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nmt.api.comparing import Compared, compare
     from nmt.api.data import PreparedData, build_vocab, prepare_data
     from nmt.api.files import WrittenFile, score_target, translate_file
     from nmt.api.model import Model, load
-    from nmt.api.scoring import Compared, Scored, compare, score
+    from nmt.api.scoring import Scored, score
     from nmt.api.serving import serve
     from nmt.api.training import Averaged, Training, average_checkpoints, train
     from nmt.data.build import BuiltVocabulary
@@ -54,10 +55,11 @@ __all__ = [
 ]
 
 _MODULES = {
+    "nmt.api.comparing": "Compared compare",
     "nmt.api.data": "PreparedData build_vocab prepare_data",
     "nmt.api.files": "WrittenFile score_target translate_file",
     "nmt.api.model": "Model load",
-    "nmt.api.scoring": "Compared Scored compare score",
+    "nmt.api.scoring": "Scored score",
     "nmt.api.serving": "serve",
     "nmt.api.training": "Averaged Training average_checkpoints train",
     "nmt.data.build": "BuiltVocabulary",

@@ -34,6 +34,7 @@ _PRELOADED = [
     "nmt.api.data",
     "nmt.api.files",
     "nmt.api.model",
+    "nmt.api.comparing",
     "nmt.api.scoring",
     "nmt.api.training",
     "nmt.checkpoint.averaging",

@@ -1,4 +1,4 @@
-"""Fixtures that several rooms share."""
+"""Fixtures that several folders share."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ def _folders() -> Iterator[tuple[Path, list[Path]]]:
     """The folders of the package with their files, from the lowest layer of import-linter's contract to the highest."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     [layers] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    rooms = [name.strip(" ()") for line in reversed(layers) for name in line.split("|")]
+    folders = [name.strip(" ()") for line in reversed(layers) for name in line.split("|")]
     top = ROOT / "nmt"
-    for folder in (top, *(folder for room in rooms for folder in _with_inner(top / room))):
+    for folder in (top, *(folder for room in folders for folder in _with_inner(top / room))):
         files = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py" and subject(path)]
         if files:
             yield folder, files

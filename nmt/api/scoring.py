@@ -1,47 +1,38 @@
-"""Scores and comparisons of translations from Python."""
+"""Scores of translations from Python."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from nmt.api.arguments import Paths, Texts, checked, several
-from nmt.corpora.wrong_language import in_words, seems_to_be
+from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.differences.finding import Differences
 from nmt.evaluation.metrics import (
     MetricName,
     TokenizerName,
-    WordTokenizerName,
     check_counts,
     tokenizer_model,
     tokenizer_of,
 )
 from nmt.evaluation.score_sheet import ScoreSheet
 from nmt.evaluation.scored_systems import ScoredSystems
-from nmt.evaluation.text_checks import hypothesis_warnings, share_few_words, tokenizer_warnings
+from nmt.evaluation.text_checks import tokenizer_warnings
 from nmt.io.hashing import sha256_of
 from nmt.io.streams import refuse_second_stdin
 from nmt.reporting import SILENT, Reporter
-from nmt.reports.comparison_text import ComparedFiles
-from nmt.text.languages import is_language_code, primary_language
 from nmt.text.lines import can_be_read_again, read_lines
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
-    from nmt.data.manifest import Manifest
-    from nmt.evaluation.differences.parallel_texts import ParallelTexts
     from nmt.record import Record
 
 Metrics = Annotated[tuple[MetricName, ...], BeforeValidator(several)]
-# Progress is shown after this many lines of training text.
-_LINES = 10_000
 
 
 @dataclass(frozen=True)
@@ -279,9 +270,9 @@ def _warn_of_texts(texts: _Texts, target_lang: str | None, report: Reporter) -> 
     """Warn of what is scored in vain."""
     if texts.doubt:
         report.warn(texts.doubt)
-    _warn_of_language(target_lang, report)
+    warn_of_language(target_lang, report)
     for name, lines in texts.systems.items():
-        _warn_of_hypothesis(lines, texts.references, name if len(texts.systems) > 1 else "", report)
+        warn_of_hypothesis(lines, texts.references, name if len(texts.systems) > 1 else "", report)
 
 
 def _warn_of_tokenizer(references: Sequence[Sequence[str]], signature: str, report: Reporter) -> None:
@@ -289,140 +280,7 @@ def _warn_of_tokenizer(references: Sequence[Sequence[str]], signature: str, repo
         report.warn(message)
 
 
-def _warn_of_language(target_lang: str | None, report: Reporter) -> None:
-    """Warn if the language that was given, if any, is none."""
-    if target_lang and not is_language_code(target_lang):
-        report.warn(
-            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
-            "applied."
-        )
-
-
-def _warn_of_hypothesis(lines: Sequence[str], references: Sequence[Sequence[str]], name: str, report: Reporter) -> None:
-    """Warn if a hypothesis looks wrong.
-
-    Args:
-        name: of one hypothesis of several.
-    """
-    messages = hypothesis_warnings(lines, references)
-    # Loading the identifier takes longer than a score, and texts in one language share words.
-    if share_few_words(lines, references[0]):
-        expected = seems_to_be(references[0])
-        if expected and (found := seems_to_be(lines, expected)):
-            messages.append(
-                f"the hypothesis looks like {in_words(found)}, but the reference like {in_words(expected)}."
-            )
-    for message in messages:
-        report.warn(f"{name}: {message}" if name else message)
-
-
 def _named(test_set: str, langpair: str) -> str:
     """What a sheet calls a test set; the two versions of newstest2014 are told apart."""
     version = {"wmt14/full": " (all of newstest2014, as in the paper)", "wmt14": " (newstest2014, filtered)"}
     return f"{test_set}, {langpair}{version.get(test_set, '')}"
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The differences between the translations of two systems."""
-
-    found: Differences
-    files: ComparedFiles
-
-
-@checked
-def compare(
-    a: Path,
-    b: Path,
-    *,
-    reference: Path,
-    source: Path | None = None,
-    data: Path | None = None,
-    out: Path | None = None,
-    samples: Annotated[int, Field(ge=0)] = 5,
-    target_lang: str | None = None,
-    tokenize: WordTokenizerName | None = None,
-    report: Reporter = SILENT,
-) -> Compared:
-    """Compare the translations of two systems: where do they differ, and in what?
-
-    Args:
-        a, b: the translations, one per line; ``-`` is standard input.
-        reference: reference translations.
-        source: the source text, which adds names and copied words.
-        data: a data set to count words in; the references if not given.
-        out: a page to write, for a browser.
-        samples: the number of sentences that are shown for each system.
-        target_lang: the language; that of the reference's name, or of the data set, if not given.
-        tokenize: the tokeniser; chosen by the language if not given.
-        report: hears warnings and progress.
-
-    Raises:
-        ConfigError: a file was given twice.
-        DataError: a file cannot be read, or the numbers of lines differ.
-        OutputError: ``out`` is something that must not be replaced.
-    """
-    from nmt.data.manifest import read_manifest
-    from nmt.evaluation.differences.finding import find_differences
-    from nmt.evaluation.differences.parallel_texts import parallel_texts
-    from nmt.evaluation.scored_systems import reference_language
-    from nmt.reports.comparison_page import COMPARISON, write_comparison
-
-    refuse_second_stdin(a, b, reference, source)
-    if a == b:
-        raise ConfigError(f"{a} was given twice: give the translations of two systems.")
-    if out is not None:
-        COMPARISON.check(out)
-    _warn_of_language(target_lang, report)
-    manifest = None if data is None else read_manifest(data)
-    language = target_lang or reference_language(reference) or ("" if manifest is None else manifest.target_lang)
-    lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))
-    sources, names = None if source is None else list(read_lines(source)), (str(a), str(b))
-    texts = parallel_texts(
-        (lines_a, lines_b), references, sources, target_lang=language, tokenize=tokenize, names=names
-    )
-    if data is None or manifest is None:
-        found = find_differences(texts, samples=samples)
-    else:
-        frequencies = _frequencies(data, manifest, language, texts, report)
-        found = find_differences(texts, frequencies, counted_in=f"the training data {data}", samples=samples)
-    for name, lines in zip(names, (lines_a, lines_b), strict=True):
-        _warn_of_hypothesis(lines, [references], name, report)
-    used = tokenizer_of(found.totals.metrics.records[0]["signature"])
-    if tokenizer_warnings([references], used):
-        report.warn(
-            f"the tokeniser {used} does not split the script of the reference, so words cannot be counted. Name the "
-            "language with --target-lang, or use --tokenize char."
-        )
-    files = ComparedFiles(
-        names, str(reference), None if source is None else str(source), None if data is None else str(data)
-    )
-    if out is not None:
-        write_comparison(found, files, out)
-        report.notice(f"written: {out}")
-    return Compared(found, files)
-
-
-def _frequencies(data: Path, manifest: Manifest, language: str, texts: ParallelTexts, report: Reporter) -> Counter[str]:
-    """How often the words of the texts occur in the training text of a data set, on the side with their language."""
-    from nmt.data.data_folder import DataFolder
-    from nmt.evaluation.differences.word_frequency import count_words
-
-    sides = (manifest.target_lang, manifest.source_lang)
-    side = next((side for side in sides if primary_language(side) == primary_language(language)), None)
-    path = DataFolder(data).text("train", side or manifest.target_lang)
-    if side is None:
-        report.warn(
-            f"{data} holds {' and '.join(sides)}, and the translations are in {language}: words are counted in {path}."
-        )
-    total = manifest.files[path.name].lines if path.name in manifest.files else None
-    with report.progress() as display:
-        update = display("lines")
-
-        def lines() -> Iterator[str]:
-            for number, line in enumerate(read_lines(path), start=1):
-                if number % _LINES == 0:
-                    update(f"counting words of {path}", number, total)
-                yield line
-
-        return count_words(lines(), texts)

@@ -41,7 +41,7 @@ def compare(
     """
     given = dict(locals())
     del given["as_json"]
-    from nmt.api.scoring import compare
+    from nmt.api.comparing import compare
     from nmt.reports.comparison_text import comparison_json, comparison_text
 
     if as_json and out is not None:

@@ -71,7 +71,7 @@ def discard_output() -> Iterator[None]:
     """Discard what is written to standard output and standard error while the body runs, also by libraries in C++."""
     import ctypes  # it takes long, and few need it
 
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if the process was started without it
         stream.flush()
     kept = {}
     with (

@@ -24,7 +24,7 @@ FUNCTIONS = {
     "prepare-data": "data.prepare_data", "build-vocab": "data.build_vocab", "train": "training.train",
     "average-checkpoints": "training.average_checkpoints", "translate": "files.translate_file",
     "score-target": "files.score_target", "serve": "serving.serve", "score": "scoring.score",
-    "compare": "scoring.compare",
+    "compare": "comparing.compare",
 }  # fmt: skip
 SHOWING = {"list_", "show_dropped", "as_json", "form", "quiet", "help"}
 """What the commands do themselves: how they print."""

@@ -49,6 +49,13 @@ def test_what_a_library_prints_is_shown_for_debugging_alone(monkeypatch, capfd):
     assert "an error of C\n" in found.err
 
 
+def test_a_process_without_standard_output_examines_too(monkeypatch):
+    monkeypatch.delenv("NMT_DEBUG", raising=False)
+    monkeypatch.setattr(examining, "_certificate", lambda job: "the answer")
+    monkeypatch.setattr(sys, "stdout", None)
+    assert examine(IMPORT) == "the answer"
+
+
 def test_software_that_fails_is_one_clear_error(monkeypatch):
     def failing(job):
         raise KeyError(3)

@@ -1,0 +1,37 @@
+"""Warnings about texts that are scored or compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nmt.corpora.wrong_language import in_words, seems_to_be
+from nmt.evaluation.text_checks import hypothesis_warnings, share_few_words
+from nmt.reporting import Reporter
+from nmt.text.languages import is_language_code
+
+
+def warn_of_language(target_lang: str | None, report: Reporter) -> None:
+    """Warn if the language that was given, if any, is none."""
+    if target_lang and not is_language_code(target_lang):
+        report.warn(
+            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
+            "applied."
+        )
+
+
+def warn_of_hypothesis(lines: Sequence[str], references: Sequence[Sequence[str]], name: str, report: Reporter) -> None:
+    """Warn if a hypothesis looks wrong.
+
+    Args:
+        name: of one hypothesis of several.
+    """
+    messages = hypothesis_warnings(lines, references)
+    # Loading the identifier takes longer than a score, and texts in one language share words.
+    if share_few_words(lines, references[0]):
+        expected = seems_to_be(references[0])
+        if expected and (found := seems_to_be(lines, expected)):
+            messages.append(
+                f"the hypothesis looks like {in_words(found)}, but the reference like {in_words(expected)}."
+            )
+    for message in messages:
+        report.warn(f"{name}: {message}" if name else message)
