@@ -59,12 +59,13 @@ def mixture(
     Raises:
         DataError: the source text of two was normalised differently.
     """
-    for folder, shards in zip(data, opened, strict=True):
-        if shards.source_normalization != opened[0].source_normalization:
+    first, *others = (shards.index.source_normalization for shards in opened)
+    for folder, other in zip(data[1:], others, strict=True):
+        if other != first:
             raise DataError(
-                f"{folder}: its source text was normalised with {shards.source_normalization}, that of {data[0]} with "
-                f"{opened[0].source_normalization}. To mix them, run `nmt build-vocab --data {folder} "
-                f"--vocab {DataFolder(data[0]).vocab} --source-normalization {opened[0].source_normalization}`."
+                f"{folder}: its source text was normalised with {other}, that of {data[0]} with {first}. To mix them, "
+                f"run `nmt build-vocab --data {folder} --vocab {DataFolder(data[0]).vocab} --source-normalization "
+                f"{first}`."
             )
     return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
 
