@@ -42,8 +42,8 @@ def test_a_second_call_finds_all_up_to_date(folder):
 def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
     heard = []
 
-    def train(data, run, config, listener, **how):
-        heard.append((data, run, config, how))
+    def train(data, run, listener, **how):
+        heard.append(([*data.sets.folders], run, data.config, how))
         return Outcome(run, Ending.INTERRUPTED, False, Progress(), 2)
 
     monkeypatch.setattr("nmt.training.run.train", train)

@@ -10,8 +10,10 @@ import torch
 import yaml
 from typer.testing import CliRunner
 
+import nmt
 from nmt.cli.app import app
 from nmt.cli.training_view import preflight_lines
+from nmt.data.shards import ParallelShards
 from nmt.errors import TrainingError
 from nmt.kernels.flash_attention import masked_attention
 from nmt.machine.device import Hardware, choose_hardware
@@ -373,3 +375,16 @@ def test_the_settings_are_printed_before_a_dry_run_that_fails(monkeypatch, rever
     ended = CliRunner().invoke(app, [*command, "--dry-run", "--show-settings"])
     assert "no pair fits into memory" in ended.stderr
     assert yaml.safe_load(ended.stdout)["model"]["d_model"] == 16
+
+
+def test_the_training_pairs_are_opened_once(monkeypatch, reversed_words, settings_file):
+    """At 20 million pairs this takes most of a second, on each rank."""
+    opened, of = [], ParallelShards.of.__func__
+
+    def noted(cls, folder, index, split, *remedy):
+        opened.append(split)
+        return of(cls, folder, index, split, *remedy)
+
+    monkeypatch.setattr(ParallelShards, "of", classmethod(noted))
+    assert nmt.train(reversed_words, config=settings_file, dry_run=True).measured is not None
+    assert opened == ["train"]
