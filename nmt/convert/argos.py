@@ -177,7 +177,7 @@ def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
         "text": "Argos Translate splits text into sentences by MiniSBD, which downloads a model for the source "
         "language when it is first used. It replaces every underscore of an output by a space.",
     }
-    if bundle.config.data.source_steps:
+    if bundle.config.data.source_text:
         found["source_normalization"] = (
             "Argos Translate does not normalise source text as nmt does: where that changes a line, it reads another."
         )

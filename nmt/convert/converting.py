@@ -163,7 +163,8 @@ def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
         vocab_fingerprint=vocab.fingerprint,
         vocab_size=vocab.source.size,
         target_vocab_size=vocab.target_size,
-        punctuation=model.punctuation,
+        source_text=model.text.source,
+        target_text=model.text.target,
     )
     return Config(model=model.config, decoding=model.decoding, data=data)
 

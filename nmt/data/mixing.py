@@ -60,11 +60,11 @@ def mixture(
         DataError: the source text of two was normalised differently.
     """
     for folder, shards in zip(data, opened, strict=True):
-        if shards.source_normalization != opened[0].source_normalization:
+        if (found := shards.steps) != (first := opened[0].steps):
             raise DataError(
-                f"{folder}: its source text was normalised with {shards.source_normalization}, that of {data[0]} with "
-                f"{opened[0].source_normalization}. To mix them, run `nmt build-vocab --data {folder} "
-                f"--vocab {DataFolder(data[0]).vocab} --source-normalization {opened[0].source_normalization}`."
+                f"{folder}: its source text was prepared otherwise ({found.words}) than that of {data[0]} "
+                f"({first.words}). To mix them, run `nmt build-vocab --data {folder} --vocab "
+                f"{DataFolder(data[0]).vocab} --source-normalization {first.rule}`."
             )
     return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
 

@@ -31,6 +31,7 @@ from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
+from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from tests.convert.conftest import read_certificate
 from tests.convert.unexamined import examine_nothing
 
@@ -606,18 +607,16 @@ DECOMPOSED = LineStatistics(
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("steps", "expected"),
     [
-        ({}, "Unicode NFC"),
-        ({"punctuation": True}, "Unicode NFC, Moses' punctuation normalisation"),
-        ({"nfc": True, "source_normalization": "nmt_nfkc"}, "Unicode NFC, nmt_nfkc"),
-        ({"lines": DECOMPOSED}, None),
-        ({"lines": DECOMPOSED, "nfc": True}, "Unicode NFC"),
+        ((), None),
+        ((Nfc(), MosesPunctuation(language="en")), "Unicode NFC, Moses' punctuation normalisation"),
+        ((Nfc(), SentencePieceRule(rule="nmt_nfkc")), "Unicode NFC, nmt_nfkc"),
     ],
 )
-def test_the_card_says_how_source_text_is_prepared(settings, expected, make_bundle):
+def test_the_card_says_how_source_text_is_prepared(steps, expected, make_bundle):
     bundle = make_bundle()
-    config = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update=settings)})
+    config = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"source_text": steps})})
     made = Certificate("export", "Marian", None, {}, {}, {})
     card = model_card(dataclasses.replace(bundle, config=config), MARIAN, "float32", made, "out")
     assert re.findall(r"nmt prepares source text with (.*); do", card) == ([expected] if expected else [])

@@ -116,8 +116,9 @@ class CTranslate2Engine:
         """
         self.device, self.precision = choose(device, precision)
         files = BundleFolder(folder)
-        self.vocab = VocabularyPair.load(files.vocab)
         self.config = read_config(files.config)
+        data = self.config.data
+        self.vocab = VocabularyPair.load(files.vocab).prepared(data.steps, data.choices)
         self.positions = self.config.model.max_positions - 1
         self.threads = threads or _usual_threads()
         self.vocab.set_threads(self.threads)

@@ -11,9 +11,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nmt.config import Config, DataConfig, DecodingConfig, read_config
+from nmt.config import Config, DecodingConfig, read_config
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
+    COMPOSED,
     OUTPUT,
     OUTPUT_BIAS,
     POSITIONS,
@@ -30,6 +31,7 @@ from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
 from nmt.convert.settings import Settings, Table, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
+from nmt.text.steps import TextSteps
 
 MODEL_NAME = "model.bin"
 _CONFIG, _METADATA, _BPE = "config.json", "metadata.json", "bpe.model"
@@ -214,7 +216,7 @@ def _own_config(folder: Path) -> Config:
 
 def _own_remarks(own: Config) -> list[str]:
     """What a folder that nmt exported says of its source text, and a bundle made from it does not."""
-    if own.data.source_steps == DataConfig().source_steps:
+    if own.data.steps in (TextSteps(), COMPOSED):
         return []
     return [f"{_OWN_CONFIG} beside it says how nmt normalises source text, which the bundle does not: use the bundle."]
 

@@ -62,7 +62,7 @@ class TrainingData:
             raise DataError(
                 f"data sets named: {len(data)}; the run has {len(fingerprints)}. Name each, in the run's order."
             )
-        vocab = load_vocabulary(data[0])
+        vocab = load_vocabulary(data[0]).prepared(config.data.steps, config.data.choices)
         opened = [
             _opened_shards(folder, fingerprint, config, data[0])
             for folder, fingerprint in zip(data, fingerprints, strict=True)

@@ -237,11 +237,11 @@ def _check_fit(
         raise CheckpointError(
             f"{folder} has another vocabulary than the data. Encode the data with it: {encode_commands(data, folder)}."
         )
-    theirs, ours = their_config.data.source_normalization, config.data.source_normalization
-    if theirs != ours:
+    theirs, ours = their_config.data.steps, config.data.steps
+    if not ours.include(theirs):
         raise CheckpointError(
-            f"{folder} normalises source text with {theirs}, the data with {ours}. Encode the data as the model does: "
-            f"{encode_commands(data, folder)}."
+            f"{folder} prepares text otherwise than the data (source text: {theirs.words}; of the data: {ours.words}). "
+            f"Encode the data as the model does: {encode_commands(data, folder)}."
         )
     unfit = [
         f"{key}: {theirs}, not {ours}"

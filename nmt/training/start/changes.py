@@ -45,7 +45,7 @@ def encode_commands(data: Sequence[Path], model: Path, *options: str) -> str:
 
 def _belongs_to_encoding(key: str) -> bool:
     return key in (
-        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_normalization",
+        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_text", "data.target_text",
         "data.lines.max_length",
     )  # fmt: skip
 

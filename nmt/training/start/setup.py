@@ -113,6 +113,12 @@ def _yielding_to_minutes(first: Layer, others: Sequence[Layer]) -> Layer:
 def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
     vocab, vocab_path = load_vocabulary(data[0][0]), DataFolder(data[0][0]).vocab
     first, *others = [(read_manifest(folder), weight) for folder, weight in data]
+    lines = line_statistics([folder for folder, _ in data], vocab=vocab_path)
+    # Letters are composed as they are in most training lines.
+    steps = read_index(data[0][0], vocab=vocab_path).steps.after(first[0].source_text)
+    steps = steps.composed(
+        source=lines is None or lines.source.are_composed, target=lines is None or lines.target.are_composed
+    )
     return {
         "name": first[0].name,
         "source_lang": first[0].source_lang,
@@ -121,15 +127,14 @@ def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
         "vocab_fingerprint": vocab.fingerprint,
         "vocab_size": vocab.source.size,
         "target_vocab_size": vocab.target_size,
-        "nfc": first[0].nfc,
-        "punctuation": first[0].punctuation,
-        "source_normalization": read_index(data[0][0], vocab=vocab_path).source_normalization,
+        "source_text": steps.source,
+        "target_text": steps.target,
         "weight": first[1],
         "mixed_with": [
             {"name": manifest.name, "fingerprint": manifest.fingerprint, "weight": weight}
             for manifest, weight in others
         ],
-        "lines": line_statistics([folder for folder, _ in data], vocab=vocab_path),
+        "lines": lines,
     }
 
 
