@@ -347,8 +347,8 @@ def test_errors_name_the_archive_not_the_folder_that_it_was_unpacked_to(copy, tm
     path = zipped(copy, tmp_path / "opus.zip")
     with pytest.raises(CheckpointError) as caught:
         import_model(path, tmp_path / "bundle")
-    assert f"Put source.spm and target.spm into {path}, or name them" in str(caught.value)
-    assert str(caught.value).startswith(f"{path}/vocab.yml: has pieces of SentencePiece")
+    assert f"Put source.spm and target.spm into {path}/model, or name them" in str(caught.value)
+    assert str(caught.value).startswith(f"{path}/model/vocab.yml: has pieces of SentencePiece")
 
 
 @pytest.mark.parametrize("name", ["model.npz", "decoder.yml"])
