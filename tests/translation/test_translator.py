@@ -296,11 +296,13 @@ def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
 
 def test_canonically_equal_lines_and_prefixes_have_equal_translations():
     forms = [unicodedata.normalize(form, COMPOSED) for form in ("NFC", "NFD")]
-    made = translator(alignment=True, nbest=2)
+    data = CONFIG.data.model_copy(update={"source_text": (Nfc(),), "target_text": (Nfc(),)})
+    config = CONFIG.model_copy(update={"data": data})
+    made = translator(alignment=True, nbest=2, config=config)
     for prefixes in (None, ["ti \u00e9", "ti e\u0301"]):
         first, second = made.translate([f"{form} \u2603" for form in forms], prefixes)
         assert first.candidates == second.candidates
-    scorer = TargetScorer(Ensemble((model(),), PAIR, CONFIG, CPU), translate_options(CONFIG.decoding))
+    scorer = TargetScorer(Ensemble((model(),), PAIR, config, CPU), translate_options(config.decoding))
     [[first, second]] = scorer.score_windows([(form, form) for form in forms])
     assert (first.score, first.pieces) == (second.score, second.pieces)
 
