@@ -16,6 +16,7 @@ from nmt.data.manifest import Manifest
 from nmt.errors import ConfigError
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import NormalizationRule
+from nmt.text.steps import TextSteps
 
 
 @dataclass(frozen=True)
@@ -220,9 +221,9 @@ def build_vocab(
     if not data:
         data = (newest_data_set(),)
         report.notice(f"data: {data[0]} (the newest)")
+    steps = None
     if vocab is not None and vocab.is_dir():
-        vocab, rule = _vocabulary_of(vocab)
-        source_normalization = source_normalization or rule
+        vocab, steps = _vocabulary_of(vocab)
     settings = VocabularySettings(
         size, model_type, character_coverage, normalization, source_normalization, byte_fallback
     )
@@ -232,6 +233,7 @@ def build_vocab(
         data,
         settings,
         existing=vocab,
+        existing_steps=steps,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
         max_length=max_pieces,
@@ -239,11 +241,11 @@ def build_vocab(
     )
 
 
-def _vocabulary_of(model: Path) -> tuple[Path, NormalizationRule]:
-    """The vocabulary of a bundle or a run, and the rule that its source text is normalised by."""
+def _vocabulary_of(model: Path) -> tuple[Path, TextSteps]:
+    """The vocabulary of a bundle or a run, and what its text goes through."""
     from nmt.checkpoint.bundle_files import BundleFolder
     from nmt.checkpoint.run_folder import bundle_to_use
     from nmt.config import read_config
 
     bundle = BundleFolder(bundle_to_use(model))
-    return bundle.vocab, read_config(bundle.config).data.source_normalization
+    return bundle.vocab, read_config(bundle.config).data.steps

@@ -23,7 +23,8 @@ from nmt.corpora.hashes import SeenHashes, hash_lines, no_hashes
 from nmt.corpora.pair_filters import exactly, repair_encoding
 from nmt.corpora.processes import map_in_order
 from nmt.corpora.schema import Normalisation
-from nmt.text.lines import comparison_key, normalizer
+from nmt.text.lines import comparison_key
+from nmt.text.steps import normalizer
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,7 @@ def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
 def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[PairChunk, FilterStatistics]:
     """Repair and normalise the pairs of a corpus, and apply the filters that need only the pair itself."""
     corpus, originals = item
-    settings = rules.normalisation.model_dump()
-    normalize_source, normalize_target = (normalizer(**settings, language=code) for code in rules.languages)
+    normalize_source, normalize_target = (normalizer(rules.normalisation.steps(code)) for code in rules.languages)
     chosen = chosen_filters(rules.filters)
     predicates = [(each, each.filter.predicate(each.value, rules.languages)) for each in chosen]
     applied = [(each, finds) for each, finds in predicates if finds is not None and not each.filter.is_late]

@@ -111,8 +111,7 @@ def write_text(
         corpora=corpora_read,
         filters=filters,
         files=files,
-        nfc=recipe.normalisation.nfc,
-        punctuation=recipe.normalisation.punctuation,
+        source_text=recipe.normalisation.steps(recipe.source_lang),
         fingerprint=fingerprint(files),
     )
 

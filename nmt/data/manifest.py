@@ -20,6 +20,7 @@ from nmt.io.regular import read_regular
 from nmt.record import SETTINGS, Record, text_record
 from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
+from nmt.text.steps import Steps
 
 _DATA_SETS = Path("data")
 """The folder of data sets, unless another is named."""
@@ -95,10 +96,8 @@ class Manifest(_Part):
     """Pairs that each filter dropped (or only counted, if the name ends in ``_kept``), in the order of the filters."""
     files: dict[str, FileRecord]
     """The text files by name: ``train.en`` and so on."""
-    nfc: bool
-    """Whether text is brought to Unicode normal form C; ``nmt translate`` repeats it on the source."""
-    punctuation: bool
-    """Whether punctuation is normalised; ``nmt translate`` repeats it on the source."""
+    source_text: Steps
+    """What the recipe does to source text; ``nmt translate`` repeats it."""
     fingerprint: str
     """Identifies the text: data sets with the same lines have the same fingerprint."""
 

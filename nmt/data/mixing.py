@@ -59,13 +59,13 @@ def mixture(
     Raises:
         DataError: the source text of two was normalised differently.
     """
-    first, *others = (shards.index.source_normalization for shards in opened)
+    first, *others = (shards.index.steps for shards in opened)
     for folder, other in zip(data[1:], others, strict=True):
         if other != first:
             raise DataError(
-                f"{folder}: its source text was normalised with {other}, that of {data[0]} with {first}. To mix them, "
-                f"run `nmt build-vocab --data {folder} --vocab {DataFolder(data[0]).vocab} --source-normalization "
-                f"{first}`."
+                f"{folder}: its source text was prepared otherwise ({other.words}) than that of {data[0]} "
+                f"({first.words}). To mix them, run `nmt build-vocab --data {folder} --vocab "
+                f"{DataFolder(data[0]).vocab} --source-normalization {first.rule}`."
             )
     return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
 

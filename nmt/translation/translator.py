@@ -15,6 +15,7 @@ from pydantic import Field
 from nmt.config.section import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.text.lines import parallel
+from nmt.text.steps import normalizer
 from nmt.translation.batches import tokens_for
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
@@ -108,7 +109,7 @@ class Translator:
             rerank=self._rerank,
             sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
         )
-        self._normalize, self._normalize_target = data.source_normalizer(), data.target_normalizer()
+        self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)
 
     @property
     def source_lang(self) -> str:

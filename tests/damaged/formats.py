@@ -181,7 +181,9 @@ def _config(**sections: object) -> Config:
 
 
 def _write_bundle(folder: Path, *, checksums: bool = False) -> None:
-    config = _config(data={"lines": _LINES_OF_DATA, "nfc": True, "source_lang": "en", "target_lang": "de"})
+    config = _config(
+        data={"lines": _LINES_OF_DATA, "source_text": [{"step": "nfc"}], "source_lang": "en", "target_lang": "de"}
+    )
     averaged = average_notes(["checkpoints/step-00000001", "checkpoints/step-00000002"])
     save_bundle(folder / "bundle", _weights(config), config, VocabularyPair.shared(_vocabulary()), notes=averaged)
     if not checksums:

@@ -138,8 +138,8 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
     assert (name, config.model.d_model, config.data.name) == ("tuned", 16, "new")
     build_vocabulary(new, existing=bundle / "vocab.model", source_normalization="nfkc", threads=1)
     other = resolve_config(data, init_from=bundle, settings=["training.max_updates=2"])[0]
-    assert other.data.source_normalization == "nfkc"
-    with pytest.raises(CheckpointError, match="normalises source text with identity, the data with nfkc"):
+    assert other.data.steps.rule == "nfkc"
+    with pytest.raises(CheckpointError, match="source text: Unicode NFC; of the data: Unicode NFC, nfkc"):
         train(TrainingData.open([new], other), tmp_path / "other", listener, init_from=bundle)
     build_vocabulary(new, existing=bundle / "vocab.model", threads=1)
     train(TrainingData.open([new], config), tmp_path / "tuned", listener, init_from=bundle)

@@ -66,6 +66,12 @@ class DataSets:
             DataError: a folder is not a prepared data set.
         """
         first, *others = map(read_manifest, self.folders)
+        lines = line_statistics(self.parts)
+        # Letters are composed as they are in most training lines.
+        steps = self.parts[0].index.steps.after(first.source_text)
+        steps = steps.composed(
+            source=lines is None or lines.source.are_composed, target=lines is None or lines.target.are_composed
+        )
         return {
             "name": first.name,
             "source_lang": first.source_lang,
@@ -74,15 +80,14 @@ class DataSets:
             "vocab_fingerprint": self.vocab.fingerprint,
             "vocab_size": self.vocab.source.size,
             "target_vocab_size": self.vocab.target_size,
-            "nfc": first.nfc,
-            "punctuation": first.punctuation,
-            "source_normalization": self.parts[0].index.source_normalization,
+            "source_text": steps.source,
+            "target_text": steps.target,
             "weight": self.weights[0],
             "mixed_with": [
                 {"name": other.name, "fingerprint": other.fingerprint, "weight": weight}
                 for other, weight in zip(others, self.weights[1:], strict=True)
             ],
-            "lines": line_statistics(self.parts),
+            "lines": lines,
         }
 
 
@@ -92,6 +97,8 @@ class TrainingData:
 
     config: Config
     sets: DataSets
+    vocab: VocabularyPair
+    """Of the data sets, with the steps that prepare text."""
     shards: Shards
     """The training pairs of all."""
     longest: int
@@ -125,7 +132,8 @@ class TrainingData:
                 f"pieces. Raise it, or encode the data again without longer ones: "
                 f"{_shorten_commands(data.folders, config.model.max_positions - 1)}."
             )
-        return TrainingData(config, data, shards, longest)
+        vocab = data.vocab.prepared(config.data.steps, config.data.choices)
+        return TrainingData(config, data, vocab, shards, longest)
 
     def max_positions(self) -> int:
         """The approximate maximum of padded positions, source or target, in an update."""
@@ -173,7 +181,7 @@ class TrainingData:
                     SampledEpochs(
                         folder,
                         RunFolder(run).sampled / socket.gethostname() / f"{number}-{folder.name}",
-                        self.sets.vocab,
+                        self.vocab,
                         dropout=training.subword_sampling,
                         seed=training.seed,
                         writer=ranks.local_rank == 0,

@@ -163,7 +163,7 @@ def make_learner(beginning: Beginning, data: TrainingData, ranks: Ranks) -> Lear
     """
     config, progress, hardware, state = data.config, beginning.progress, beginning.hardware, beginning.state
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
-    model, whose = build_model(config, data.sets.vocab, kernels), "the model"
+    model, whose = build_model(config, data.vocab, kernels), "the model"
     if beginning.bundle is not None:
         model.load_state_dict(beginning.bundle.weights)
         if state is not None:
@@ -242,11 +242,11 @@ def _check_fit(folder: Path, their_config: Config, their_vocab: VocabularyPair, 
         raise CheckpointError(
             f"{folder} has another vocabulary than the data. Encode the data with it: {_encode_commands(data, folder)}."
         )
-    theirs, ours = their_config.data.source_normalization, config.data.source_normalization
-    if theirs != ours:
+    theirs, ours = their_config.data.steps, config.data.steps
+    if not ours.include(theirs):
         raise CheckpointError(
-            f"{folder} normalises source text with {theirs}, the data with {ours}. Encode the data as the model does: "
-            f"{_encode_commands(data, folder)}."
+            f"{folder} prepares text otherwise than the data (source text: {theirs.words}; of the data: {ours.words}). "
+            f"Encode the data as the model does: {_encode_commands(data, folder)}."
         )
     if different := [change for change in differences(their_config, config) if belongs_to_weights(change[0])]:
         listed = "; ".join(f"{key}: {theirs}, not {ours}" for key, theirs, ours in different)
@@ -291,7 +291,7 @@ def _encode_commands(data: DataSets, model: Path, *options: str) -> str:
 
 def _belongs_to_encoding(key: str) -> bool:
     return key in (
-        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_normalization",
+        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_text", "data.target_text",
         "data.lines.max_length",
     )  # fmt: skip
 

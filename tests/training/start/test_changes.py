@@ -156,7 +156,7 @@ def test_another_source_normalization_cannot_be_accepted_and_the_advice_brings_t
     shutil.copytree(reversed_words, data)
     build_vocabulary(data, existing=data / "vocab.model", source_normalization="nfkc_cf", threads=1)
     for options in ({}, {"accept_changes": True}):
-        with pytest.raises(ConfigError, match=r"data\.source_normalization") as error:
+        with pytest.raises(ConfigError, match=r"data\.source_text") as error:
             run_training(run, data=data, **options)
         assert "--accept-changes" not in str(error.value)
     [command] = re.findall(r"`nmt (build-vocab [^`]*)`", str(error.value))
