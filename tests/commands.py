@@ -42,7 +42,7 @@ _PRELOADED = [
     "nmt.data.build",
     "nmt.reports.run_report",
     "nmt.training.run",
-    "nmt.training.start.setup",
+    "nmt.training.start.summary",
     "tests.language_identifier",
     "nmt.translation.target_scorer",
     "torch._dynamo",  # which the first optimiser imports, for seconds

@@ -33,7 +33,7 @@ from nmt.search.settings import SearchSettings
 from nmt.text.lines import read_lines
 from nmt.text.steps import normalizer
 from nmt.training.input.data_sets import load_vocabulary
-from nmt.training.start.beginning import check_tied_embeddings
+from nmt.training.start.resume import check_tied_embeddings
 
 _OURS = (str(Path(__file__).with_name("translate_worker.py")),)
 _TASKS = ("beam", "greedy", "latency")

@@ -59,10 +59,11 @@ def mixture(
     Raises:
         DataError: the source text of two was normalised differently.
     """
-    for folder, shards in zip(data, opened, strict=True):
-        if (found := shards.steps) != (first := opened[0].steps):
+    first, *others = (shards.index.steps for shards in opened)
+    for folder, other in zip(data[1:], others, strict=True):
+        if other != first:
             raise DataError(
-                f"{folder}: its source text was prepared otherwise ({found.words}) than that of {data[0]} "
+                f"{folder}: its source text was prepared otherwise ({other.words}) than that of {data[0]} "
                 f"({first.words}). To mix them, run `nmt build-vocab --data {folder} --vocab "
                 f"{DataFolder(data[0]).vocab} --source-normalization {first.rule}`."
             )

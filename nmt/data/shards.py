@@ -231,12 +231,10 @@ class ParallelShards:
             name: where the arrays come from, for errors.
             remedy: how to make the arrays again, for errors.
         """
-        self.vocab_fingerprint = index.vocab_fingerprint
-        self.data_fingerprint = index.data_fingerprint
-        self.steps = index.steps
+        self.index = index
+        """Of all splits."""
         self._tokens = tokens
         self._offsets = offsets
-        self._vocab_size = index.vocab_size
         self._name, self._remedy = name, remedy
         self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
         """Pieces of each source, without eos."""
@@ -310,7 +308,7 @@ class ParallelShards:
         starts = self._offsets[side][pairs]
         gathered = gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
         try:
-            check_tokens(Path(f"{self._name}.{side}.tokens"), gathered, self._vocab_size)
+            check_tokens(Path(f"{self._name}.{side}.tokens"), gathered, self.index.vocab_size)
         except Damage as damage:
             raise DataError(f"{damage} {self._remedy}") from None
         return gathered

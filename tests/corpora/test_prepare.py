@@ -25,7 +25,7 @@ from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.io.locking import exclusive
-from nmt.training.start.recorded_data import write_data_record
+from nmt.training.start.data_record import write_data_record
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 

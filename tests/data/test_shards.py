@@ -42,7 +42,7 @@ def test_pairs_come_back_as_they_were_encoded(data_set, tmp_path):
         assert shards.pair(i)[1].tolist() == target
         assert (shards.source_lengths[i], shards.target_lengths[i]) == (len(source), len(target))
     assert shards.pair(0)[0].dtype == np.uint16
-    assert (shards.vocab_fingerprint, shards.data_fingerprint) == (index.vocab_fingerprint, index.data_fingerprint)
+    assert shards.index == index
 
 
 def test_long_pairs_are_left_out_and_counted(data_set, tmp_path):
