@@ -120,8 +120,7 @@ def prepare(
 
 
 def _has_inputs(standing: Manifest, inputs: Mapping[str, Any], sources: Sources) -> bool:
-    is_same = all(record in standing.sources for record in sources.records)  # of those that were fetched already
-    return is_same and standing.made.inputs == inputs
+    return all(record in standing.sources for record in sources.fetched) and standing.made.inputs == inputs
 
 
 def _refuse_other(out: Path, recipe: Recipe) -> None:

@@ -20,6 +20,7 @@ from nmt.errors import DataError, DownloadError
 from nmt.io.hashing import sha256_of
 from nmt.io.input_files import InputFiles
 from nmt.io.writing import open_to_write
+from nmt.record import file_record
 from nmt.text.lines import STANDARD_INPUT, STDIN, open_bytes
 
 _BLOCK = 1 << 20
@@ -51,12 +52,13 @@ class Sources:
         self._paths: dict[Input, Path] = {}
         self.own_records: list[SourceRecord] = []
         """The user's own files; for a pipe or standard input, size and checksum of what was read."""
-        self._fetched: list[SourceRecord] = []
+        self.fetched: list[SourceRecord] = []
+        """The downloads that :meth:`fetch` has fetched so far."""
 
     @property
     def records(self) -> list[SourceRecord]:
         """Every file that the recipe's text is read from."""
-        return [*self._fetched, *self.own_records]
+        return [*self.fetched, *self.own_records]
 
     @property
     def depends_on_a_query(self) -> bool:
@@ -82,7 +84,9 @@ class Sources:
                     self.own_records.append(_copy_stream(stream, part.name, copy))
             elif part.path.is_file():
                 self._paths[part] = part.path
-                self.own_records.append(_record(part.name, part.path))
+                record = _record(part.name, part.path)
+                made = file_record("file", part.path, record.sha256).below(Path.cwd())
+                self.own_records.append(record.model_copy(update={"made_by": made} if made.command else {}))
             else:
                 raise DataError(f"{part.path}: is neither a file nor a pipe, so it may have no end. Name a file.")
         for parts in self._parts.values():
@@ -115,7 +119,7 @@ class Sources:
                     raise
                 missing.append(str(error))
             else:
-                self._fetched.append(_record(path.name, path, url=part.remote.public_url, sha256=part.remote.sha256))
+                self.fetched.append(_record(path.name, path, url=part.remote.public_url, sha256=part.remote.sha256))
         if missing:
             raise DownloadError("\n".join(missing))
 

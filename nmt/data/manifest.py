@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, ValidationError
 
 from nmt.config import LanguageCode, mistakes
 from nmt.config.documents import parse_json
@@ -40,9 +40,13 @@ class SourceRecord(_Part):
     """Without user information and query."""
     sha256: str
     bytes: int
+    made_by: Annotated[Record | None, PlainSerializer(lambda record: record and record.stored())] = None
+    """The record of a file that this program wrote, such as a back-translation; its paths are absolute."""
 
     def record(self) -> Record:
         """The record of the file: an archive, or a file of the user or of this program."""
+        if self.made_by is not None:
+            return self.made_by
         address = {} if self.url is None else {"url": self.url}
         kind = "file" if self.url is None else "archive"
         return text_record(kind, self.file, self.sha256, **address, bytes=self.bytes)
@@ -141,7 +145,7 @@ def data_set_inputs(recipe: Mapping[str, Any], unfetched: Sequence[SourceRecord]
     Args:
         unfetched: the files that were not downloaded: what downloads hold is laid down by the recipe.
     """
-    return {"recipe": recipe, "sources": [record.model_dump() for record in unfetched]}
+    return {"recipe": recipe, "sources": [record.model_dump(exclude={"made_by"}) for record in unfetched]}
 
 
 def fingerprint(files: dict[str, FileRecord]) -> str:
