@@ -162,8 +162,11 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
         stream.write((manifest.model_dump_json(indent=2) + "\n").encode())
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, option: str = "--data") -> Manifest:
     """Read a data set's manifest.
+
+    Args:
+        option: that names the folder, for errors.
 
     Raises:
         DataError: the folder holds no manifest, or one that this version cannot read.
@@ -173,9 +176,9 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate_json(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         problem = f"is not a prepared data set (no {path.name})" if os.path.lexists(folder) else "does not exist"
-        raise DataError(f"{folder}: {problem}. {_what_to_name(folder)}") from None
+        raise DataError(f"{folder}: {problem}. {_what_to_name(folder, option)}") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with --data.") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with {option}.") from None
     except ValidationError as error:
         problem = next(mistakes(error.errors(), Manifest, lambda _: str(path), noun="key"))
         command = "the `nmt prepare-data` command that made it"
@@ -196,16 +199,16 @@ def known_manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def _what_to_name(folder: Path) -> str:
+def _what_to_name(folder: Path, option: str) -> str:
     """What to name instead of a folder that is no data set."""
     if DataFolder(_DATA_SETS / folder).manifest.is_file():
-        return f"Did you mean --data {_DATA_SETS / folder}?"
+        return f"Did you mean {option} {_DATA_SETS / folder}?"
     if within := data_sets_below(folder):
-        return f"Name one that it holds with --data: {_listed(within)}."
+        return f"Name one that it holds with {option}: {_listed(within)}."
     known = data_sets_below(_DATA_SETS)
     return (
-        f"Name the folder of one with --data{f' ({_listed(known)})' if known else ''}, or make one: `nmt prepare-data "
-        "toy-en-de` makes data/toy-en-de."
+        f"Name the folder of one with {option}{f' ({_listed(known)})' if known else ''}, or make one: "
+        "`nmt prepare-data toy-en-de` makes data/toy-en-de."
     )
 
 
