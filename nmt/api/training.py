@@ -103,6 +103,7 @@ def train(
         TrainingError: training cannot continue, or a process failed.
     """
     given = dict(locals())
+    from nmt.data.leaks import leaks
     from nmt.training.ranks.exchange import NO_OTHERS, is_launched, ranks_of_environment
     from nmt.training.run import check_run, rehearse
     from nmt.training.run import train as train_run
@@ -157,6 +158,9 @@ def train(
             code = _launch(["train", *words], folders, resolved, nproc or 1, run if fresh else None)
         return Training(run, resolved, exit_code=code, is_main=False)
     summary = summarize(folders, resolved)
+    if is_main and len(folders) > 1:
+        for leak in leaks(folders):
+            report.warn(leak)
     if dry_run:
         measured = rehearse(folders, run, resolved, init_from=init_from)
         return Training(run, resolved, summary, measured, is_main=is_main)
