@@ -53,6 +53,7 @@ def prepare_data(
     max_ratio: Annotated[float, Field(ge=0)] | None = None,
     dedup: bool | None = None,
     filter: Texts = (),
+    apart_from: Paths = (),
     show_recipe: bool = False,
     report: Reporter = SILENT,
 ) -> PreparedData:
@@ -75,6 +76,7 @@ def prepare_data(
             limit.
         dedup: drop repeated training pairs.
         filter: filters of training pairs to turn on: ``NAME`` or ``NAME=VALUE``.
+        apart_from: other data sets, whose valid and test sentences are no training text.
         show_recipe: prepare nothing; only the recipe is returned.
         report: hears notices and progress.
 
@@ -85,14 +87,14 @@ def prepare_data(
         OutputError: the folder holds something that must not be replaced.
     """
     from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import with_filters
+    from nmt.corpora.recipe import kept_apart, with_filters
 
     own = {"train": list(train), "valid": list(valid), "test": list(test)}
     only_own: dict[str, Any] = {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": own["valid"]}
     only_own |= {"--test": own["test"], "--columns": columns, "--header": header}
     recipe = _recipe(dataset, own, only_own, report)
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
-    recipe = with_filters(recipe, changes) if changes else recipe
+    recipe = kept_apart(with_filters(recipe, changes) if changes else recipe, apart_from)
     folder = out or Path("data") / recipe.name
     if show_recipe:
         return PreparedData(folder, recipe)

@@ -104,6 +104,7 @@ def train(
         TrainingError: training cannot continue, or a process failed.
     """
     given = dict(locals())
+    from nmt.data.leaks import leaks
     from nmt.training.input.data_sets import DataSets, TrainingData
     from nmt.training.ranks.exchange import NO_OTHERS, is_launched, ranks_of_environment
     from nmt.training.run import check_run
@@ -161,6 +162,9 @@ def train(
         return Training(run, resolved, exit_code=code, is_main=False)
     training_data = TrainingData.of(sets, resolved)
     summary = summarize(training_data)
+    if is_main and len(sets.folders) > 1:
+        for leak in leaks(sets.folders):
+            report.warn(leak)
     if dry_run:
         measured = try_run(training_data, run, init_from=init_from)
         return Training(run, resolved, summary, measured, is_main=is_main)

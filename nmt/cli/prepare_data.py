@@ -74,6 +74,14 @@ def prepare_data(
         list[str] | None,
         option("Turn on a filter of training pairs; may be repeated.", metavar="NAME[=VALUE]", group=CLEANING),
     ] = None,
+    apart_from: Annotated[
+        list[Path] | None,
+        option(
+            "Drop training pairs with a sentence of valid or test of another data set; may be repeated.",
+            metavar="DIR",
+            group=CLEANING,
+        ),
+    ] = None,
     show_dropped: Annotated[
         bool, option("Print examples of the pairs that each filter dropped.", group=CLEANING)
     ] = False,

@@ -63,7 +63,7 @@ def write_text(
     evaluation_pairs = {split: reader.evaluation_pairs(split) for split in ("valid", "test") if split not in held_out}
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     key = rules.comparison_key
-    evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
+    evaluation = EvaluationSentences.of(chain(*evaluation_pairs.values(), sources.apart_from()), key)
 
     statistics = FilterStatistics(filter_names(recipe.filters, held_out=bool(held_out)))
     chunks = distinct(reader.chunks("train", statistics), rules, statistics, scratch=scratch / "seen", workers=workers)

@@ -52,7 +52,10 @@ def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
     shutil.copytree(data, "copy")
     how = {"fresh": True, "accept_changes": True, "init_from": run}
     settings = {"seed": 0, "threads": 1, "device": "cpu", "precision": "fp32", "max_minutes": 1.5}
-    training = nmt.train([f"{data}:2", "copy"], **how, **settings, set="training.patience=3")
+    for language in ("en", "de"):  # what the other is trained on
+        shutil.copy(data / f"train.{language}", f"copy/test.{language}")
+    with pytest.warns(nmt.NmtWarning, match="toy-en-de: its training text has a sentence of .* of copy, so scores"):
+        training = nmt.train([f"{data}:2", "copy"], **how, **settings, set="training.patience=3")
     assert training.exit_code == 130
     # A mixture does not collide with the run of its first data set.
     assert heard == [([data, Path("copy")], Path("runs/toy-en-de+toy-en-de-tuned"), training.config, how)]
@@ -73,6 +76,8 @@ def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
     found = prepared.recipe.filters
     assert (found.max_words, found.max_ratio, found.dedup, found.html) == (20, None, False, True)
     assert prepared.manifest.files["train.en"].lines == 90
+    apart = nmt.prepare_data("mine-en-de", **pair, apart_from=[tmp_path / "mine"], show_recipe=True)
+    assert apart.recipe.apart_from == [str(tmp_path / "mine")]
     trained = {"size": 80, "model_type": "unigram", "character_coverage": 0.99, "normalization": "nfkc"}
     trained |= {"source_normalization": "nmt_nfkc", "byte_fallback": False}
     [built] = nmt.build_vocab(tmp_path / "mine", **trained, max_pieces=30, threads=1)
