@@ -67,7 +67,6 @@ class Capitals:
         for segment in segments:
             texts = [segment.text.upper() + "'" * rank for rank in range(self.candidates)]
             segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
-            segment.is_searched = True
 
     def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
         """The translation of a line, in which the guard finds something wrong if the line says so."""
