@@ -82,12 +82,12 @@ class PivotTranslator(LineTranslator):
 
     def search(self, segments: list[Segment]) -> None:
         """As :meth:`LineTranslator.search`."""
-        with _naming(self._first):
+        with _naming(self._first.source_lang, self._first.target_lang):
             self._first.search(segments)
         onward = list(map(_onward, segments))
         texts = [each.tag + segment.candidates[0].text for each, segment in zip(onward, segments, strict=True)]
         prefixes = [each.prefix for each in onward]
-        with _naming(self._second):
+        with _naming(self._second.source_lang, self._second.target_lang):
             prepared = self._second.prepare(texts, prefixes, line_number=lambda index: segments[index].line)
             for segment, each, parts in zip(segments, onward, prepared, strict=True):
                 each.segments, parts[0].before = parts, segment.before
@@ -134,16 +134,20 @@ def line_translator(
             does not translate into the pivot language.
         BeamTooWideError: a beam needs more memory than there is.
     """
-    *before, last = engines
+    last = engines[-1]
     settings = translate_options(last.config.decoding, called=called, **options)
     if via is None:
         return Translator(last, settings, window=window, workers=workers), settings
     check_pivot(settings)
-    own, [engine] = _of_last(samples=settings.sampling is not None), before
+    own = _of_last(samples=settings.sampling is not None)
     given: Options = {name: value for name, value in options.items() if name not in own}  # type: ignore[assignment]
-    first_settings = translate_options(engine.config.decoding, called=called, **given)
-    first = Translator(engine, first_settings, window=window, workers=workers)
-    second = Translator(last, settings, window=window, workers=workers)
+    translators = []
+    for engine in engines:
+        data, decoding = engine.config.data, engine.config.decoding
+        chosen = settings if engine is last else translate_options(decoding, called=called, **given)
+        with _naming(data.source_lang, data.target_lang):
+            translators.append(Translator(engine, chosen, window=window, workers=workers))
+    first, second = translators
     return PivotTranslator(first, second, via), settings
 
 
@@ -179,10 +183,10 @@ def _onward(segment: Segment) -> Onward:
 
 
 @contextmanager
-def _naming(translator: LineTranslator) -> Iterator[None]:
+def _naming(source: str, target: str) -> Iterator[None]:
     """Name the languages of a model in its errors."""
     try:
         yield
     except NmtError as error:
-        error.args = (f"{translator.source_lang} to {translator.target_lang}: {error}",)
+        error.args = (f"{source} to {target}: {error}",)
         raise

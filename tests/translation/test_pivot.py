@@ -175,6 +175,7 @@ def test_each_model_of_several_target_languages_gets_its_tag(monkeypatch):
             "--via en: the model from de translates to fr, it",
         ),
         ((DE_EN, EN_FR), "en", {"alignment": True}, "a word alignment is of one model's source and target: leave out"),
+        ((DE_EN, EN_FR), "en", {"max_source_length": 70}, "de to en: max_source_length: got 70, but the model has"),
         ((DE_EN, EN_FR), "en", {"beam": 2, "nbest": 3}, "nbest 3 needs beam of at least 3, got 2"),
     ],
 )
