@@ -13,17 +13,17 @@ from pydantic import Field
 from nmt.api.arguments import Paths, checked
 from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
-from nmt.loading import NamedModels
+from nmt.loading import NamedModels, load_hops
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, flag_of
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import InvalidUtf8
 from nmt.translation.formats import Form
 from nmt.translation.jobs import Job, ScoringJob, TranslationJob
 from nmt.translation.options import Options, ScoringOptions, TranslateOptions, translate_options
+from nmt.translation.pivot import check_pivot, line_translator
 from nmt.translation.streams import Streams
 from nmt.translation.tally import Tally
 from nmt.translation.target_scorer import TargetScorer
-from nmt.translation.translator import Translator
 from nmt.translation.writing_lines import write_lines
 
 Typed = Callable[[InvalidUtf8], Iterator[str]]
@@ -49,6 +49,7 @@ def translate_file(
     output: Path = Path("-"),
     *,
     model: Paths = (),
+    via: str | None = None,
     fresh: bool = False,
     prefix: Path | None = None,
     interactive: bool | None = None,
@@ -70,6 +71,7 @@ def translate_file(
         input: text, one sentence per line; ``-`` is standard input.
         output: the file to write or resume; ``-`` is standard output.
         model: a run or bundle, or several that form an ensemble; the newest run if none is given.
+        via: the code of a pivot language: the models into it translate first, then those from it.
         fresh: start over in the next free file.
         prefix: a file with the beginnings of the translations, line by line.
         interactive: answer each line before the next one is read.
@@ -91,7 +93,10 @@ def translate_file(
     if format == "pharaoh":
         options["alignment"] = True
     paragraphs = input_format == "paragraphs"
-    _refuse_contradictions(_checked(options), prefix, format, paragraphs=paragraphs)
+    known = _checked(options)
+    _refuse_contradictions(known, prefix, format, paragraphs=paragraphs)
+    if via is not None:
+        check_pivot(known)
     streams = Streams(
         input,
         {"prefix": prefix},
@@ -107,12 +112,11 @@ def translate_file(
     if paragraphs and options.get("split_sentences") in (None, "auto"):
         options["split_sentences"] = "always"
     # All is checked, and what is written is locked, before a model is loaded.
-    with _claimed(streams, model, engine) as (claimed, models):
-        loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
-        settings = translate_options(loaded.config.decoding, called=flag_of, **options)
+    with _claimed(streams, model, engine, via) as (claimed, hops):
+        loaded = load_hops(hops, device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         window = 1 if claimed.answers_each_line else None
-        translator = Translator(loaded, settings, window=window, workers=batches)
-        for line in loaded.remarks(settings):
+        translator, settings = line_translator(loaded, via, called=flag_of, window=window, workers=batches, **options)
+        for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
         job = TranslationJob(
             translator, format, nbest=settings.nbest, alignment=settings.alignment, paragraphs=paragraphs
@@ -170,7 +174,7 @@ def score_target(
         typed=typed,
         report=report,
     )
-    with _claimed(streams, model, engine) as (claimed, models):
+    with _claimed(streams, model, engine) as (claimed, [models]):
         loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         settings = translate_options(loaded.config.decoding, called=flag_of, **options)
         scorer = TargetScorer(loaded, settings, window=1 if claimed.answers_each_line else None)
@@ -178,13 +182,16 @@ def score_target(
 
 
 @contextmanager
-def _claimed(streams: Streams, named: Paths, engine: EngineName) -> Iterator[tuple[Streams, NamedModels]]:
-    """Choose the models, and lock the output."""
-    models = NamedModels.of(named, engine)
-    with replace(streams, models=tuple(models.folders)).claimed() as claimed:
-        for line in models.notices:
-            streams.report.notice(line)
-        yield claimed, models
+def _claimed(
+    streams: Streams, named: Paths, engine: EngineName, via: str | None = None
+) -> Iterator[tuple[Streams, list[NamedModels]]]:
+    """Choose the models of each hop, and lock the output."""
+    hops = NamedModels.hops(named, engine, via)
+    with replace(streams, models=tuple(folder for models in hops for folder in models.folders)).claimed() as claimed:
+        for models in hops:
+            for line in models.notices:
+                streams.report.notice(line)
+        yield claimed, hops
 
 
 def _write(streams: Streams, job: Job, tally: Tally | None = None) -> WrittenFile:

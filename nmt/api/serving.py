@@ -28,6 +28,7 @@ _PACKAGES = {
 def serve(
     models: Paths = (),
     *,
+    via: Texts = (),
     host: str = "127.0.0.1",
     port: Annotated[int, Field(ge=0, le=65_535)] = 5_000,
     api_keys: Path | None = None,
@@ -53,6 +54,7 @@ def serve(
 
     Args:
         models: runs or bundles, which serve their own languages each; the newest run if none is given.
+        via: codes of pivot languages: what no model translates is translated by two that meet in one of them.
         host, port: where to listen; ``0.0.0.0`` is all addresses of this machine, and port 0 is any free port.
         api_keys: a file of accepted keys, one per line.
         public: answer other machines without a key.
@@ -67,7 +69,8 @@ def serve(
         report: hears what is served, and where.
 
     Raises:
-        ConfigError: an argument is not allowed, the address cannot be used, or two models serve the same languages.
+        ConfigError: an argument is not allowed, the address cannot be used, two models serve the same languages, or a
+            pivot language has no model into it or from it.
         CheckpointError: a model does not exist or is damaged.
         NmtError: a package of the extra ``serve`` is missing, or the process of a model has ended by itself.
     """
@@ -103,6 +106,7 @@ def serve(
             access=access,
             limits=Limits(max_characters, timeout),
             max_waiting=max_waiting,
+            via=via,
             started=lambda found: report.notice(f"{found}: {address} (Ctrl-C to stop)"),
         )
 

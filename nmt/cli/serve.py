@@ -9,7 +9,7 @@ import typer
 
 from nmt.cli.options import Batches, Device, Engine, Precision, Threads, option, with_options
 from nmt.cli.progress_lines import CONSOLE
-from nmt.option_fields import ACCESS, LIMITS
+from nmt.option_fields import ACCESS, LIMITS, STREAMS
 from nmt.translation.options import TranslateOptions
 
 
@@ -17,6 +17,10 @@ from nmt.translation.options import TranslateOptions
 def serve(
     models: Annotated[
         list[Path] | None, typer.Argument(metavar="MODEL", help="Runs or bundles.  [newest run]", show_default=False)
+    ] = None,
+    via: Annotated[
+        list[str] | None,
+        option("Pivot language, to join models of other languages.", metavar="CODE", group=STREAMS),
     ] = None,
     host: Annotated[
         str, option("Address to listen at; 0.0.0.0: all of this machine.", metavar="ADDRESS", group=ACCESS)

@@ -26,6 +26,10 @@ from nmt.translation.options import TranslateOptions
 def translate(
     text: InputArgument = None,
     model: Models = None,
+    via: Annotated[
+        str | None,
+        option("Pivot language: models to it, then models from it.", metavar="CODE", group=STREAMS),
+    ] = None,
     input: Input = None,
     output: Output = Path("-"),
     fresh: FreshFile = False,

@@ -112,6 +112,7 @@ def write_text(
         filters=filters,
         files=files,
         source_text=recipe.normalisation.steps(recipe.source_lang),
+        target_text=recipe.normalisation.steps(recipe.target_lang),
         fingerprint=fingerprint(files),
     )
 

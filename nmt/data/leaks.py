@@ -42,12 +42,8 @@ def leaks(data: Sequence[Path]) -> Iterator[str]:
         manifest, shards = read_manifest(folder), ParallelShards.open(folder, "train")
         is_leaked = {other: np.zeros(pairs, np.bool_) for other, (pairs, _) in held_out.items() if other != folder}
         for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
-            normalize = normalizer(
-                nfc=manifest.nfc,
-                punctuation=manifest.punctuation,
-                language=language,
-                rule=shards.source_normalization if side == "source" else "identity",
-            )
+            steps = shards.index.steps.after(manifest.source_text).source if side == "source" else manifest.target_text
+            normalize = normalizer(steps)
             sentences = {
                 other: vocab.of(side).encode_rows(
                     list(map(normalize, held_out[other].lines[primary_language(language)]))

@@ -102,6 +102,8 @@ class Manifest(_Part):
     """The text files by name: ``train.en`` and so on."""
     source_text: Steps
     """What the recipe does to source text; ``nmt translate`` repeats it."""
+    target_text: Steps
+    """The same for target text."""
     fingerprint: str
     """Identifies the text: data sets with the same lines have the same fingerprint."""
 

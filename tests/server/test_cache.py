@@ -9,7 +9,7 @@ import pytest
 from nmt.search.hypotheses import Hypothesis
 from nmt.server.cache import LineCache
 from nmt.translation.results import TranslatedText
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Onward, Segment
 from tests.server.doubles import Model, serving, wait_for
 
 
@@ -46,6 +46,13 @@ def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, others, pie
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.5e6 < taken < 1.5e6
+
+
+def test_the_second_translation_through_a_pivot_language_counts():
+    cache, segments = LineCache(max_size=2_000), found("a")
+    segments[0].onward = Onward(segments=found("b", pieces=20))
+    cache.put("translator", "a", segments)
+    assert cache.get("translator", "a") is None
 
 
 def test_long_lines_are_not_kept():
