@@ -7,6 +7,7 @@ command is better started for real.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -324,6 +325,7 @@ def _read(pipe: BinaryIO, found: dict[BinaryIO, bytes]) -> None:
 
 def _become(words: list[str], cwd: str, environment: dict[str, str], streams: Sequence[Connection]) -> None:
     """Become ``python WORDS``."""
+    gc.freeze()  # what was imported before: to look through it is slow, and copies its pages
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()
