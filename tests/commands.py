@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -111,6 +112,15 @@ def is_forkable(environment: Mapping[str, str]) -> bool:
     return _at_start(environment) == _at_start(_one_thread())
 
 
+def forking() -> ForkServerContext:
+    """Starts processes from one that has imported torch, and has one thread for OpenMP."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    with _environment(_one_thread()):
+        forkserver.ensure_running()
+    return context
+
+
 class ForkedPython:
     """``python WORDS``, forked; has the attributes and methods of Popen that a test needs."""
 
@@ -132,10 +142,7 @@ class ForkedPython:
         self.stdin, read_by_it = _ends(0, stdin)
         self.stdout, written_by_it = _ends(1, stdout)
         self.stderr, told_by_it = _ends(2, stderr)
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_PRELOADED)
-        with _environment(_one_thread()):
-            forkserver.ensure_running()
+        context = forking()
         connections = [
             Connection(stream, readable=index == 0, writable=index > 0)
             for index, stream in enumerate((read_by_it, written_by_it, told_by_it))
