@@ -86,14 +86,14 @@ def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
 
 
 def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):
-    data, output = folder / "data" / "toy-en-de", folder / "hypothesis.de"
-    reference = data / "test.de"
-    scored = nmt.score_target(
-        data / "test.en", folder / "scores", target=reference, model=folder / "runs/toy", length_penalty=0
-    )
-    assert scored.entries == len((folder / "scores").read_text("utf-8").splitlines()) == 500
+    source, reference, output = (folder / f"short.{name}" for name in ("en", "de", "hypothesis"))
+    whole = (folder / "data/toy-en-de/test.en", folder / "data/toy-en-de/test.de", folder / "hypothesis.de")
+    for path, short in zip(whole, (source, reference, output), strict=True):
+        short.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:50]), "utf-8")
+    scored = nmt.score_target(source, folder / "scores", target=reference, model=folder / "runs/toy", length_penalty=0)
+    assert scored.entries == len((folder / "scores").read_text("utf-8").splitlines()) == 50
     compared = nmt.compare(output, reference, reference=reference, out=str(folder / "page.html"))
-    assert compared.found.totals.lines == 500
+    assert compared.found.totals.lines == 50
     assert (folder / "page.html").is_file()
     sheet = nmt.score([output, reference], reference=reference, sheet=True).found
     assert list(sheet.systems) == [str(output), str(reference)]
