@@ -19,7 +19,8 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shards import SIDES, ParallelShards, Side
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.text.languages import primary_language
-from nmt.text.lines import normalizer, read_parallel
+from nmt.text.lines import read_parallel
+from nmt.text.steps import normalizer
 
 _Hashes = NDArray[np.uint64]
 _NONE: _Hashes = np.zeros(0, np.uint64)
