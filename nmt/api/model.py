@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import re
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
 from pydantic import Field
 
-from nmt.api.arguments import naming_arguments
+from nmt.api.arguments import documented, naming_arguments
 from nmt.config.section import StrictSection
 from nmt.config.sections import Normalization
 from nmt.errors import ConfigError, DataError
@@ -108,7 +106,7 @@ class Model:
         Args:
             lines: texts of one line each.
             prefixes: for each line, the beginning of its translation.
-            options: listed by ``help(nmt.Model.translate)``.
+            own options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
             ConfigError: an option is unknown or out of range, options contradict each other, or the model has too few
@@ -173,19 +171,7 @@ class Model:
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _documented(method: Callable[..., object]) -> str:
-    """The documentation of a method, with its options in place of the line ``options: …``."""
-    written = method.__doc__ or ""
-    [line] = re.findall(r"^ *options: .*\n", written, re.MULTILINE)
-    indent = line[: -len(line.lstrip())]
-    wrapped = [
-        textwrap.fill(f"{each.name}: {each.python_text}", 116, initial_indent=indent, subsequent_indent=f"{indent}    ")
-        for each in option_fields(TranslateOptions)
-    ]
-    return written.replace(line, "".join(f"{text}\n" for text in wrapped))
-
-
-Model.translate.__doc__ = _documented(Model.translate)
+Model.translate.__doc__ = documented(Model.translate, option_fields(TranslateOptions))
 
 
 def _texts(lines: Iterable[str], name: str, names: str | None = None) -> Iterator[str]:

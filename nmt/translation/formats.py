@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import Literal
 
+from nmt.translation.options import Form
 from nmt.translation.paragraphs import Paragraph
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.target_scorer import ScoredTarget
 from nmt.translation.word_alignment import pharaoh
-
-Form = Literal["text", "jsonl", "tsv", "moses", "pharaoh"]
 
 _MOSES_SEPARATOR = " ||| "
 """Separates the fields of a Moses n-best list."""

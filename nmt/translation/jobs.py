@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from nmt.corpora.wrong_language import SAMPLE, alike, in_other_script, in_words, seems_to_be
-from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
+from nmt.translation.formats import formatted, formatted_paragraph, formatted_score
 from nmt.translation.line_translator import LineTranslator
+from nmt.translation.options import Form
 from nmt.translation.paragraphs import translate_paragraphs
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun
