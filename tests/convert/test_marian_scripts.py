@@ -27,7 +27,7 @@ SCRIPTS = {
     "spaces alone": f"{HEAD}# without normalize-punctuation.perl -l $1\n{SPACES} | {ENCODE}\n",
 }  # fmt: skip
 LINES = [
-    "It’s “fine”…", "你好，世界！ 「１０」。", "。  。a．  b ．", 
+    "It’s “fine”…", "你好，世界！ 「１０」。", "。  。a．  b ．",
     "  two   spaces\u00a0 and\ta tab ", "a\u200bb\x07c\ufeff\ue000\u00ad",
     "¿Qué? – „Zitat“ ‚x‘ «y»", "50％ 〈a〉 【b】 ～ ━", "C:\\new [x] (y) a.b *c* ^d $e", "", "x ’’ y",
 ]  # fmt: skip
