@@ -124,6 +124,7 @@ def prepare_data(
         DataError: the text cannot be used.
         OutputError: the folder holds something that must not be replaced.
     """
+    from nmt.api.text_warnings import warn_of_languages
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import with_filters
 
@@ -134,6 +135,7 @@ def prepare_data(
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
     recipe = with_filters(recipe, changes) if changes else recipe
     folder = out or Path("data") / recipe.name
+    warn_of_languages((recipe.source_lang, recipe.target_lang), report)
     if show_recipe:
         return PreparedData(folder, recipe)
     with report.progress() as display:

@@ -76,6 +76,8 @@ class Model:
     """A model in memory, or an ensemble of several. Made by :func:`load`."""
 
     def __init__(self, engine: Engine, *, names: Sequence[str] = ()) -> None:
+        if isinstance(engine, str | PathLike):
+            raise ConfigError(f"nmt.Model takes no path: load the model with nmt.load({str(engine)!r}).")
         self._engine = engine
         self._names = tuple(names)
 
