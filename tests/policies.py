@@ -13,7 +13,7 @@ import torch
 from nmt.checkpoint import bundle
 from nmt.kernels.flash_attention import masked_attention
 from nmt.kernels.policy import Kernels, choose_kernels
-from nmt.training.start import beginning
+from nmt.training.start import resume
 from tests.recording_double import DoubleOfRecorder
 
 # Where there is a GPU, its recorder would be chosen, but these tests compute on the CPU.
@@ -52,7 +52,7 @@ def policy_fixture(*in_short: str) -> Any:
             return dataclasses.replace(choose_kernels(torch.device(name), products, **options), recorder=None)
 
         monkeypatch.setitem(_CURRENT, "kernels", POLICIES[name])
-        for chooser in (beginning, bundle):
+        for chooser in (resume, bundle):
             monkeypatch.setattr(chooser, "choose_kernels", choose)
 
     return every_policy

@@ -75,7 +75,7 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
     engine.searcher.return_value.batch_tokens = 100
     given = {"lines": ["a"]} | ({"targets": ["b"]} if method == "score" else {}) | {argument: value}
     with pytest.raises(nmt.NmtError, match=rf"^{argument}: expected a list of texts, got "):
-        getattr(nmt.Model(engine), method)(**given)
+        getattr(nmt.Model([engine]), method)(**given)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_objects_show_what_they_are_on_one_short_line():
 
 def test_a_model_shows_where_it_comes_from_and_computes():
     config = Config.model_validate({"data": {"source_lang": "en", "target_lang": "de"}})
-    model = nmt.Model(Ensemble((), None, config, choose_hardware("cpu", "fp32", 1)), names=["runs/a", "runs/b"])
+    model = nmt.Model([Ensemble((), None, config, choose_hardware("cpu", "fp32", 1))], names=["runs/a", "runs/b"])
     assert repr(model) == "Model('runs/a' + 'runs/b', en-de, cpu, 1 thread, fp32)"
 
 

@@ -17,8 +17,9 @@ from nmt.evaluation.metrics import make_metric
 from nmt.evaluation.paper_bleu import moses_tokenizer
 from nmt.text import normalization
 from nmt.text import sentences as module
-from nmt.text.lines import comparison_key, normalizer
+from nmt.text.lines import comparison_key
 from nmt.text.sentences import sentences
+from nmt.text.steps import MosesPunctuation, Nfc, normalizer
 from nmt.translation import long_lines as splitting
 from nmt.translation.guard import Languages, changed, problems
 from nmt.translation.paragraphs import Paragraph
@@ -61,7 +62,7 @@ def test_unknown_characters(unit):
     "unit", [".", '."<', '..."<', " ", '"', "\u00a0", "\u0301\u0315", "\u0f73", ",", "1\u00a0", "(", "\u200b", "a"]
 )
 def test_normalisation(language, unit):
-    assert_linear(normalizer(nfc=True, punctuation=True, language=language), unit, 4_000, begin="a", end="b")
+    assert_linear(normalizer((Nfc(), MosesPunctuation(language=language))), unit, 4_000, begin="a", end="b")
 
 
 @pytest.mark.parametrize("unit", ["\u0301\u0315", "\u0f73", "é\u0315", " ", "a "])

@@ -31,7 +31,7 @@ from nmt.data.manifest import newest_data_set
 from nmt.errors import ConfigError, NmtError
 from nmt.io.writing import scratch_folder
 from nmt.machine.device import choose_hardware
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.settings import resolve_config
 
 app = typer.Typer(
     add_completion=False,

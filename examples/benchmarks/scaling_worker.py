@@ -19,7 +19,7 @@ from nmt.machine.device import Hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
 from nmt.training.ranks.exchange import Ranks, process_group, ranks_of_environment
 from nmt.training.run import hardware_of
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.settings import resolve_config
 
 _UNTIL_WARM = 3
 

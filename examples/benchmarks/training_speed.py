@@ -27,9 +27,9 @@ from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
 from nmt.training.learner import Learner
 from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.start.beginning import check_tied_embeddings
 from nmt.training.start.cost import flops_of_pairs
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.resume import check_tied_embeddings
+from nmt.training.start.settings import resolve_config
 
 _OURS = (str(Path(__file__).with_name("train_worker.py")),)
 _MICRO_BATCH_TOKENS = 8_192

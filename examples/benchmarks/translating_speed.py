@@ -31,8 +31,9 @@ from nmt.option_fields import EngineName, Precision
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.text.lines import read_lines
+from nmt.text.steps import normalizer
 from nmt.training.input.data_sets import load_vocabulary
-from nmt.training.start.beginning import check_tied_embeddings
+from nmt.training.start.resume import check_tied_embeddings
 
 _OURS = (str(Path(__file__).with_name("translate_worker.py")),)
 _TASKS = ("beam", "greedy", "latency")
@@ -171,7 +172,7 @@ def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]
     manifest = read_manifest(data)
     names = [f"{split}.{manifest.source_lang}" for split in ("test", "valid")]
     path = data / next((name for name in names if name in manifest.files), names[0])
-    vocab, normalize = bundle.vocab.source, bundle.config.data.source_normalizer()
+    vocab, normalize = bundle.vocab.source, normalizer(bundle.config.data.source_text)
     lines = itertools.islice((line for line in read_lines(path) if line.strip()), sentences)
     longest = bundle.config.model.max_positions - 1
     pieces = [[*ids[:longest], vocab.EOS] for ids in vocab.encode([normalize(line) for line in lines]) if ids]

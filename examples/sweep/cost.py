@@ -9,7 +9,7 @@ from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.table import Table
 from nmt.training.start.cost import training_flops
-from nmt.training.start.setup import parameter_counts
+from nmt.training.start.summary import parameter_counts
 
 _SENTENCES = 64
 

@@ -24,6 +24,7 @@ from nmt.option_fields import (
 )
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import NormalizationRule
+from nmt.text.steps import TextSteps
 
 if TYPE_CHECKING:
     from nmt.corpora.schema import Recipe
@@ -102,6 +103,14 @@ def prepare_data(
     filter: Annotated[
         Texts, Option("Turn on a filter of training pairs; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
     ] = (),
+    apart_from: Annotated[
+        Paths,
+        Option(
+            "Drop training pairs with a sentence of valid or test of another data set; may be repeated.",
+            CLEANING,
+            metavar="DIR",
+        ),
+    ] = (),
     show_recipe: Annotated[
         bool,
         Option(
@@ -126,14 +135,14 @@ def prepare_data(
     """
     from nmt.api.text_warnings import warn_of_languages
     from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import with_filters
+    from nmt.corpora.recipe import kept_apart, with_filters
 
     own = {"train": list(train), "valid": list(valid), "test": list(test)}
     only_own: dict[str, Any] = {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": own["valid"]}
     only_own |= {"--test": own["test"], "--columns": columns, "--header": header}
     recipe = _recipe(dataset, own, only_own, report)
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
-    recipe = with_filters(recipe, changes) if changes else recipe
+    recipe = kept_apart(with_filters(recipe, changes) if changes else recipe, apart_from)
     folder = out or Path("data") / recipe.name
     warn_of_languages((recipe.source_lang, recipe.target_lang), report)
     if show_recipe:
@@ -268,9 +277,9 @@ def build_vocab(
     if not data:
         data = (newest_data_set(),)
         report.notice(f"data: {data[0]} (the newest)")
+    steps = None
     if vocab is not None and vocab.is_dir():
-        vocab, rule = _vocabulary_of(vocab)
-        source_normalization = source_normalization or rule
+        vocab, steps = _vocabulary_of(vocab)
     settings = VocabularySettings(
         size, model_type, character_coverage, normalization, source_normalization, byte_fallback
     )
@@ -280,6 +289,7 @@ def build_vocab(
         data,
         settings,
         existing=vocab,
+        existing_steps=steps,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
         max_length=max_pieces,
@@ -287,11 +297,11 @@ def build_vocab(
     )
 
 
-def _vocabulary_of(model: Path) -> tuple[Path, NormalizationRule]:
-    """The vocabulary of a bundle or a run, and the rule that its source text is normalised by."""
+def _vocabulary_of(model: Path) -> tuple[Path, TextSteps]:
+    """The vocabulary of a bundle or a run, and what its text goes through."""
     from nmt.checkpoint.bundle_files import BundleFolder
     from nmt.checkpoint.run_folder import bundle_to_use
     from nmt.config import read_config
 
     bundle = BundleFolder(bundle_to_use(model))
-    return bundle.vocab, read_config(bundle.config).data.source_normalization
+    return bundle.vocab, read_config(bundle.config).data.steps

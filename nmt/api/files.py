@@ -54,6 +54,9 @@ def translate_file(
     output: Annotated[Path, OUTPUT] = Path("-"),
     *,
     model: Annotated[Paths, MODEL] = (),
+    via: Annotated[
+        str | None, Option("Pivot language: models to it, then models from it.", STREAMS, metavar="CODE")
+    ] = None,
     fresh: Annotated[bool, FRESH] = False,
     prefix: Annotated[
         Path | None, Option("A file with the beginnings of the translations, line by line.", STREAMS)
@@ -91,14 +94,18 @@ def translate_file(
         DataError: a file cannot be used, or the output is not ours or was made differently.
         WriteError: the system refused to write.
     """
+    from nmt.loading import load_hops
     from nmt.translation.jobs import TranslationJob
+    from nmt.translation.pivot import check_pivot, line_translator
     from nmt.translation.streams import Streams
-    from nmt.translation.translator import Translator
 
     if format == "pharaoh":
         options["alignment"] = True
     paragraphs = input_format == "paragraphs"
-    _refuse_contradictions(_checked(options), prefix, format, paragraphs=paragraphs)
+    known = _checked(options)
+    _refuse_contradictions(known, prefix, format, paragraphs=paragraphs)
+    if via is not None:
+        check_pivot(known)
     streams = Streams(
         input,
         {"prefix": prefix},
@@ -114,12 +121,11 @@ def translate_file(
     if paragraphs and options.get("split_sentences") in (None, "auto"):
         options["split_sentences"] = "always"
     # All is checked, and what is written is locked, before a model is loaded.
-    with _claimed(streams, model, engine) as (claimed, models):
-        loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
-        settings = translate_options(loaded.config.decoding, called=flag_of, **options)
+    with _claimed(streams, model, engine, via) as (claimed, hops):
+        loaded = load_hops(hops, device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         window = 1 if claimed.answers_each_line else None
-        translator = Translator(loaded, settings, window=window, workers=batches)
-        for line in loaded.remarks(settings):
+        translator, settings = line_translator(loaded, via, called=flag_of, window=window, workers=batches, **options)
+        for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
         job = TranslationJob(
             translator, format, nbest=settings.nbest, alignment=settings.alignment, paragraphs=paragraphs
@@ -183,7 +189,7 @@ def score_target(
         typed=typed,
         report=report,
     )
-    with _claimed(streams, model, engine) as (claimed, models):
+    with _claimed(streams, model, engine) as (claimed, [models]):
         loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         settings = translate_options(loaded.config.decoding, called=flag_of, **options)
         scorer = TargetScorer(loaded, settings, window=1 if claimed.answers_each_line else None)
@@ -191,15 +197,18 @@ def score_target(
 
 
 @contextmanager
-def _claimed(streams: Streams, named: Paths, engine: EngineName) -> Iterator[tuple[Streams, NamedModels]]:
-    """Choose the models, and lock the output."""
+def _claimed(
+    streams: Streams, named: Paths, engine: EngineName, via: str | None = None
+) -> Iterator[tuple[Streams, list[NamedModels]]]:
+    """Choose the models of each hop, and lock the output."""
     from nmt.loading import NamedModels
 
-    models = NamedModels.of(named, engine)
-    with replace(streams, models=tuple(models.folders)).claimed() as claimed:
-        for line in models.notices:
-            streams.report.notice(line)
-        yield claimed, models
+    hops = NamedModels.hops(named, engine, via)
+    with replace(streams, models=tuple(folder for models in hops for folder in models.folders)).claimed() as claimed:
+        for models in hops:
+            for line in models.notices:
+                streams.report.notice(line)
+        yield claimed, hops
 
 
 def _write(streams: Streams, job: Job, tally: Tally | None = None) -> WrittenFile:

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 
 from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, Texts, checked
 from nmt.errors import ConfigError
-from nmt.option_fields import ACCESS, LIMITS, Argument, DeviceChoice, EngineName, Option, TranslationPrecision
+from nmt.option_fields import ACCESS, LIMITS, STREAMS, Argument, DeviceChoice, EngineName, Option, TranslationPrecision
 from nmt.reporting import SILENT, Reporter
 
 _PACKAGES = {
@@ -26,6 +26,7 @@ _PACKAGES = {
 def serve(
     models: Annotated[Paths, Argument("Runs or bundles.", unset="newest run", metavar="MODEL")] = (),
     *,
+    via: Annotated[Texts, Option("Pivot language, to join models of other languages.", STREAMS, metavar="CODE")] = (),
     host: Annotated[
         str, Option("Address to listen at; 0.0.0.0: all of this machine.", ACCESS, metavar="ADDRESS")
     ] = "127.0.0.1",
@@ -61,7 +62,8 @@ def serve(
         report: hears what is served, and where.
 
     Raises:
-        ConfigError: an argument is not allowed, the address cannot be used, or two models serve the same languages.
+        ConfigError: an argument is not allowed, the address cannot be used, two models serve the same languages, or a
+            pivot language has no model into it or from it.
         CheckpointError: a model does not exist or is damaged.
         NmtError: a package of the extra ``serve`` is missing, or the process of a model has ended by itself.
     """
@@ -100,6 +102,7 @@ def serve(
             access=access,
             limits=Limits(max_characters, timeout),
             max_waiting=max_waiting,
+            via=via,
             started=lambda found: report.notice(f"{found}: {address} (Ctrl-C to stop)"),
         )
 

@@ -28,11 +28,12 @@ from nmt.reporting import SILENT, Reporter
 if TYPE_CHECKING:
     from nmt.checkpoint.bundle import Bundle
     from nmt.config import Config
+    from nmt.training.input.data_sets import DataSets
     from nmt.training.listener import Listener
     from nmt.training.run import Outcome
-    from nmt.training.start.choose_settings import Choice
-    from nmt.training.start.preflight import Preflight
-    from nmt.training.start.setup import Summary
+    from nmt.training.start.settings import Choice
+    from nmt.training.start.summary import Summary
+    from nmt.training.start.trial import Preflight
 
 
 @dataclass(frozen=True)
@@ -128,22 +129,25 @@ def train(
     """
     given = dict(locals())
     from nmt.config import TrainingConfig, option_layer, setting_layer
+    from nmt.data.leaks import leaks
     from nmt.record import option_words
-    from nmt.training.listener import Reported, Unheard
+    from nmt.training.input.data_sets import DataSets, TrainingData
+    from nmt.training.listener import Listener, Reported
     from nmt.training.progress import Ending
     from nmt.training.ranks.exchange import NO_OTHERS, is_launched, ranks_of_environment
-    from nmt.training.run import check_run, rehearse
+    from nmt.training.run import check_run
+    from nmt.training.run import dry_run as try_run
     from nmt.training.run import train as train_run
-    from nmt.training.start.choose_settings import settings_of_run
-    from nmt.training.start.new_folder import run_folder
-    from nmt.training.start.recorded_data import data_to_resume
-    from nmt.training.start.setup import settle, summarize
+    from nmt.training.start.data_record import data_to_resume
+    from nmt.training.start.folder import run_folder
+    from nmt.training.start.settings import settings_of_run
+    from nmt.training.start.summary import summarize
 
     only_settings = show_settings and not dry_run
     launches = nproc is not None and nproc > 1 and not is_launched() and not only_settings
     is_main = ranks_of_environment().is_main and not launches
     if not is_main:  # another process says the same
-        listener = Unheard()
+        listener = Listener()
     elif listener is None:
         listener = Reported(report)
     if resume is not None:
@@ -167,29 +171,33 @@ def train(
         if given.get(name) is not None
     ]
     # Settings are resolved also before a data set has a vocabulary.
-    resolved = settle([] if only_settings else weighted, choice, layers)
-    folders = [folder for folder, _ in weighted]
+    sets = None if only_settings else DataSets.open(weighted)
+    resolved = choice.resolve(sets, layers)
     listener.settled(resolved)
     if choice.description is not None:
         listener.noticed(choice.description)
     run = resume or out or Path("runs") / f"{'+'.join(part.name for part in resolved.data.parts)}-{choice.name}"
-    if only_settings:
+    if sets is None:
         return Training(run, resolved, is_main=is_main)
     how: dict[str, Any] = {"fresh": fresh, "accept_changes": accept_changes, "init_from": init_from}
     if (is_main or launches) and not dry_run:
-        check_run(run, resolved, folders, **how)
+        check_run(run, resolved, sets, **how)
     if launches:
         without = {"report", "listener", "nproc"} | {name for name, value in given.items() if value is False}
         words = option_words({name: value for name, value in given.items() if name not in without})
         with run_folder(run, NO_OTHERS, fresh=fresh and not dry_run) as run:
-            code = _launch(["train", *words], folders, resolved, nproc or 1, run if fresh else None)
+            code = _launch(["train", *words], sets, resolved, nproc or 1, run if fresh else None)
         return Training(run, resolved, exit_code=code, is_main=False)
-    summary = summarize(folders, resolved)
+    training_data = TrainingData.of(sets, resolved)
+    summary = summarize(training_data)
+    if is_main and len(sets.folders) > 1:
+        for leak in leaks(sets.folders):
+            report.warn(leak)
     if dry_run:
-        measured = rehearse(folders, run, resolved, init_from=init_from)
+        measured = try_run(training_data, run, init_from=init_from)
         return Training(run, resolved, summary, measured, is_main=is_main)
     listener.summarized(summary)
-    outcome = train_run(folders, run, resolved, listener, **how)
+    outcome = train_run(training_data, run, listener, **how)
     code = 128 + (outcome.stopped_by or signal.SIGINT) if outcome.ending is Ending.INTERRUPTED else 0
     return Training(outcome.run, resolved, summary, None, outcome, code, is_main)
 
@@ -206,7 +214,7 @@ def _chosen(
     """The data and the settings that are named, or chosen. Unless data is needed, there may be none."""
     from nmt.data.manifest import data_sets_below, newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
-    from nmt.training.start.choose_settings import choose_settings
+    from nmt.training.start.settings import choose_settings
 
     weighted = [parse_weighted(text) for text in data]
     if not data and (needs_data or data_sets_below()):
@@ -216,17 +224,18 @@ def _chosen(
     return weighted, choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
 
 
-def _launch(words: list[str], folders: list[Path], resolved: Config, ranks: int, claimed: Path | None) -> int:
+def _launch(words: list[str], sets: DataSets, resolved: Config, ranks: int, claimed: Path | None) -> int:
     """Start the processes of a run, and return their exit code; errors as of :func:`launch`."""
     import torch
 
+    from nmt.training.input.data_sets import TrainingData
     from nmt.training.ranks.exchange import Ranks
     from nmt.training.ranks.launch import launch
-    from nmt.training.start.setup import summarize
+    from nmt.training.start.summary import summarize
 
     # A look at a GPU would take memory there for as long as the ranks train.
     if not torch.cuda.is_available() or resolved.training.device == "cpu":
-        summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
+        summarize(TrainingData.of(sets, resolved), Ranks(0, ranks, 0, ranks))  # so that errors are reported once
     return launch(words, ranks, claimed)
 
 
@@ -313,7 +322,7 @@ def _validate(run: Path, data: Texts, report: Reporter, mean: Bundle) -> dict[st
     """Validate an average on the run's data; None if that is not there or the memory does not suffice."""
     from nmt.machine.device import is_out_of_memory
     from nmt.training.averages import validate_average
-    from nmt.training.start.recorded_data import data_to_resume
+    from nmt.training.start.data_record import data_to_resume
 
     try:
         folders = [folder for folder, _ in data_to_resume(run, data or None)]

@@ -100,11 +100,7 @@ def average(
         if last.vocab.fingerprint != first.vocab.fingerprint:
             raise CheckpointError(f"{folder} has another vocabulary than {folders[0]}: they cannot be averaged.")
         for key, before, after in differences(first.config, last.config):
-            if belongs_to_weights(key) or key in (
-                "data.nfc",
-                "data.punctuation",
-                "data.source_normalization",
-            ):
+            if belongs_to_weights(key) or key in ("data.source_text", "data.target_text"):
                 raise CheckpointError(
                     f"{folder} is another model than {folders[0]} ({key}: {after}, not {before}): "
                     "they cannot be averaged."

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nmt.cli.console import is_terminal, notice, stderr, write_stdout
 from nmt.cli.progress_lines import duration
+from nmt.training.listener import Listener
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
     from nmt.config import Config
-    from nmt.training.start.preflight import Preflight
-    from nmt.training.start.setup import Summary
+    from nmt.training.start.summary import Summary
+    from nmt.training.start.trial import Preflight
 
 
 _NARROW, _MEDIUM, _WIDE = 40, 72, 130
 """Minimum widths of a terminal, in columns, for the time left, the bar and the last record."""
 
 
-class TrainingView:
+class TrainingView(Listener):
     """Shows a run: one line per record, and in a terminal a bar with the time left."""
 
     def __init__(self, *, shows_settings: bool = False) -> None:

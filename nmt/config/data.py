@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from nmt.config.section import Section
 from nmt.text.languages import well_formed
-from nmt.text.lines import NormalizationRule, normalizer
+from nmt.text.steps import Choice, Steps, TextSteps
 
 LanguageCode = Annotated[str, AfterValidator(well_formed)]
 """The code of a language; empty if the language is not known."""
@@ -78,47 +77,21 @@ class DataConfig(Section):
     vocab_fingerprint: str = ""
     vocab_size: int = Field(0, ge=0)
     target_vocab_size: int | None = Field(None, ge=1, description="if the target has a vocabulary of its own")
-    nfc: bool = Field(False, description="convert source text to Unicode NFC before it is encoded")
-    punctuation: bool = Field(False, description="apply the Moses punctuation steps to source text")
-    source_normalization: NormalizationRule = Field(
-        "identity", description="SentencePiece's rule that is applied to source text before it is encoded"
-    )
+    source_text: Steps = Field((), description="what source text goes through before it becomes pieces")
+    target_text: Steps = Field((), description="the same for given translations; undone in outputs")
     weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")
     mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, if several were given")
     lines: LineStatistics | None = Field(None, description="statistics of training lines; unknown if unset")
 
     @property
-    def composes_source(self) -> bool:
-        """Whether source text is converted to NFC before it is encoded: by the recipe, or like the training lines."""
-        return self.nfc or self.lines is None or self.lines.source.are_composed
+    def steps(self) -> TextSteps:
+        """The steps of both sides."""
+        return TextSteps(self.source_text, self.target_text)
 
     @property
-    def composes_target(self) -> bool:
-        """Whether a given translation, or its beginning, is converted to NFC before it is encoded."""
-        return self.lines is None or self.lines.target.are_composed
-
-    @property
-    def source_steps(self) -> list[str]:
-        """What is done to source text before it is encoded, by names."""
-        steps = {
-            "Unicode NFC": self.composes_source,
-            "Moses' punctuation normalisation": self.punctuation,
-            self.source_normalization: self.source_normalization != "identity",
-        }
-        return [name for name, applies in steps.items() if applies]
-
-    def source_normalizer(self) -> Callable[[str], str]:
-        """What is done to a source line before it is encoded."""
-        return normalizer(
-            nfc=self.composes_source,
-            punctuation=self.punctuation,
-            language=self.source_lang,
-            rule=self.source_normalization,
-        )
-
-    def target_normalizer(self) -> Callable[[str], str]:
-        """What is done to a given translation, or its beginning, before it is encoded."""
-        return normalizer(nfc=self.composes_target, punctuation=False, language="")
+    def choices(self) -> dict[Choice, str]:
+        """What chooses the affixes where nothing else does."""
+        return {"source": self.source_lang, "target": self.target_lang}
 
     @property
     def target_pieces(self) -> int:

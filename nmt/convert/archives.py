@@ -2,87 +2,63 @@
 
 from __future__ import annotations
 
-import lzma
-import shutil
-import zipfile
-import zlib
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from nmt.convert.files import shown
-from nmt.errors import CheckpointError, NmtError
-from nmt.io.writing import WriteError, open_to_write, scratch_folder
+from nmt.corpora.archive import unpack
+from nmt.errors import CheckpointError, DownloadError, NmtError
+from nmt.io.writing import WriteError, scratch_folder
 
-_MAX_BYTES = 20 << 30
-"""Models are smaller; a hostile archive may claim any size."""
-_LARGEST_RATIO = 100
-"""The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
-_LONGEST_NAME = 255
-SUFFIXES = (".zip", ".argosmodel")
-"""Of archives that hold a model."""
-_OF_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
-_UNUSED = frozenset({"__MACOSX", "stanza", "minisbd", "spacy"})
-"""Folders of files that belong to no model: of macOS, and the sentence splitters of Argos packages."""
-_DAMAGES = (
-    zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError,
-    ValueError,
-)  # fmt: skip
+_SUFFIXES = (".zip", ".argosmodel", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
+_OF_MACOS = "__MACOSX"
+
+
+def archive_name(path: Path) -> str | None:
+    """The name of an archive that may hold a model, without its suffix; None for another file or a folder."""
+    suffix = next(filter(path.name.endswith, _SUFFIXES), "")
+    return path.name.removesuffix(suffix) if suffix and path.is_file() else None
 
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """The folder of an archive's files, removed at the end; a path that is no archive stays as it is.
+    """The model's folder in an archive, removed at the end; a path that is no archive stays as it is.
 
-    Folders within the archive are left out: a model's files lie side by side. So are hidden files, such as those that
-    macOS adds. Errors within the ``with`` block name the archive instead of the folder, which nobody else sees.
+    It is the first folder that holds anything but one other folder. Hidden files, such as those that macOS adds, are
+    left out. Errors within the ``with`` block name the archive instead of the folder, which nobody else sees.
 
     Raises:
-        CheckpointError: the archive is damaged, or names two files alike.
+        CheckpointError: the archive is damaged, or unpacks to far more than its own size.
     """
-    if path.is_file() and path.name.endswith(_OF_TAR):
-        raise CheckpointError(f"{path}: is a tar archive. Unpack it (tar -xf), and name the folder of the model.")
-    if path.suffix not in SUFFIXES or not path.is_file():
+    if (name := archive_name(path)) is None:
         yield path
         return
     with scratch_folder() as scratch:
-        folder = scratch / path.stem
-        folder.mkdir()
+        whole = folder = scratch / (name or "model")
         try:
-            with zipfile.ZipFile(path) as archive:
-                _unpack(archive, path, folder)
-        except (*_DAMAGES, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the system, not of bz2
-                raise
-            raise CheckpointError(f"{path}: is damaged, or no .zip archive ({error}). Download it again.") from None
+            unpack(path, None, whole)
+        except DownloadError as error:
+            raise CheckpointError(str(error)) from None
+        except WriteError as error:
+            if error.code == errno.ENAMETOOLONG:
+                raise CheckpointError(
+                    f"{path}: holds a name that is too long. Unpack it, and rename the file."
+                ) from None
+            raise
+        for hidden in [file for file in whole.rglob(".*") if file.is_file()]:
+            hidden.unlink()
+        while (inside := _only_folder(folder)) is not None:
+            folder = inside
         try:
             yield folder
         except WriteError:  # names a place of the user's
             raise
         except NmtError as error:
-            raise type(error)(str(error).replace(str(folder), str(path))) from error
+            raise type(error)(str(error).replace(str(whole), str(path))) from error
 
 
-def _unpack(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
-    members = [member for member in archive.infolist() if not member.is_dir()]
-    unpacked_bytes, packed_bytes = sum(member.file_size for member in members), path.stat().st_size
-    if unpacked_bytes > min(_MAX_BYTES, _LARGEST_RATIO * packed_bytes):
-        raise CheckpointError(
-            f"{path}: has {packed_bytes:,} bytes, but its files have {unpacked_bytes:,}: this is no model. At most "
-            f"{_LARGEST_RATIO:,} times the archive and {_MAX_BYTES >> 30} GiB are unpacked."
-        )
-    for member in members:
-        *_, name = parts = PurePosixPath(member.filename).parts or ("",)
-        if not name or name.startswith(".") or not _UNUSED.isdisjoint(parts[:-1]):
-            continue
-        if len(name.encode(errors="replace")) > _LONGEST_NAME or not name.isprintable():
-            raise CheckpointError(
-                f"{path}: names a file '{shown(name)}'. Names must have at most {_LONGEST_NAME} bytes, all printable. "
-                "Unpack it, and rename the file."
-            )
-        if (folder / name).exists():
-            raise CheckpointError(
-                f"{path}: holds two files named '{shown(name)}'. Unpack it, and name the model's folder."
-            )
-        with archive.open(member) as source, open_to_write(folder / name, "xb") as out:
-            shutil.copyfileobj(source, out)
+def _only_folder(folder: Path) -> Path | None:
+    """The folder that is all that a folder holds; None if there is more, or none."""
+    inside = [entry for entry in folder.iterdir() if entry.name != _OF_MACOS and not entry.name.startswith(".")]
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else None

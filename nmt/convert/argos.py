@@ -11,11 +11,12 @@ import re
 import shlex
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import nmt
 from nmt.checkpoint.bundle import Bundle
+from nmt.convert.archives import unpacked
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
@@ -28,9 +29,9 @@ from nmt.convert.exported_files import (
     stored_pieces,
     write_json,
 )
-from nmt.convert.files import EXPORT_AGAIN, read_json
+from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json
 from nmt.data.imported_vocab import ImportedVocabulary
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import NmtError
 from nmt.io.writing import open_to_write, scratch_folder, write_file
 from nmt.text.languages import name_of, primary_language
 
@@ -123,36 +124,23 @@ def _metadata(bundle: Bundle) -> Mapping[str, object]:
     }
 
 
-@contextmanager
-def _unpacked(folder: Path, bundle: Bundle) -> Iterator[Path]:
-    """The files of the package in an exported folder.
-
-    Raises:
-        CheckpointError: it is missing or damaged.
-    """
-    name = package_name(bundle)
-    path = folder / f"{name}.argosmodel"
-    with scratch_folder() as scratch:
-        try:
-            with zipfile.ZipFile(path) as archive:
-                archive.extractall(scratch)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"{path}: is missing or damaged ({error}). Export the model again.") from None
-        yield scratch / name
+def _package(folder: Path, bundle: Bundle) -> AbstractContextManager[Path]:
+    """The files of the package in an exported folder."""
+    return unpacked(folder / f"{package_name(bundle)}.argosmodel")
 
 
 def argos_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`: CTranslate2 with the model and the vocabulary of the package."""
-    with _unpacked(folder, bundle) as package:
+    with _package(folder, bundle) as package:
         segmenter = package / _SEGMENTER
         yield CTranslate2Side(package / _MODEL, (segmenter, segmenter), bundle.config.model.max_positions)
 
 
 def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare metadata, weights, settings, vocabularies and the SentencePiece model with those of the bundle."""
-    with _unpacked(folder, bundle) as package:
+    with _package(folder, bundle) as package:
         metadata = read_json(package / _METADATA, EXPORT_AGAIN)
-        same_segmenter = (package / _SEGMENTER).read_bytes() == bundle.vocab.source.model_bytes
+        same_segmenter = read_bytes(package / _SEGMENTER, EXPORT_AGAIN) == bundle.vocab.source.model_bytes
         return [
             file_check("metadata", [] if metadata == _metadata(bundle) else [_METADATA], "languages are the bundle's"),
             check_model(package / _MODEL, bundle, quantization),
@@ -177,7 +165,7 @@ def argos_remarks(bundle: Bundle) -> Mapping[str, str]:
         "text": "Argos Translate splits text into sentences by MiniSBD, which downloads a model for the source "
         "language when it is first used. It replaces every underscore of an output by a space.",
     }
-    if bundle.config.data.source_steps:
+    if bundle.config.data.source_text:
         found["source_normalization"] = (
             "Argos Translate does not normalise source text as nmt does: where that changes a line, it reads another."
         )

@@ -80,8 +80,9 @@ def _sizes(bundle: Bundle) -> str:
 
 
 def _differences(bundle: Bundle, form: Format) -> Iterator[str]:
-    if prepared := bundle.config.data.source_steps:
-        yield f"nmt prepares source text with {', '.join(map(_line, prepared))}; do the same before you segment it."
+    if prepared := bundle.config.data.source_text:
+        steps = ", ".join(_line(str(step)) for step in prepared)
+        yield f"nmt prepares source text with {steps}; do the same before you segment it."
     yield "`guard`: the lines above do not find and repair outputs that repeat themselves or end early, as nmt does."
     for setting, what in form.remarks(bundle).items():
         yield f"`{setting}`: {what}"

@@ -14,11 +14,11 @@ import nmt
 from nmt.checkpoint.bundle import kind_of, load_bundle, write_bundle, write_checksums
 from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME, BundleFolder, is_bundle
 from nmt.checkpoint.kinds import BUNDLE, read_json
-from nmt.checkpoint.lineage import EXPORTED, IMPORTED, RECORD, bundle_record
+from nmt.checkpoint.lineage import EXPORTED, IMPORTED, bundle_record
 from nmt.checkpoint.run_folder import bundle_to_use, is_run
 from nmt.config import Config, DataConfig
 from nmt.config.mistakes import first_mistake
-from nmt.convert.archives import SUFFIXES, unpacked
+from nmt.convert.archives import archive_name, unpacked
 from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.record import Certificate
@@ -34,7 +34,7 @@ from nmt.io.files import replacing, replacing_folder
 from nmt.io.hashing import sha256_of
 from nmt.io.ownership import Kind, check_replaceable
 from nmt.io.writing import write_file
-from nmt.record import Record, option_words, text_record
+from nmt.record import RECORD, Record, option_words, text_record
 from nmt.text.printable import writable
 
 MODELS = Path("models")
@@ -55,9 +55,9 @@ def default_folder(model: Path, to: str, quantization: str | None) -> Path:
 def model_name(model: Path) -> str:
     """The name of a run, a bundle or another toolkit's model: that of its folder, or of its archive without the
     suffix."""
+    if name := archive_name(model):
+        return name
     if model.is_file():
-        if model.suffix in SUFFIXES:
-            return model.stem
         model = model.absolute().parent
     path = model.resolve() if model.name not in _OF_RUN else model.absolute()
     parent = path.parent
@@ -78,7 +78,7 @@ def import_model(
     """Import a model of another toolkit, or a bundle of ours, as a bundle with its certificate.
 
     Args:
-        path: the other toolkit's file or folder, or a .zip archive of it.
+        path: the other toolkit's file or folder, or a .zip or .tar archive of it.
         out: the bundle to write; an earlier bundle is replaced.
         format: its name, if the files do not tell.
         lines: further lines of source text to compare both models on.
@@ -163,7 +163,8 @@ def _config(model: ForeignModel, path: Path, vocab: VocabularyPair) -> Config:
         vocab_fingerprint=vocab.fingerprint,
         vocab_size=vocab.source.size,
         target_vocab_size=vocab.target_size,
-        punctuation=model.punctuation,
+        source_text=model.text.source,
+        target_text=model.text.target,
     )
     return Config(model=model.config, decoding=model.decoding, data=data)
 

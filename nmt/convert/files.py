@@ -63,14 +63,18 @@ def read_bytes(path: Path, advice: str = COPY_AGAIN, most: int = LARGEST) -> byt
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {advice}") from None
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, keep_returns: bool = False) -> str:
     """The text of a file of another toolkit's model. Every line ends with a line feed.
+
+    Args:
+        keep_returns: whether carriage returns are characters of the text, and no ends of lines.
 
     Raises:
         CheckpointError: it cannot be read, or is not UTF-8.
     """
     try:
-        return read_bytes(path).decode().replace("\r\n", "\n").replace("\r", "\n")
+        text = read_bytes(path).decode()
+        return text if keep_returns else text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise CheckpointError(f"{path}: is not UTF-8 text. {COPY_AGAIN}") from None
 

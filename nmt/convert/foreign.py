@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.errors import ConfigError
 from nmt.text.languages import is_well_formed
+from nmt.text.steps import Nfc, TextSteps
 
 Array = NDArray[np.float32]
 
@@ -27,6 +28,8 @@ PROJECTIONS = ("query", "key", "value")
 """The parameters of which our model has one matrix, in its order. Toolkits have three."""
 BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, length_normalization="length")
 """The search that fairseq, OpenNMT-py 3 and Sockeye make by default."""
+COMPOSED = TextSteps((Nfc(),), (Nfc(),))
+"""Decomposed letters are rare in training text, whatever a toolkit does to text."""
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.")
 
 
@@ -171,8 +174,8 @@ class ForeignModel:
     """The files that were read: name within the model -> path."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """Our parameter -> what their numbers are multiplied by, where the toolkit scales them otherwise."""
-    punctuation: bool = False
-    """Whether source text is normalised by Moses' punctuation script before it is segmented."""
+    text: TextSteps = COMPOSED
+    """What text goes through before it is segmented."""
     source_lang: str = ""
     target_lang: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)

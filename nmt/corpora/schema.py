@@ -13,8 +13,9 @@ from nmt.corpora.corpus_kinds import HeldOut, TestSet, Text, Toy, public_files
 from nmt.corpora.filters import Filters
 from nmt.corpora.transfer import RemoteFile
 from nmt.text.addresses import check_address, folder_parts, is_address, public_address, without_secrets
-from nmt.text.languages import well_formed
+from nmt.text.languages import primary_language, well_formed
 from nmt.text.lines import STDIN
+from nmt.text.steps import MosesPunctuation, Nfc, Steps
 
 SPLITS = ("train", "valid", "test")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+@-]*")
@@ -52,6 +53,11 @@ class Normalisation(Section):
     nfc: bool = Field(False, description="Unicode normal form C")
     punctuation: bool = Field(False, description="Moses: normalise punctuation, remove non-printing characters")
 
+    def steps(self, language: str) -> Steps:
+        """The changes to text of a language."""
+        punctuation = MosesPunctuation(language=primary_language(language)) if self.punctuation else None
+        return tuple(filter(None, (Nfc() if self.nfc else None, punctuation)))
+
 
 class Recipe(Section):
     """A parallel corpus, from its sources to clean text."""
@@ -66,6 +72,9 @@ class Recipe(Section):
     train: list[_Read] = Field(min_length=1)
     valid: list[_ReadOrHeldOut] = Field(min_length=1)
     test: list[_ReadOrHeldOut] = Field(min_length=1)
+    apart_from: list[str] = Field(
+        [], description="folders of other data sets: the sentences of their valid and test leak like those of this one"
+    )
     normalisation: Normalisation = Normalisation()
     filters: Filters = Filters()
 

@@ -63,7 +63,7 @@ def write_text(
     evaluation_pairs = {split: reader.evaluation_pairs(split) for split in ("valid", "test") if split not in held_out}
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     key = rules.comparison_key
-    evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
+    evaluation = EvaluationSentences.of(chain(*evaluation_pairs.values(), sources.apart_from()), key)
 
     statistics = FilterStatistics(filter_names(recipe.filters, held_out=bool(held_out)))
     chunks = distinct(reader.chunks("train", statistics), rules, statistics, scratch=scratch / "seen", workers=workers)
@@ -111,8 +111,8 @@ def write_text(
         corpora=corpora_read,
         filters=filters,
         files=files,
-        nfc=recipe.normalisation.nfc,
-        punctuation=recipe.normalisation.punctuation,
+        source_text=recipe.normalisation.steps(recipe.source_lang),
+        target_text=recipe.normalisation.steps(recipe.target_lang),
         fingerprint=fingerprint(files),
     )
 

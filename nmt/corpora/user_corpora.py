@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.corpora.corpus_kinds import Format
 from nmt.corpora.formats import listed
-from nmt.corpora.locations import files_of_prefix, kind_of, other_form, the_one
+from nmt.corpora.locations import files_of_prefix, has_columns, kind_of, other_form, the_one
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address
@@ -39,7 +39,7 @@ def user_corpora(
         languages: source and target.
         columns: what the columns of tab-separated files hold.
         header: whether tab-separated files begin with a line of names.
-        notify: called with the files that are read of a folder.
+        notify: called with the files that are read of a folder, and with what a file's text shows.
 
     Raises:
         ConfigError: an address is invalid, or its file holds one side alone.
@@ -69,6 +69,10 @@ def user_corpora(
         corpora = _in_folder(Path(text), languages, table)
         notify(f"{text}: reads {', '.join(corpora)}")
         return list(corpora.values())
+    is_other = kind_of(text) != "file" or _is_prefix(text, languages) or other_form(text)
+    if not is_other and has_columns(Path(text)):
+        notify(f"{text}: is read as tab-separated text: its lines have columns")
+        return [_pair_file(text, "tsv", table)]
     return [_prefix(text)]
 
 

@@ -18,7 +18,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import Encoding, replacing_shards
 from nmt.data.shards import ENCODED_SPLITS, SHARDS, SIDES, ShardIndex, Side, is_current, known_index
-from nmt.data.training_lines import language_samples, lines_to_train_on, source_normalizer, training_lines
+from nmt.data.training_lines import language_samples, lines_to_train_on, training_lines
 from nmt.data.vocab import SPECIAL_PIECES, TrainedVocabulary, Vocabulary, default_size, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import (
@@ -34,7 +34,7 @@ from nmt.errors import DataError, VocabularyError
 from nmt.io.files import LockedFolder, locked_folders, restoring
 from nmt.io.ownership import check_replaceable
 from nmt.record import Record, text_record
-from nmt.text.lines import NormalizationRule
+from nmt.text.steps import NO_STEPS, TextSteps, normalizer
 
 _COUNTED_LINES = 500_000
 """Maximum number of lines per side in which the changes of a normaliser are counted."""
@@ -73,6 +73,7 @@ def build_vocabulary(
     settings: VocabularySettings = VocabularySettings(),
     *,
     existing: Path | None = None,
+    existing_steps: TextSteps | None = None,
     existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
     check_unused: Callable[[Path, bool], None] = lambda data, replaced: None,
     max_length: int = 256,
@@ -86,6 +87,7 @@ def build_vocabulary(
 
     Args:
         existing: a SentencePiece model to use; of the settings, only the source rule is then used.
+        existing_steps: what its text goes through; as its data set records if not given.
         existing_origin: gives the record of its training, by its fingerprint; None if that is not known.
         check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
             or maximum length replaces the data set's.
@@ -106,15 +108,16 @@ def build_vocabulary(
     sampled: dict[str, int] = {}
     if existing is not None:
         vocab = VocabularyPair.load(existing, may_be_pipe=True)
-        rule = settings.source_normalization or _rule_of_data_set(existing.parent, vocab)
+        given = existing_steps or _steps_of_data_set(existing.parent, vocab)
+        steps = given.with_rule(settings.source_normalization)
         origin = existing_origin(vocab.fingerprint)
-        record = VocabularyRecord.of_given(_file_records(vocab, existing) if origin is None else [origin], rule)
+        record = VocabularyRecord.of_given(_file_records(vocab, existing) if origin is None else [origin], steps)
         _check_replaceable(texts, vocab)
     else:
-        rule = settings.source_normalization or "identity"
-        settings = replace(settings, source_normalization=rule)
+        steps = TextSteps().with_rule(settings.source_normalization)
+        settings = replace(settings, source_normalization=steps.rule)
         asked_size = settings.size or _default_size(texts)
-        settings = replace(settings, size=settings.size or _lowered(asked_size, texts, settings, rule))
+        settings = replace(settings, size=settings.size or _lowered(asked_size, texts, settings, steps))
         record = VocabularyRecord.of_training(settings, texts)
         _check_replaceable(texts, None)
         before = next((text.data for text in texts if text.has_vocabulary(record)), None)
@@ -123,10 +126,10 @@ def build_vocabulary(
         else:
             for text in texts:
                 check_unused(text.data, text.record is not None)
-            trained = replace(_train(texts, settings, rule), asked_size=asked_size)
+            trained = replace(_train(texts, settings, steps), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    encoding = Encoding(vocab, max_length, rule, threads or vocab.source.threads)
+    encoding = Encoding(vocab, max_length, steps, threads or vocab.source.threads)
     built = _encode_all(texts, replace(record, files=_checksums(vocab)), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
@@ -240,13 +243,13 @@ def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encodi
     return text.has_vocabulary(record) and text.index is not None and is_current(text.data, text.index, inputs)
 
 
-def _rule_of_data_set(folder: Path, vocab: VocabularyPair) -> NormalizationRule:
-    """The source rule that goes with the vocabulary of the data set in a folder; identity if that is another one."""
+def _steps_of_data_set(folder: Path, vocab: VocabularyPair) -> TextSteps:
+    """The steps that go with the vocabulary of the data set in a folder; none if that is another one."""
     record, index = known_record(folder), known_index(folder)
     if record is not None and record.files == _checksums(vocab):
-        return record.source_normalization
+        return record.steps
     # The record may be lost, as the shards may be.
-    return index.source_normalization if index and index.vocab_fingerprint == vocab.fingerprint else "identity"
+    return index.steps if index and index.vocab_fingerprint == vocab.fingerprint else TextSteps()
 
 
 def _checksums(vocab: VocabularyPair) -> dict[str, str]:
@@ -279,12 +282,12 @@ def _pairs(texts: Sequence[DataSetText]) -> int:
     return sum(text.lines("source") for text in texts)
 
 
-def _lowered(size: int, texts: Sequence[DataSetText], settings: VocabularySettings, rule: NormalizationRule) -> int:
+def _lowered(size: int, texts: Sequence[DataSetText], settings: VocabularySettings, steps: TextSteps) -> int:
     """A default size, or the largest below it whose pieces occur often enough in a small text."""
     if _size_of_recipe(texts) or _pairs(texts) >= _PAIRS_THAT_FILL:
         return size
-    trial = _train(texts, replace(settings, size=size), rule).vocab
-    pieces = sum(map(len, trial.encode(list(lines_to_train_on(texts, rule, settings.sampling_temperature)))))
+    trial = _train(texts, replace(settings, size=size), steps).vocab
+    pieces = sum(map(len, trial.encode(list(lines_to_train_on(texts, steps, settings.sampling_temperature)))))
     return size if pieces >= _FEWEST_PER_PIECE * trial.size else _learnable_size(trial, pieces) or size
 
 
@@ -298,10 +301,10 @@ def _learnable_size(vocab: Vocabulary, pieces: int) -> int | None:
     return int(size) if size >= characters + len(SPECIAL_PIECES) else None
 
 
-def _train(texts: Sequence[DataSetText], settings: VocabularySettings, rule: NormalizationRule) -> TrainedVocabulary:
+def _train(texts: Sequence[DataSetText], settings: VocabularySettings, steps: TextSteps) -> TrainedVocabulary:
     assert settings.size is not None
     return train_vocabulary(
-        lines_to_train_on(texts, rule, settings.sampling_temperature),
+        lines_to_train_on(texts, steps, settings.sampling_temperature),
         size=settings.size,
         model_type=settings.model_type,
         character_coverage=settings.character_coverage,
@@ -317,14 +320,16 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     was chosen is left out, unless a given vocabulary changes it.
     """
     text = DataSetText(built.data, read_manifest(built.data), {})
-    vocab, rule = built.vocab, built.index.source_normalization
-    sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and rule != "identity")]
-    source_rule = source_normalizer(rule)
-    steps: dict[Side, Callable[[str], str]] = {
-        "source": lambda line: vocab.source.normalize(source_rule(line)),
+    vocab, steps = built.vocab, built.index.steps
+    sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and steps.source)]
+    normalize = normalizer(steps.source)
+    normalizers: dict[Side, Callable[[str], str]] = {
+        "source": lambda line: vocab.source.normalize(normalize(line)),
         "target": vocab.target.normalize,
     }
-    found = {side: count_changes(training_lines(text, side, "identity", _COUNTED_LINES), steps[side]) for side in sides}
+    found = {
+        side: count_changes(training_lines(text, side, NO_STEPS, _COUNTED_LINES), normalizers[side]) for side in sides
+    }
     return {side: changes for side, changes in found.items() if changes.changed or not built.record.is_given}
 
 

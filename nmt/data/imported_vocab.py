@@ -2,13 +2,14 @@
 
 SentencePiece segments the text, and the list gives each piece its id. A piece that is not in the list is unknown. The
 list may hold pieces that SentencePiece never makes of text: those of the other language, and the tags (``>>deu<<``) by
-which a multilingual model is told the target language. Some toolkits read text that is segmented already: pieces
-separated by spaces.
+which a multilingual model is told the target language. Some toolkits have no SentencePiece model: their pieces are
+words, or what a list of merges makes of words.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections import Counter
@@ -16,9 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from nmt.config.documents import parse_json
+from nmt.data import byte_pair_codes
 from nmt.data.arrays import Rows
+from nmt.data.byte_pair_codes import BytePairCodes
 from nmt.data.segmentation import SegmentationSampler
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import VocabularyError
@@ -30,6 +34,16 @@ _SPACE = "▁"
 _FIRST = len(SPECIAL_PIECES)
 
 
+class _Listed(BaseModel):
+    """The content of the file beside the SentencePiece model, by the arguments of :class:`ImportedVocabulary`."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    segmented: bool
+    codes: str | None
+    silent: list[str]
+    pieces: list[str]
+
+
 class ImportedVocabulary(Vocabulary):
     """A list of pieces by id, and the SentencePiece model that segments text.
 
@@ -38,12 +52,21 @@ class ImportedVocabulary(Vocabulary):
     """
 
     def __init__(
-        self, model_bytes: bytes, pieces: Sequence[str], *, is_segmented: bool = False, name: str = "vocabulary"
+        self,
+        model_bytes: bytes,
+        pieces: Sequence[str],
+        *,
+        is_segmented: bool = False,
+        codes: str | None = None,
+        silent: Iterable[str] = (),
+        name: str = "vocabulary",
     ) -> None:
         """Take a serialised SentencePiece model and the pieces by id.
 
         Args:
-            is_segmented: whether text comes as pieces separated by spaces.
+            is_segmented: whether text comes as words separated by spaces, which are the pieces or are split by codes.
+            codes: the merges by which words are split (:mod:`nmt.data.byte_pair_codes`).
+            silent: pieces that no text becomes and that become no text, such as the codes of languages.
 
         Raises:
             VocabularyError: the bytes are not a SentencePiece model, or the pieces do not begin with the special ones.
@@ -54,7 +77,9 @@ class ImportedVocabulary(Vocabulary):
         if double := next((piece for piece, count in Counter(pieces).items() if count > 1), None):
             raise VocabularyError(f"{name}: has the piece {double[:60]!r} twice. Give one of them another name.")
         self.is_segmented = is_segmented
-        content = {"segmented": is_segmented, "pieces": list(pieces)}
+        self.codes = None if codes is None else BytePairCodes(codes, name=name)
+        unheard = frozenset(silent)
+        content = {"segmented": is_segmented, "codes": codes, "silent": sorted(unheard), "pieces": list(pieces)}
         self.pieces_json = (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
         processor, self._made, self._pieces = self._processor, self._pieces, list(pieces)
         marks = {
@@ -62,16 +87,18 @@ class ImportedVocabulary(Vocabulary):
             for mark, piece in enumerate(self._made)
             if not (processor.is_unknown(mark) or processor.is_control(mark))
         }
-        self._others = [piece for piece in pieces[_FIRST:] if piece not in marks]
+        self._others = [piece for piece in pieces[_FIRST:] if piece not in marks and piece not in unheard]
         """The pieces that SentencePiece never makes."""
         self._other_marks = {piece: mark for mark, piece in enumerate(self._others, start=len(self._made))}
         marks |= self._other_marks
         self._unknown_mark: int = processor.unk_id()
+        marks |= dict.fromkeys(unheard, -1)
         self._marks = [-1, self._unknown_mark, -1, -1, *(marks[piece] for piece in pieces[_FIRST:])]
-        """The mark of each id; -1 for special pieces without text."""
+        """The mark of each id; -1 for pieces without text."""
         self._ids = np.full(len(self._made) + len(self._others), self.UNK, np.int32)
         """The id of each mark."""
-        self._ids[self._marks[_FIRST:]] = np.arange(_FIRST, len(pieces))
+        listed = [index for index in range(_FIRST, len(pieces)) if self._marks[index] >= 0]
+        self._ids[[self._marks[index] for index in listed]] = listed
         self._id_of_mark: list[int] = self._ids.tolist()
         self._id_of_piece = {piece: index for index, piece in enumerate(pieces)}
         self.language_tags = tuple(filter(LANGUAGE_TAG.fullmatch, self._others))
@@ -85,18 +112,25 @@ class ImportedVocabulary(Vocabulary):
         """
         try:
             content: Any = parse_json(pieces_json)
-            pieces, is_segmented = content["pieces"], content["segmented"]
-        except (ValueError, KeyError, TypeError):
-            pieces, is_segmented = None, None
-        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-            raise VocabularyError(f"{name}: its list of pieces is damaged. Import the model again.")
-        return ImportedVocabulary(model_bytes, pieces, is_segmented=is_segmented is True, name=name)
+            listed = _Listed.model_validate(content)
+        except (ValueError, TypeError):
+            raise VocabularyError(f"{name}: its list of pieces is damaged. Import the model again.") from None
+        return ImportedVocabulary(
+            model_bytes,
+            listed.pieces,
+            is_segmented=listed.segmented,
+            codes=listed.codes,
+            silent=listed.silent,
+            name=name,
+        )
 
     def _check_special_ids(self, name: str) -> None:
         """The SentencePiece model may have any: the list gives the ids."""
 
     def encode_rows(self, lines: Sequence[str]) -> Rows:
         """As :meth:`Vocabulary.encode_rows`."""
+        if self._is_prepared:
+            return super().encode_rows(lines)
         marks = Rows.of(self._segment(lines, threads=1))
         return Rows(self._ids[marks.values], marks.lengths)
 
@@ -107,7 +141,7 @@ class ImportedVocabulary(Vocabulary):
         """The marks of each line."""
         if self.is_segmented:
             words, unknown = self._words, self._unknown_mark
-            return [[words.get(word, unknown) for word in line.split(self._separator) if word] for line in lines]
+            return [[words.get(piece, unknown) for piece in self._split(line)] for line in lines]
         split = [self.split_tag(line) for line in lines]
         prepared, stand_ins = self._hidden([line for _, line in split])
         encoded = self._processed(prepared, threads)
@@ -120,6 +154,11 @@ class ImportedVocabulary(Vocabulary):
             if tag:
                 encoded[index] = [self._other_marks.get(tag, self._unknown_mark), *encoded[index]]
         return encoded
+
+    def _split(self, line: str) -> Iterable[str]:
+        """The pieces of segmented text, or those of its words by the codes."""
+        words = filter(None, line.split(self._separator))
+        return words if self.codes is None else itertools.chain.from_iterable(map(self.codes.split, words))
 
     def _with_others(self, line: str, marks: list[int]) -> list[int]:
         """The marks of a line, where unknown text that is a piece of the list has that piece's mark."""
@@ -134,14 +173,14 @@ class ImportedVocabulary(Vocabulary):
         match = LANGUAGE_TAG.match(line.lstrip()) if self.language_tags else None
         return ("", line) if match is None else (match[0], line.lstrip()[match.end() :])
 
-    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """As :meth:`Vocabulary.decode`."""
+    def _decoded(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         marks = [[mark for index in ids if (mark := self._marks[index]) >= 0] for ids in sentences]
         joined = {
             place: self._joined(row) for place, row in enumerate(marks) if max(row, default=-1) >= len(self._made)
         }
-        decoded = super().decode([[] if place in joined else row for place, row in enumerate(marks)])
-        return [joined.get(place, text) for place, text in enumerate(decoded)]
+        decoded = super()._decoded([[] if place in joined else row for place, row in enumerate(marks)])
+        texts = [joined.get(place, text) for place, text in enumerate(decoded)]
+        return texts if self.codes is None else list(map(byte_pair_codes.joined, texts))
 
     def _joined(self, marks: Sequence[int]) -> str:
         """The text of marks of which some are unknown to SentencePiece, as it would decode them."""
@@ -186,6 +225,7 @@ class ImportedVocabulary(Vocabulary):
         return {
             piece.removeprefix(_SPACE): mark
             for piece, mark in zip(self._pieces[_FIRST:], self._marks[_FIRST:], strict=True)
+            if mark >= 0
         }
 
     @functools.cached_property

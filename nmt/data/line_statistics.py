@@ -7,35 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.shards import ParallelShards, ShardIndex, Side, SplitStatistics, read_index
+from nmt.data.shards import ParallelShards, ShardIndex, Side, SplitStatistics
 
 # More ratios change the percentiles by less than 0.01, and cost memory.
 _MAX_RATIOS = 1_000_000
 
 
-def line_statistics(data: Sequence[Path], *, vocab: Path | None = None) -> LineStatistics | None:
-    """Summarise the training lines of several data sets together.
-
-    Args:
-        vocab: as for :meth:`ParallelShards.open`.
-
-    Returns:
-        None if no data set has a pair.
-
-    Raises:
-        DataError: a data set has no shards, or they are damaged.
-    """
-    indices = [read_index(folder, vocab=vocab) for folder in data]
-    shards = [ParallelShards.open(folder, "train", vocab=vocab) for folder in data]
+def line_statistics(shards: Sequence[ParallelShards]) -> LineStatistics | None:
+    """Summarise the training lines of several data sets together; None if there is no pair."""
     if not any(map(len, shards)):
         return None
+    indices = [part.index for part in shards]
     return LineStatistics(
         max_length=max(index.max_length for index in indices),
         source=_side("source", indices, shards),

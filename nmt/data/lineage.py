@@ -38,7 +38,7 @@ def encoded_record(folder: Path) -> Record:
     data = [own]
     if not vocabulary.is_given and others:  # a joint vocabulary: the others are all data sets, this one among them
         data, others = others, []
-    options = vocabulary.settings or {"vocab": _given_file(others), "source_normalization": index.source_normalization}
+    options = vocabulary.settings or {"vocab": _given_file(others), "source_normalization": index.steps.rule}
     facts: dict[str, Fact] = {"fingerprint": index.vocab_fingerprint, "maximum pieces per side": index.max_length}
     return Record(
         kind=VOCABULARY,

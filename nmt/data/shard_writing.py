@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.files import LockedFolder, replacing_locked
 from nmt.io.hashing import sha256_of
 from nmt.io.writing import open_to_write, write_file
-from nmt.text.lines import NormalizationRule, normalizer, read_parallel
+from nmt.text.lines import read_parallel
+from nmt.text.steps import NO_STEPS, TextSteps, normalizer
 
 SENTENCES_COUNTED = 200_000
 """The maximum number of pairs of train, evenly spread, whose sentences are counted. A share of 0.1% then has a
@@ -54,8 +56,8 @@ class Encoding:
     max_length: int = 256
     """Pairs with a side of more pieces are left out and counted. In valid, this affects only the loss: BLEU is measured
     on its text, which is never filtered."""
-    source_normalization: NormalizationRule = "identity"
-    """Applied to source text first."""
+    steps: TextSteps = NO_STEPS
+    """What text goes through before the vocabulary segments it, beside what a recipe does to it."""
     threads: int = 1
     """They encode, each another chunk; the caller's thread reads and writes meanwhile."""
     sampling: Sampling | None = None
@@ -69,10 +71,9 @@ class Encoding:
             manifest.fingerprint,
             manifest.source_lang,
             manifest.target_lang,
-            manifest.nfc,
-            manifest.punctuation,
+            manifest.source_text,
             self.max_length,
-            self.source_normalization,
+            self.steps,
             dict(text),
             self.sampling,
         )
@@ -101,13 +102,14 @@ class Encoding:
 
     def _write_split(self, data: Path, manifest: Manifest, split: str, folder: Path) -> SplitStatistics:
         languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
+        vocab = self.vocab.prepared(self.steps, {side: languages[side] for side in SIDES})
         paths = {side: DataFolder(data).text(split, languages[side]) for side in SIDES}
         is_counted = split == "train" and self.sampling is None
         # Sentences of all pairs would take long to count, and the first pairs may not be typical.
         step = max(1, -(-manifest.files[paths["source"].name].lines // SENTENCES_COUNTED)) if is_counted else 0
         encoder = ChunkEncoder(
-            self._encode,
-            _normalizer(manifest, split, self.source_normalization),
+            partial(self._encode, vocab),
+            _source_normalizer(manifest, split, self.steps),
             languages,
             {side: _are_bytes(self.vocab.of(side)) for side in SIDES},
             self.max_length,
@@ -131,8 +133,8 @@ class Encoding:
                 total.add(encoded.statistics)
         return total
 
-    def _encode(self, lines: Sequence[str], side: Side, chunk: int) -> Rows:
-        vocab, sampling = self.vocab.of(side), self.sampling
+    def _encode(self, pair: VocabularyPair, lines: Sequence[str], side: Side, chunk: int) -> Rows:
+        vocab, sampling = pair.of(side), self.sampling
         if sampling is None:
             return vocab.encode_rows(lines)
         # The final 1 keeps it distinct from shorter seeds, such as that of the epoch's plan: NumPy pads seeds with 0.
@@ -164,18 +166,13 @@ def replacing_shards(
         yield indices
 
 
-def _normalizer(manifest: Manifest, split: str, rule: NormalizationRule) -> Callable[[str], str]:
+def _source_normalizer(manifest: Manifest, split: str, steps: TextSteps) -> Callable[[str], str]:
     """What is applied to the source lines of a split.
 
-    The recipe's normalisation was applied to train when it was prepared. Valid is never changed, so it is applied here,
-    as in translation. The source rule is applied to both.
+    The recipe's steps were applied to train when it was prepared. Valid is never changed, so they are applied here, as
+    in translation. The vocabulary's steps are applied to both.
     """
-    return normalizer(
-        nfc=manifest.nfc and split != "train",
-        punctuation=manifest.punctuation and split != "train",
-        language=manifest.source_lang,
-        rule=rule,
-    )
+    return normalizer((steps if split == "train" else steps.after(manifest.source_text)).source)
 
 
 def _are_bytes(vocab: Vocabulary) -> NDArray[np.bool_]:

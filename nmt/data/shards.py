@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
@@ -29,7 +30,7 @@ from nmt.data.shard_checks import Damage, check_lengths, check_sample, check_tok
 from nmt.errors import DataError
 from nmt.io.ownership import Kind
 from nmt.io.regular import read_regular
-from nmt.text.lines import NormalizationRule
+from nmt.text.steps import Steps, TextSteps
 
 INDEX_NAME = "index.json"
 Side = Literal["source", "target"]
@@ -134,12 +135,11 @@ class ShardInputs:
     data_fingerprint: str
     source_lang: str
     target_lang: str
-    nfc: bool
-    punctuation: bool
-    """The normalisation of the recipe, which is applied to valid here."""
+    source_text: Steps
+    """What the recipe does to source text, which is done to valid here."""
     max_length: Annotated[int, Field(ge=1, le=_LARGEST)]
-    source_normalization: NormalizationRule
-    """The rule that is applied to source text before it is encoded."""
+    steps: TextSteps
+    """What text goes through before it is encoded, beside what the recipe does."""
     text: dict[str, TextFile]
     """The encoded files by name."""
     sampling: Sampling | None
@@ -149,7 +149,9 @@ class ShardInputs:
         """The inputs as JSON, where a file of text is its sha256."""
         values = {each.name: getattr(self, each.name) for each in fields(ShardInputs)}
         text = {name: file.sha256 for name, file in self.text.items()}
-        return values | {"text": text, "sampling": self.sampling and asdict(self.sampling)}
+        values |= {"text": text, "sampling": self.sampling and asdict(self.sampling)}
+        plain: dict[str, Any] = to_jsonable_python(values)
+        return plain
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class ShardIndex(ShardInputs):
 
     def is_of(self, manifest: Manifest) -> bool:
         """Whether the shards were made from the text of a data set as it was prepared, in its direction."""
-        names = ("source_lang", "target_lang", "nfc", "punctuation")
+        names = ("source_lang", "target_lang", "source_text")
         is_same = all(getattr(self, name) == getattr(manifest, name) for name in names)
         return (
             is_same
@@ -191,7 +193,7 @@ _INDEX = TypeAdapter(ShardIndex)
 
 def index_text(index: ShardIndex) -> str:
     """The content of ``index.json``."""
-    return json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_INDEX.dump_python(index, mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
 class PairSource(Protocol):
@@ -229,12 +231,10 @@ class ParallelShards:
             name: where the arrays come from, for errors.
             remedy: how to make the arrays again, for errors.
         """
-        self.vocab_fingerprint = index.vocab_fingerprint
-        self.data_fingerprint = index.data_fingerprint
-        self.source_normalization = index.source_normalization
+        self.index = index
+        """Of all splits."""
         self._tokens = tokens
         self._offsets = offsets
-        self._vocab_size = index.vocab_size
         self._name, self._remedy = name, remedy
         self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
         """Pieces of each source, without eos."""
@@ -299,6 +299,10 @@ class ParallelShards:
         )
         return source, target
 
+    def pieces_at(self, side: Side, pairs: Indices, places: Indices) -> NDArray[Any]:
+        """One piece of one side of each of some pairs, by its place from 0."""
+        return np.asarray(self._tokens[side][self._offsets[side][pairs] + places])
+
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, concatenated in the order of ``pairs``.
 
@@ -308,7 +312,7 @@ class ParallelShards:
         starts = self._offsets[side][pairs]
         gathered = gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
         try:
-            check_tokens(Path(f"{self._name}.{side}.tokens"), gathered, self._vocab_size)
+            check_tokens(Path(f"{self._name}.{side}.tokens"), gathered, self.index.vocab_size)
         except Damage as damage:
             raise DataError(f"{damage} {self._remedy}") from None
         return gathered

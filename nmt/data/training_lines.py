@@ -10,34 +10,35 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nmt.data.shards import SIDES, Side
 from nmt.data.vocab import sample
 from nmt.data.vocab_record import DataSetText
-from nmt.text.lines import NormalizationRule, normalizer, read_lines
+from nmt.text.lines import read_lines
+from nmt.text.steps import TextSteps, normalizer
 
 SAMPLE_LINES = 2_000_000
 """Maximum number of lines per side to train a vocabulary on: more change little and cost memory."""
 
 
-def lines_to_train_on(texts: Sequence[DataSetText], rule: NormalizationRule, temperature: float) -> Iterator[str]:
+def lines_to_train_on(texts: Sequence[DataSetText], steps: TextSteps, temperature: float) -> Iterator[str]:
     """All or some lines of the training text.
 
     Args:
-        rule: applied to source text.
+        steps: what text goes through.
         temperature: balances the languages of several data sets.
     """
     if len(texts) > 1:
-        yield from _balanced_lines(texts, rule, temperature)
+        yield from _balanced_lines(texts, steps, temperature)
         return
     for side in SIDES:
-        yield from training_lines(texts[0], side, rule, SAMPLE_LINES)
+        yield from training_lines(texts[0], side, steps, SAMPLE_LINES)
 
 
-def training_lines(text: DataSetText, side: Side, rule: NormalizationRule, limit: int) -> Iterator[str]:
-    """At most ``limit`` lines of one side of the training text, evenly spread; the rule is applied to the source."""
-    return _normalized(sample(read_lines(text.train(side)), text.lines(side), limit), side, rule)
+def training_lines(text: DataSetText, side: Side, steps: TextSteps, limit: int) -> Iterator[str]:
+    """At most ``limit`` lines of one side of the training text, evenly spread, after the steps that give text."""
+    return _normalized(sample(read_lines(text.train(side)), text.lines(side), limit), side, steps)
 
 
 def language_samples(texts: Sequence[DataSetText], temperature: float) -> dict[str, int]:
@@ -75,22 +76,18 @@ def _lines_by_language(texts: Sequence[DataSetText]) -> dict[str, int]:
     return dict(lines)
 
 
-def _balanced_lines(texts: Sequence[DataSetText], rule: NormalizationRule, temperature: float) -> Iterator[str]:
+def _balanced_lines(texts: Sequence[DataSetText], steps: TextSteps, temperature: float) -> Iterator[str]:
     """The sample of each language, evenly spread over all its files."""
     counts = _lines_by_language(texts)
     for language, wanted in language_samples(texts, temperature).items():
         files = (
-            _normalized(read_lines(text.train(side)), side, rule)
+            _normalized(read_lines(text.train(side)), side, steps)
             for text, side in itertools.product(texts, SIDES)
             if text.language(side) == language
         )
         yield from resampled(itertools.chain.from_iterable(files), counts[language], wanted)
 
 
-def _normalized(lines: Iterator[str], side: Side, rule: NormalizationRule) -> Iterator[str]:
-    return lines if side == "target" else map(source_normalizer(rule), lines)
-
-
-def source_normalizer(rule: NormalizationRule) -> Callable[[str], str]:
-    """A rule for source text as a function of a line."""
-    return normalizer(nfc=False, punctuation=False, language="", rule=rule)
+def _normalized(lines: Iterator[str], side: Side, steps: TextSteps) -> Iterator[str]:
+    of_side = steps.source if side == "source" else steps.target
+    return map(normalizer(of_side), lines) if of_side else lines

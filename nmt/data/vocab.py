@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
@@ -21,6 +22,7 @@ from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.machine.cores import usable_cores
 from nmt.text.lines import NormalizationRule
+from nmt.text.steps import Choice, Steps, affixes, tokenizer
 
 ModelType = Literal["bpe", "unigram"]
 
@@ -58,6 +60,8 @@ class Vocabulary:
             VocabularyError: the bytes are not a SentencePiece model, or its special pieces have other ids.
         """
         self.model_bytes = model_bytes
+        self._tokenize, self._detokenize = tokenizer(())
+        self._before, self._behind = list[int](), list[int]()
         self.threads = usable_cores()
         """The default number of threads for encoding and decoding."""
         try:
@@ -81,19 +85,60 @@ class Vocabulary:
         """Number of pieces, the four special ones included."""
         return len(self._pieces)
 
+    def prepared(self, steps: Steps, choices: Mapping[Choice, str]) -> Self:
+        """This vocabulary for lines that go through steps: it applies those that tokenise, and adds the affixes.
+
+        Args:
+            steps: those of its side; :func:`nmt.text.steps.normalizer` has the others.
+            choices: the languages and the tag that choose the affixes.
+
+        Raises:
+            VocabularyError: the vocabulary lacks the piece of an affix.
+        """
+        prepared = copy.copy(self)
+        prepared._tokenize, prepared._detokenize = tokenizer(steps)
+        chosen = [(step.place, piece) for step in affixes(steps) if (piece := step.piece(choices)) is not None]
+        prepared._before, prepared._behind = (
+            [self._affix(piece) for place, piece in chosen if place == wanted] for wanted in ("before", "behind")
+        )
+        return prepared
+
+    def _affix(self, piece: str) -> int:
+        [index] = self.ids([piece])
+        if index == self.UNK:
+            raise VocabularyError(f"the vocabulary has no piece {piece!r}, which the model's settings add to text.")
+        return index
+
     def encode(self, lines: Sequence[str], *, threads: int | None = None) -> list[list[int]]:
-        """The ids of each line's pieces, without bos and eos.
+        """The ids of each line's pieces, affixes included, without bos and eos.
 
         Args:
             threads: number of threads; :attr:`threads` if None.
         """
-        return self._ids_of(self._segment(lines, threads or self.threads))
+        return self._encoded(lines, lambda tokenized: self._segment(tokenized, threads or self.threads))
+
+    def _encoded(self, lines: Sequence[str], segment: Callable[[Sequence[str]], list[list[int]]]) -> list[list[int]]:
+        """The ids of lines whose tokens become SentencePiece's ids by ``segment``."""
+        if self._tokenize is str:
+            ids = self._ids_of(segment(lines))
+        else:
+            split = map(self.split_tag, lines)
+            ids = self._ids_of(segment([" ".join(filter(None, (tag, self._tokenize(rest)))) for tag, rest in split]))
+        if not (self._before or self._behind):
+            return ids
+        # A line that names its language itself gets no piece for it.
+        return [
+            [*([] if self.split_tag(line)[0] else self._before), *row, *self._behind]
+            for line, row in zip(lines, ids, strict=True)
+        ]
 
     def encode_rows(self, lines: Sequence[str]) -> Rows:
         """The same ids as :meth:`encode` gives, as int32 in one array, computed by one thread.
 
         SentencePiece lets other threads of Python run meanwhile, so several threads encode several times as fast.
         """
+        if self._is_prepared:
+            return Rows.of(self.encode(lines, threads=1))
         prepared, stand_ins = self._hidden(lines)
         encoded = self._processor.encode(prepared, num_threads=1, return_type="numpy")
         for index, of_line in stand_ins.items():
@@ -116,10 +161,16 @@ class Vocabulary:
         """
         if not 0 <= dropout <= 1:
             raise VocabularyError(f"the dropout of the segmentation is {dropout:g}: give a number from 0 to 1.")
-        encoded = self._segment(lines, threads)
-        if dropout:
-            encoded = self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
-        return self._ids_of(encoded)
+
+        def segment(tokenized: Sequence[str]) -> list[list[int]]:
+            encoded = self._segment(tokenized, threads)
+            return self._sampler.sample(encoded, dropout, np.random.default_rng(seed)) if dropout else encoded
+
+        return self._encoded(lines, segment)
+
+    @property
+    def _is_prepared(self) -> bool:
+        return self._tokenize is not str or bool(self._before or self._behind)
 
     def _ids_of(self, segmented: list[list[int]]) -> list[list[int]]:
         """Our ids of SentencePiece's, which are the same."""
@@ -197,6 +248,10 @@ class Vocabulary:
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, as one line: a line end among its bytes becomes a space."""
+        return [self._detokenize(text) for text in self._decoded(sentences)]
+
+    def _decoded(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row of ids, in tokens if text is tokenised."""
         if not sentences:
             return []
         decoded: list[str] = self._processor.decode([list(ids) for ids in sentences], num_threads=self.threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -13,6 +14,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.errors import VocabularyError
 from nmt.io.files import replacing
 from nmt.io.regular import read_regular
+from nmt.text.steps import Choice, TextSteps
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,15 @@ class VocabularyPair:
             with replacing(file) as stream:
                 stream.write(content)
 
+    def prepared(self, steps: TextSteps, choices: Mapping[Choice, str]) -> VocabularyPair:
+        """The vocabularies for lines that go through steps, as :meth:`nmt.data.vocab.Vocabulary.prepared`."""
+        return VocabularyPair(self.source.prepared(steps.source, choices), self.target.prepared(steps.target, choices))
+
     @property
     def is_one(self) -> bool:
-        """Whether both sides have one vocabulary."""
-        return self.source is self.target
+        """Whether both sides have one vocabulary, whatever their steps are."""
+        source, target = self.source, self.target
+        return (source.model_bytes, source.pieces_json) == (target.model_bytes, target.pieces_json)
 
     @property
     def is_shared(self) -> bool:

@@ -23,6 +23,7 @@ from nmt.io.ownership import Kind
 from nmt.record import Record
 from nmt.text.lines import NormalizationRule
 from nmt.text.printable import writable
+from nmt.text.steps import NO_STEPS, TextSteps
 
 _TEMPERATURE = "sampling_temperature"
 """A setting of a joint vocabulary alone."""
@@ -99,7 +100,7 @@ class DataSetText:
             all(path.name in record.files for path in present)  # others may be left of an earlier vocabulary
             and record.made.is_current(self.data, (record if is_given_again else wanted).made.inputs)
             and wanted.files in ({}, record.files)
-            and wanted.source_normalization == record.source_normalization
+            and wanted.steps == record.steps
         )
 
 
@@ -144,8 +145,8 @@ class VocabularyRecord:
     vocabulary that they are. Empty if the vocabulary was trained on its own data set alone."""
     replaced: list[str] = field(default_factory=list)
     """The sha256 of the files that these replaced: an interrupted process may have left them in place."""
-    source_normalization: NormalizationRule = "identity"
-    """The rule for source text that goes with the vocabulary."""
+    steps: TextSteps = NO_STEPS
+    """What text goes through before the vocabulary segments it, beside what a recipe does to it."""
     path: str = ""
     """The data set's folder. Like the paths in :attr:`made_from`, it is relative to the folder of the command."""
 
@@ -156,14 +157,13 @@ class VocabularyRecord:
         if len(texts) == 1:
             del values[_TEMPERATURE]
         data = [text.manifest.record(text.data) for text in texts] if len(texts) > 1 else []
-        rule = settings.source_normalization or "identity"
-        trained_on = list(map(TrainingText.of, texts))
-        return VocabularyRecord(_VERSION, values, trained_on, made_from=data, source_normalization=rule)
+        steps = TextSteps().with_rule(settings.source_normalization)
+        return VocabularyRecord(_VERSION, values, list(map(TrainingText.of, texts)), made_from=data, steps=steps)
 
     @staticmethod
-    def of_given(made_from: Sequence[Record], rule: NormalizationRule = "identity") -> VocabularyRecord:
-        """The record of a vocabulary that is given with a rule for source text, without its files."""
-        return VocabularyRecord(_VERSION, None, [], made_from=list(made_from), source_normalization=rule)
+    def of_given(made_from: Sequence[Record], steps: TextSteps = NO_STEPS) -> VocabularyRecord:
+        """The record of a vocabulary that is given with its steps, without its files."""
+        return VocabularyRecord(_VERSION, None, [], made_from=list(made_from), steps=steps)
 
     @property
     def is_given(self) -> bool:

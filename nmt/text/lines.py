@@ -18,7 +18,7 @@ from typing import IO, Any, BinaryIO, Literal, cast
 from nmt.errors import DataError
 from nmt.text import normalization
 from nmt.text.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
-from nmt.text.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced, primary_language
+from nmt.text.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced
 
 InvalidUtf8 = Literal["error", "replace"]
 NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
@@ -327,35 +327,3 @@ def beyond_ascii(line: str) -> str:
 def comparison_key(line: str) -> str:
     """The form in which equal sentences are equal: NFC, with white space folded and trimmed."""
     return " ".join(normalization.nfc(line).split())
-
-
-def normalizer(
-    *, nfc: bool, punctuation: bool, language: str, rule: NormalizationRule = "identity"
-) -> Callable[[str], str]:
-    """The text normalisation of a recipe and a vocabulary as one function from line to line.
-
-    Args:
-        nfc: Unicode normal form C.
-        punctuation: the Moses steps: normalise punctuation, then remove non-printing characters.
-        language: language code, which selects the Moses rules.
-        rule: SentencePiece's rule, applied last; spaces are left as they are.
-    """
-    steps: list[Callable[[str], str]] = []
-    if nfc:
-        steps.append(normalization.nfc)
-    if punctuation:
-        steps.append(normalization.punctuation_normalizer(primary_language(language)))
-    if rule != "identity":
-        from sentencepiece import SentencePieceNormalizer
-
-        sentencepiece = SentencePieceNormalizer(
-            rule_name=rule, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
-        )
-        steps.append(sentencepiece.normalize)
-
-    def normalize(line: str) -> str:
-        for step in steps:
-            line = step(line)
-        return line
-
-    return normalize

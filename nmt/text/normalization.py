@@ -57,11 +57,20 @@ def _in_canonical_order(stretch: re.Match[str]) -> str:
     return "".join(sorted(decomposed, key=unicodedata.combining))
 
 
-def punctuation_normalizer(language: str) -> Callable[[str], str]:
-    """The Moses steps of a language as one function: normalise punctuation, then remove non-printing characters."""
+def punctuation_normalizer(
+    language: str, *, replaces_unicode: bool = False, removes_control: bool = True
+) -> Callable[[str], str]:
+    """The Moses steps of a language as one function: normalise punctuation, then remove non-printing characters.
+
+    Args:
+        replaces_unicode: replace the marks of ``replace-unicode-punctuation.perl`` first.
+        removes_control: remove non-printing characters last.
+    """
     from sacremoses import MosesPunctNormalizer
 
-    moses = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
+    moses = MosesPunctNormalizer(
+        lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=removes_control
+    )
     with_quotes = [
         (_DOTS, _quote_before_dots) if pattern == _DOTS_BEFORE_QUOTE else (pattern, replacement)
         for pattern, replacement in moses.substitutions
@@ -69,6 +78,8 @@ def punctuation_normalizer(language: str) -> Callable[[str], str]:
     without = [step for step in with_quotes if step[0] is not _DOTS]
 
     def normalize(line: str) -> str:
+        if replaces_unicode:
+            line = moses.replace_unicode_punct(line)
         moses.substitutions = with_quotes if _QUOTE.search(line) else without
         normalized: str = moses.normalize(line)
         return normalized

@@ -28,7 +28,7 @@ def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
     for folder in data:
         read_manifest(folder)  # whose error says that a folder is no data set
     hardware = _hardware_here(mean.config)
-    valid_data = TrainingData.open(data, mean.config).folders[0]
+    valid_data = TrainingData.open(data, mean.config).sets.folders[0]
     size = mean.config.batching.micro_batch_tokens
     batch_tokens = VALIDATION_BATCH_TOKENS if size == "auto" else min(size, VALIDATION_BATCH_TOKENS)
     validator = Validator(valid_data, mean.config, mean.vocab, hardware, batch_tokens=batch_tokens)

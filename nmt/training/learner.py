@@ -89,7 +89,7 @@ class Learner:
         self.average = MovingAverage(trainable, training.ema_decay) if training.ema_decay is not None else None
         self.optimizer = Adam(self.parameters, config.optimizer)
         self._clip_norm = config.optimizer.clip_norm
-        self._hardware = hardware
+        self.hardware = hardware
         self._label_smoothing = training.label_smoothing
         self._losses = losses_of_inputs
         if training.r_drop:
@@ -140,7 +140,7 @@ class Learner:
 
     def begin(self, batches: Sequence[Batch], *, update: int, target_tokens: int, loss_scale: float = 1.0) -> Gradients:
         """Compute this rank's gradients, the first part of an update; arguments and errors as of :meth:`update`."""
-        stop_clock = start_clock(self._hardware.device)
+        stop_clock = start_clock(self.hardware.device)
         self._is_begun = True
         unfit = self.compute_gradients(
             batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale, sends=True
@@ -174,7 +174,7 @@ class Learner:
 
         A GPU then need not wait for the host. fp16 reads at once: the figures decide the scale of the next loss.
         """
-        return self._hardware.device.type == "cuda" and self._hardware.precision != "fp16"
+        return self.hardware.device.type == "cuda" and self.hardware.precision != "fp16"
 
     def read(self, step: Step) -> UpdateResult:
         """Read the figures of an update, its third part. Call this before the step of the next update.
@@ -197,10 +197,10 @@ class Learner:
         if self.model.packed_attention is None:
             self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
             return False
-        if self._hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
+        if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
             self._stop_compiling("training.deterministic rules it out")
             return False
-        mode = "reduce-overhead" if self._hardware.device.type == "cuda" else None
+        mode = "reduce-overhead" if self.hardware.device.type == "cuda" else None
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True, mode=mode)
         return True
 
@@ -275,7 +275,7 @@ class Learner:
         if sends:  # before anything that waits for the device, which may wait for other ranks
             self._buffer.send_rest(1 / loss_scale)
         if unfit is not None:
-            release_memory(self._hardware.device)
+            release_memory(self.hardware.device)
             if unfit.pairs == 1 and unfit.longer_side_tokens > _limited_tokens(unfit) // 2:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_tokens} source and {unfit.target_tokens} target "
@@ -286,8 +286,8 @@ class Learner:
     def _pass(self, batch: Batch, factor: float) -> None:
         """Add the gradients, times a factor, and the losses of a micro-batch; nothing else that it computes outlives
         it."""
-        inputs = model_inputs(batch, self._hardware.device, self.model.size_of)
-        with self._hardware.autocast():
+        inputs = model_inputs(batch, self.hardware.device, self.model.size_of)
+        with self.hardware.autocast():
             losses = self._losses(self.model, inputs, self._label_smoothing)
         (losses.smoothed * factor).backward()  # type: ignore[no-untyped-call]
         self._message.add_losses(losses)
@@ -314,7 +314,7 @@ class Learner:
         return moments + sum(tensor.numel() for tensor in (*self.weights().values(), *self._learnt().values()))
 
     def _learnt(self) -> dict[str, Tensor]:
-        if self.average is None and self._hardware.weights_dtype != torch.float64:
+        if self.average is None and self.hardware.weights_dtype != torch.float64:
             return {}
         return {f"learnt.{name}": parameter.detach() for name, parameter in self.parameters.items()}
 

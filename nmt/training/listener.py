@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
-
-from nmt.config import Config
-from nmt.reporting import Reporter
-from nmt.training.start.preflight import Preflight
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nmt.training.start.setup import Summary
+    from nmt.config import Config
+    from nmt.reporting import Reporter
+    from nmt.training.start.summary import Summary
+    from nmt.training.start.trial import Preflight
 
 
-class Listener(Protocol):
-    """Receives the events of a run."""
+class Listener:
+    """Receives the events of a run. What it does not override is ignored."""
 
     def settled(self, config: Config) -> None:
         """All settings are known."""
@@ -37,32 +36,7 @@ class Listener(Protocol):
         """There is a message for the user."""
 
 
-class Unheard:
-    """A listener that does nothing, for ranks that another one speaks for."""
-
-    def settled(self, config: Config) -> None:
-        """Nothing."""
-
-    def summarized(self, summary: Summary) -> None:
-        """Nothing."""
-
-    def measured(self, found: Preflight) -> None:
-        """Nothing."""
-
-    def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
-        """Nothing."""
-
-    def progressed(self, update: int, seconds: float) -> None:
-        """Nothing."""
-
-    def recorded(self, record: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def noticed(self, message: str) -> None:
-        """Nothing."""
-
-
-class Reported(Unheard):
+class Reported(Listener):
     """A listener that passes notices and warnings on."""
 
     def __init__(self, report: Reporter) -> None:

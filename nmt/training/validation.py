@@ -86,7 +86,8 @@ class Validator:
         vocab_file = DataFolder(data).vocab
         self._shards = ParallelShards.open(data, "valid", vocab=vocab_file)
         if len(self._shards) == 0:
-            raise DataError(f"{data}: no pair of the valid set is left. {why_empty(data, 'valid', vocab_file)}")
+            why = why_empty(self._shards.index, data, "valid", vocab_file)
+            raise DataError(f"{data}: no pair of the valid set is left. {why}")
         names = (
             DataFolder(data).text("valid", language) for language in (config.data.source_lang, config.data.target_lang)
         )

@@ -15,6 +15,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
+from nmt.text.steps import normalizer
 from nmt.translation.ensemble import Ensemble
 
 MAX_WEIGHTS = 20_000_000
@@ -74,7 +75,7 @@ def attention_maps(
     if targets is not None and len(targets) != len(sources):
         raise DataError(f"got {len(sources):,} sentences, but {len(targets):,} targets: give one target per sentence.")
     vocab, data = ensemble.vocab, ensemble.config.data
-    normalize, normalize_target = data.source_normalizer(), data.target_normalizer()
+    normalize, normalize_target = normalizer(data.source_text), normalizer(data.target_text)
     config = ensemble.models[0].config
     longest = config.max_positions - 1
     maps, count = [], 0

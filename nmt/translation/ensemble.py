@@ -122,13 +122,8 @@ def product_sizes(folder: Path) -> tuple[int, int]:
     return model.d_model, model.d_ff
 
 
-def _text_normalization(bundle: Bundle) -> tuple[list[str], bool]:
-    data = bundle.config.data
-    return data.source_steps, data.composes_target
-
-
 def _check_compatible(first: Bundle, other: Bundle) -> None:
     if other.vocab.fingerprint != first.vocab.fingerprint:
         raise CheckpointError(f"{other.folder} and {first.folder} have different vocabularies: an ensemble needs one.")
-    if _text_normalization(other) != _text_normalization(first):
+    if other.config.data.steps != first.config.data.steps:
         raise CheckpointError(f"{other.folder} and {first.folder} normalise source text differently.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from nmt.text.steps import normalizer
 from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import TranslatedText
@@ -45,7 +46,7 @@ class TargetScorer:
         self._options = options
         self.window = window or 2_048
         data = engine.config.data
-        self._normalize, self._normalize_target = data.source_normalizer(), data.target_normalizer()
+        self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)
 
     @property
     def settings(self) -> dict[str, object]:

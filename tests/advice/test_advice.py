@@ -148,8 +148,8 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
     ],
     typed("build-vocab --data data/a --size 32 --force"): [(TO_RUN, PRINTED)],
     normalised: [
-        (TO_RUN, PRINTED, "data.source_normalization"),
-        (FROM, PRINTED, "normalises source text"),
+        (TO_RUN, PRINTED, "data.source_text"),
+        (FROM, PRINTED, "prepares text otherwise"),
     ],
     typed("build-vocab --data data/b --vocab data/a/vocab.model --source-normalization nfkc"): [
         (f"{NEW} --data data/b", PRINTED, "--source-normalization"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.settings import resolve_config
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "benchmarks"))

@@ -20,6 +20,7 @@ from nmt.checkpoint.bundle import load_bundle
 from nmt.errors import NmtError
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
+from nmt.text.steps import SentencePieceRule
 from tests import on_padded
 
 GREEDY = SearchSettings(beam=1, max_extra_length=4, max_length=4)
@@ -91,7 +92,7 @@ def test_sources_are_the_test_set_as_translate_normalises_it_with_eos(model, dat
     lines = (data / "test.en").read_text().splitlines()[:5]
     wide = [line.translate({ordinal: ordinal + 0xFEE0 for ordinal in range(0x21, 0x7F)}) for line in lines]
     (tmp_path / "test.en").write_text("\n".join(wide) + "\n")
-    normalising = bundle.config.data.model_copy(update={"source_normalization": "nmt_nfkc"})
+    normalising = bundle.config.data.model_copy(update={"source_text": (SentencePieceRule(rule="nmt_nfkc"),)})
     config = bundle.config.model_copy(update={"data": normalising})
     pieces = source_pieces(bundle, data, 5)
     assert bundle.vocab.source.decode([ids[:-1] for ids in pieces]) == lines

@@ -23,6 +23,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError
 from nmt.io.writing import WriteError
 from nmt.model.transformer import Transformer
+from nmt.text.steps import SentencePieceRule
 from tests import on_padded
 
 VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=40).vocab
@@ -247,11 +248,13 @@ def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_pat
     from nmt.translation.ensemble import load_ensemble
 
     one = save(tmp_path / "one")
-    normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
+    normalising = CONFIG.model_copy(
+        update={"data": CONFIG.data.model_copy(update={"source_text": (SentencePieceRule(rule="nfkc"),)})}
+    )
     other = tmp_path / "other"
     save_bundle(other, weights(), normalising, PAIR)
-    assert load_bundle(other).config.data.source_normalization == "nfkc"
-    with pytest.raises(CheckpointError, match=r"data\.source_normalization"):
+    assert load_bundle(other).config.data.steps.rule == "nfkc"
+    with pytest.raises(CheckpointError, match=r"data\.source_text"):
         average([one, other], tmp_path / "out")
     with pytest.raises(CheckpointError, match="normalise source text differently"):
         load_ensemble([one, other], choose_hardware(device="cpu", precision="fp32"))

@@ -19,7 +19,7 @@ from nmt.checkpoint.run_folder import RunFolder, chosen_bundle, newest_run, upda
 from nmt.errors import CheckpointError, NmtError
 from nmt.lineage.reading import read_lineage
 from nmt.reports.run_history import read_runs
-from nmt.training.start.choose_settings import settings_of_run
+from nmt.training.start.settings import settings_of_run
 from tests.records import average_notes
 
 

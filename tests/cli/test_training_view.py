@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from nmt.cli.training_view import TrainingView, preflight_lines, progress_columns
-from nmt.training.start.preflight import Preflight
+from nmt.training.start.trial import Preflight
 
 
 @pytest.mark.parametrize("width", [24, 30, 39, 40, 60, 71, 72, 80, 100, 129, 130, 200])

@@ -13,8 +13,9 @@ import nmt
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import chosen_bundle
 from nmt.convert.ctranslate2 import loading
-from nmt.convert.ctranslate2.engine import CTranslate2Engine, CTranslate2Searcher, choose
+from nmt.convert.ctranslate2.engine import CTranslate2Engine, choose
 from nmt.convert.ctranslate2.loading import exported_folder, model_for_ctranslate2
+from nmt.convert.ctranslate2.searcher import CTranslate2Searcher
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.io.writing import WriteError
 from nmt.loading import NamedModels
@@ -250,7 +251,7 @@ def test_a_search_that_the_memory_of_a_cpu_does_not_hold_is_never_begun(theirs, 
     monkeypatch.setattr(CTranslate2Searcher, "_hypotheses", hypotheses)
     segments = [Segment(line, *theirs.vocab.source.encode([line]), line=7) for line in lines]
     free = theirs.searcher(options)._need(segments[:2], options)
-    monkeypatch.setattr("nmt.convert.ctranslate2.engine.available_memory", lambda: free)
+    monkeypatch.setattr("nmt.convert.ctranslate2.searcher.available_memory", lambda: free)
     assert (texts(theirs, lines=lines), max(sizes)) == (expected, 2)
     # All of it is for a single sentence that does not fit into the share of a worker.
     several = CTranslate2Engine(theirs._folder, "cpu", threads=3)

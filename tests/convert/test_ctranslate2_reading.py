@@ -2,44 +2,31 @@
 
 import json
 import struct
+import zipfile
 
 import numpy as np
 import pytest
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.config import DecodingConfig
+from nmt.convert.archives import unpacked
 from nmt.convert.argos import package_name, write_argos
+from nmt.convert.certificate.checks import compared
+from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
+from nmt.convert.ctranslate2.software import imported_side
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.errors import CheckpointError
+from tests.convert.conftest import failed, names, probes_of
+from tests.convert.ctranslate2_files import rewrite, write_earlier
 from tests.convert.test_argos import with_languages
+from tests.convert.unexamined import examine_nothing
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-MODELS = [
-    pytest.param({}, id="the paper's"),
-    pytest.param(
-        {
-            "norm": "pre",
-            "activation": "swish",
-            "positions": "learned",
-            "tied_embeddings": "decoder",
-            "output_bias": True,
-        },
-        id="pre-norm, learned positions, a source matrix, an output bias",
-    ),
-    pytest.param(
-        {
-            "attention_bias": False,
-            "norm_epsilon": 0.3,
-            "activation": "gelu",
-            "is_foreign": True,
-            "tied_embeddings": "none",
-        },
-        id="no attention bias, two vocabularies, nothing tied",
-    ),
-    pytest.param({"positions": "tensor2tensor", "decoder_start": "zero"}, id="other positions, zeros first"),
-]
+PRE_NORM = {"norm": "pre", "positions": "learned", "tied_embeddings": "decoder", "output_bias": True}
+ZEROS_FIRST = {"positions": "tensor2tensor", "decoder_start": "zero", "activation": "swish"}
+NOTHING_TIED = {"is_foreign": True, "tied_embeddings": "none", "attention_bias": False, "norm_epsilon": 0.3}
 
 
 @pytest.fixture
@@ -55,15 +42,46 @@ def exported(make_bundle, tmp_path):
     return make
 
 
-@pytest.mark.parametrize("settings", MODELS)
-def test_an_export_comes_back_as_the_same_model(exported, settings, tmp_path):
-    bundle, folder = exported(settings)
-    certificate = import_model(folder, tmp_path / "back")
-    assert not certificate.failed
-    assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
-    back = load_bundle(tmp_path / "back")
-    assert back.config.model.norm_epsilon == pytest.approx(bundle.config.model.norm_epsilon)
-    for name in ("norm", "activation", "decoder_start", "attention_bias", "encoder_layers", "heads"):
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    """Imports a folder, and returns the bundle, which computes and finds what CTranslate2 does with the folder."""
+
+    def make(folder):
+        examine_nothing(monkeypatch)
+        import_model(folder, tmp_path / "back")
+        back = load_bundle(tmp_path / "back")
+        theirs = imported_side(folder, read_ctranslate2(folder))
+        checks = compared(OurSide(back.folder), theirs, probes_of(back))
+        assert names(checks) == ["forced scores", "greedy outputs", "beam scores"]
+        assert not failed(checks), checks
+        return back
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("settings", "quantization", "release"),
+    [
+        ({}, "float32", None),
+        ({}, "int8", None),
+        (PRE_NORM, "float32", None),
+        (NOTHING_TIED | {"activation": "gelu"}, "float32", None),
+        (ZEROS_FIRST, "float32", None),
+        (PRE_NORM, "int8", "1.20"),
+        ({}, "int16", "2.10"),
+        (ZEROS_FIRST, "float16", "2.24"),
+        (PRE_NORM, "float32", "3.0"),
+    ],
+)
+def test_an_export_comes_back_as_the_same_model(settings, quantization, release, exported, imported):
+    """Also as an earlier release would have written it."""
+    bundle, folder = exported(settings, quantization)
+    if release is not None:
+        write_earlier(folder, release)
+    back = imported(folder)
+    epsilon = bundle.config.model.norm_epsilon if release in (None, "3.0") else 1e-5
+    assert back.config.model.norm_epsilon == pytest.approx(epsilon)
+    for name in ("norm", "activation", "decoder_start", "attention_bias", "encoder_layers", "heads", "source_eos"):
         assert getattr(back.config.model, name) == getattr(bundle.config.model, name)
     assert back.vocab.source.encode("ba do ki") == bundle.vocab.source.encode("ba do ki")
 
@@ -80,20 +98,75 @@ def test_stored_weights_of_fewer_bits_stand_for_numbers(exported, quantization):
     assert any("stored as int" in remark for remark in model.remarks) == ("int" in quantization)
 
 
-def test_a_quantized_model_is_imported_with_its_certificate(exported, tmp_path):
-    _, folder = exported(quantization="int8")
-    assert not import_model(folder, tmp_path / "back").failed
-
-
 def test_a_package_comes_back_with_its_languages(make_bundle, tmp_path):
     bundle = with_languages(make_bundle(), tmp_path / "bundle", "en", "de")
     (tmp_path / "out").mkdir()
     write_argos(bundle, tmp_path / "out")
     certificate = import_model(tmp_path / "out" / f"{package_name(bundle)}.argosmodel", tmp_path / "back")
     assert not certificate.failed
+    assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
     back = load_bundle(tmp_path / "back")
     assert (back.config.data.source_lang, back.config.data.target_lang) == ("en", "de")
     assert (back.config.decoding.beam, back.config.decoding.length_penalty) == (4, 0.2)
+
+
+METADATA = {"package_version": "1.0", "argos_version": "1.0", "from_code": "en", "to_code": "pt"}
+NAMED = {"from_name": "English", "to_name": "Portuguese"}
+
+
+@pytest.fixture
+def package(exported, tmp_path):
+    """Writes a package of Argos Translate as its training scripts have packed them since 2020."""
+
+    def make(metadata, release="1.20", tokenizers=("sentencepiece.model",)):
+        _, folder = exported(PRE_NORM, "int8")
+        write_earlier(folder, release)
+        files = {
+            "metadata.json": json.dumps(metadata),
+            "README.md": "# English-Portuguese",
+            "stanza/resources.json": "{}",
+            "stanza/en/tokenize/ewt.pt": "another model",
+            **{f"model/{path.name}": path.read_bytes() for path in folder.iterdir() if "vocabulary" in path.name},
+            "model/model.bin": (folder / "model.bin").read_bytes(),
+            **dict.fromkeys(tokenizers, (folder / "source.spm").read_bytes()),
+        }
+        path = tmp_path / "translate-en_pt-1_0.argosmodel"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in files.items():
+                archive.writestr(f"en_pt/{name}", content)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("metadata", "release", "tokenizers"),
+    [
+        (METADATA, "1.20", ["sentencepiece.model"]),
+        (METADATA | NAMED | {"argos_version": "1.5", "links": []}, "2.10", ["sentencepiece.model"]),
+        (METADATA | NAMED | {"type": "translate", "dependencies": []}, "2.24", ["sentencepiece.model"]),
+        (METADATA | {"argos_version": "1.9.6", "target_prefix": ""}, "3.0", ["sentencepiece.model", "bpe.model"]),
+    ],
+)
+def test_a_package_of_any_version_is_read(metadata, release, tokenizers, package):
+    with unpacked(package(metadata, release, tokenizers)) as folder:
+        model = read_ctranslate2(folder)
+    assert (model.source_lang, model.target_lang, model.decoding.beam) == ("en", "pt", 4)
+    assert (model.toolkit, model.version) == ("Argos Translate", metadata["argos_version"])
+    assert model.source.segmenter
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tokenizers", "message"),
+    [
+        (METADATA | {"type": "sbd"}, ["sentencepiece.model"], "is a package of the type sbd, not translate"),
+        (METADATA | {"target_prefix": "__pt__"}, ["sentencepiece.model"], r"\(target_prefix: __pt__\), which nmt"),
+        (METADATA, ["bpe.model"], r"segments text by Moses and subword-nmt \(bpe.model\), which nmt does not do"),
+    ],
+)
+def test_a_package_that_does_more_is_refused_by_name(metadata, tokenizers, message, package):
+    with pytest.raises(CheckpointError, match=message), unpacked(package(metadata, "3.0", tokenizers)) as folder:
+        read_ctranslate2(folder)
 
 
 def test_settings_that_say_no_eos_are_followed(exported):
@@ -156,39 +229,85 @@ def test_a_size_that_the_file_does_not_have_is_refused(tmp_path):
         read_variables(tmp_path / "model.bin")
 
 
-def rewritten(folder, change, version=6):
-    """Write the model with other variables."""
-    variables = read_variables(folder / "model.bin")
-    change(variables)
-    content = struct.pack("<I", version) + text_of("TransformerSpec") + struct.pack("<II", 6, len(variables))
-    types = {"float32": 0, "int8": 1, "int16": 2, "int32": 3}
-    for name, values in variables.items():
-        content += text_of(name) + struct.pack("<B", values.ndim) + struct.pack(f"<{values.ndim}I", *values.shape)
-        content += struct.pack("<BI", types[values.dtype.name], values.nbytes) + values.tobytes()
-    (folder / "model.bin").write_bytes(content + struct.pack("<I", 0))
+def without_tables(variables):
+    """As most converters write the computed positions of a model."""
+    for part in ("encoder", "decoder"):
+        del variables[f"{part}/position_encodings/encodings"]
 
 
-def text_of(text):
-    return struct.pack("<H", len(text) + 1) + text.encode() + b"\0"
+def test_sources_of_an_early_model_have_neither_eos_nor_a_piece_of_it(exported, imported):
+    """OpenNMT-py 1 has no such pieces of the source, and the converters of its time added none."""
+    _, folder = exported(PRE_NORM)
+    pieces = json.loads((folder / "shared_vocabulary.json").read_text())
+    (folder / "target_vocabulary.json").write_text(json.dumps(pieces))
+    (folder / "source_vocabulary.json").write_text(json.dumps([*pieces[:2], *pieces[4:]]))
+    (folder / "shared_vocabulary.json").unlink()
+
+    def change(variables):
+        without_tables(variables)
+        name = "encoder/embeddings_0/weight"
+        variables[name] = np.delete(variables[name], (2, 3), axis=0)
+
+    rewrite(folder, change)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"add_source_eos": False}))
+    write_earlier(folder, "1.20")
+    model = imported(folder).config.model
+    assert (model.source_eos, model.positions, model.first_position) == (False, "tensor2tensor", 1)
 
 
-def test_a_model_without_tables_of_positions_computes_its_own(exported, tmp_path):
+@pytest.mark.parametrize("name", ["layernorm_embedding", "with_relative_position", "user_decoder_start_tokens"])
+def test_what_an_earlier_file_says_of_the_whole_model_is_refused_by_name(name, exported):
     _, folder = exported()
-    tables = [f"{part}/position_encodings/encodings" for part in ("encoder", "decoder")]
-    rewritten(folder, lambda variables: [variables.pop(table) for table in tables])
-    certificate = import_model(folder, tmp_path / "back")
-    assert not certificate.failed
-    assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
-    model = load_bundle(tmp_path / "back").config.model
-    assert (model.positions, model.first_position) == ("tensor2tensor", 1)
+    write_earlier(folder, "2.24")
+    rewrite(folder, lambda variables: variables.update({name: np.array(1, np.int8)}))
+    with pytest.raises(CheckpointError, match=rf"model\.bin: has {name}: 1, which nmt does not have"):
+        read_ctranslate2(folder)
+
+
+def test_gelu_of_early_releases_is_named(exported):
+    _, folder = exported()
+    write_earlier(folder, "2.24")
+    rewrite(folder, lambda variables: variables.update(activation=np.array(1, np.int8)))
+    with pytest.raises(CheckpointError, match="has activation GELU with tanh; nmt has relu, swish, gelu, quick_gelu"):
+        read_ctranslate2(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda lines: lines, "▁x"),
+        (lambda lines: lines.replace(b"\n", b"\r\n"), "▁x"),
+        (lambda lines: lines.removesuffix(b"\n"), "▁x"),
+        (lambda lines: lines.replace("▁x".encode(), "▁\r".encode()), "▁\r"),
+        (lambda lines: lines.replace("▁x".encode(), "\u2028".encode()), "\u2028"),
+    ],
+    ids=["as written", "of Windows", "cut off", "a carriage return", "a separator of lines"],
+)  # fmt: skip
+def test_the_lines_of_a_vocabulary_are_those_that_ctranslate2_reads(change, expected, exported):
+    _, folder = exported()
+    pieces = json.loads((folder / "shared_vocabulary.json").read_text())
+    (folder / "shared_vocabulary.json").write_text(json.dumps([*pieces[:6], "▁x", *pieces[7:]]))
+    write_earlier(folder, "3.0")
+    path = folder / "shared_vocabulary.txt"
+    path.write_bytes(change(path.read_bytes()))
+    assert read_ctranslate2(folder).target.pieces == (*pieces[:6], expected, *pieces[7:])
+
+
+def test_the_unknown_piece_is_added_where_the_vocabulary_lacks_it(exported):
+    _, folder = exported()
+    path = folder / "shared_vocabulary.json"
+    *pieces, _ = [piece for piece in json.loads(path.read_text()) if piece != "<unk>"] + [""]
+    path.write_text(json.dumps(pieces))
+    assert read_ctranslate2(folder).source.pieces == (*pieces, "<unk>")
 
 
 @pytest.mark.parametrize("start", ["</s>", "<pad>"])
-def test_a_model_that_starts_with_another_piece_has_no_second_one_of_it(exported, start, tmp_path):
+def test_a_model_that_starts_with_another_piece_has_no_second_one_of_it(exported, start, imported):
     _, folder = exported()
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token": start}))
-    assert not import_model(folder, tmp_path / "back").failed
+    imported(folder)
 
 
 @pytest.mark.parametrize("start", [None, "<nope>"])
@@ -200,40 +319,9 @@ def test_a_start_that_is_no_piece_is_named(exported, start):
         read_ctranslate2(folder)
 
 
-def test_settings_of_version_5_lie_in_the_file(exported, tmp_path):
-    _, folder = exported()
-    (folder / "config.json").unlink()
-
-    def add(variables):
-        flags = {"with_source_bos": 0, "with_source_eos": 1, "with_target_bos": 1, "user_decoder_start_tokens": 0}
-        variables |= {name: np.array(value, np.int8) for name, value in flags.items()}
-        for name, text in (("unk_token", b"<unk>"), ("bos_token", b"<s>"), ("eos_token", b"</s>")):
-            variables[name] = np.frombuffer(text, np.int8)
-        # CTranslate2 has such an epsilon where nothing names one.
-        del variables["encoder/activation"], variables["decoder/activation"]
-
-    rewritten(folder, add, version=5)
-    model = read_ctranslate2(folder)
-    assert model.start == "<s>"
-    assert (model.config.source_eos, model.config.activation, model.config.norm_epsilon) == (True, "relu", 1e-5)
-
-
-@pytest.mark.xfail(strict=True, raises=CheckpointError, reason="models of converters before 3.0 are not read yet")
-def test_settings_of_converters_before_version_3_lie_at_the_root(exported):
-    _, folder = exported()
-
-    def move(variables):
-        for name in ("num_heads", "pre_norm", "activation"):
-            variables[name] = variables.pop(f"encoder/{name}")
-            del variables[f"decoder/{name}"]
-
-    rewritten(folder, move)
-    read_ctranslate2(folder)
-
-
 def test_a_model_without_embeddings_is_damaged(exported):
     _, folder = exported()
-    rewritten(folder, lambda variables: variables.pop("decoder/embeddings/weight"))
+    rewrite(folder, lambda variables: variables.pop("decoder/embeddings/weight"))
     with pytest.raises(CheckpointError, match="lacks decoder/embeddings/weight"):
         read_ctranslate2(folder)
 

@@ -5,15 +5,12 @@ import json
 import os
 import shutil
 import signal
-import zipfile
 
 import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.convert.archives import unpacked
-from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.loading import model_for_ctranslate2
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.fairseq import read_dictionary
@@ -92,29 +89,6 @@ def test_a_pipe_or_a_device_in_a_model_is_not_waited_for(toolkit, write):
     os.mkfifo(folder / "parity.json")
     with no_hang(), contextlib.suppress(NmtError):
         model_for_ctranslate2([folder])
-
-
-@settings(max_examples=30, deadline=None)
-@given(place=st.integers(0, 200), value=st.integers(0, 255))
-@example(place=30, value=0xFF)  # a name that is not UTF-8, as it is flagged
-def test_a_damaged_archive_is_one_clear_error(place, value, tmp_path_factory):
-    path = tmp_path_factory.mktemp("zips") / "model.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("ÄÄÄ.npz", b"text")
-    content = bytearray(path.read_bytes())
-    content[place % len(content)] = value
-    if place == 30:
-        content = bytearray(path.read_bytes().replace("ÄÄÄ".encode(), b"\xff" * 6))
-    path.write_bytes(content)
-    with contextlib.suppress(CheckpointError), unpacked(path):
-        pass
-
-
-def test_a_tar_archive_is_named(tmp_path):
-    for name in ("opus.tar.gz", "opus.tgz", "opus.tar"):
-        (tmp_path / name).write_bytes(b"")
-        with pytest.raises(CheckpointError, match=r"is a tar archive. Unpack it \(tar -xf\)"):
-            import_model(tmp_path / name, tmp_path / "out")
 
 
 def test_an_empty_sentencepiece_model_is_named(write):

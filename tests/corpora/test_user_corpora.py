@@ -116,12 +116,21 @@ def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
             prepare(recipe(train=[name, "x.de"]), here / "own")
 
 
-@pytest.mark.parametrize(("name", "renamed"), [("anki.txt", "anki.tsv"), ("en-de.txt.gz", "en-de.tsv.gz")])
-def test_tab_separated_text_of_another_name_is_recognised(here, name, renamed):
-    content = b"#separator:tab\n" + b"a\tA\tCC-BY\n" * 20
+@pytest.mark.parametrize("name", ["anki.txt", "en-de.txt.gz", "pairs"])
+def test_tab_separated_text_of_another_name_is_recognised(here, name):
+    content = b"#separator:tab\n" + b"".join(b"a %d\tA %d\tCC-BY\n" % (n, n) for n in range(20))
     (here / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(DataError, match=rf"rename it to {renamed} and give that name, or .*--train -"):
-        prepare(recipe(train=[name]), here / "own")
+    notices: list[str] = []
+    layout = {"columns": ["de", "en", "-"], "notify": notices.append}
+    own = own_recipe("own", source_lang="en", target_lang="de", train=[name], **layout)
+    assert notices == [f"{name}: is read as tab-separated text: its lines have columns"]
+    [read] = [corpus for corpus in prepare(own, here / "own").manifest.corpora if corpus.split == "train"]
+    assert (read.pairs, read.skipped) == (20, 1)
+    assert "A 1" in lines(here / "own" / "train.en")
+    in_recipe = own.model_dump(mode="json") | {"train": [{"kind": "text", "files": str(here / name)}]}
+    if "." in name:
+        with pytest.raises(DataError, match="has columns separated by tabs: add format: tsv to its corpus"):
+            prepare(parse_recipe(in_recipe, name="own"), here / "other")
 
 
 @pytest.mark.parametrize(

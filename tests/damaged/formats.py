@@ -45,12 +45,13 @@ from nmt.model.transformer import Transformer
 from nmt.record import Record
 from nmt.reports.run_report import run_report
 from nmt.text.lines import count_lines, read_lines, read_parallel
+from nmt.training.input.data_sets import TrainingData
 from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
-from nmt.training.start.beginning import find_beginning, make_learner
+from nmt.training.start.data_record import data_to_resume, write_data_record
 from nmt.training.start.model_memory import check_memory
-from nmt.training.start.recorded_data import data_to_resume, write_data_record
+from nmt.training.start.resume import find_beginning, make_learner
 from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.options import translate_options
 from nmt.translation.resuming import OutputFile
@@ -180,7 +181,9 @@ def _config(**sections: object) -> Config:
 
 
 def _write_bundle(folder: Path, *, checksums: bool = False) -> None:
-    config = _config(data={"lines": _LINES_OF_DATA, "nfc": True, "source_lang": "en", "target_lang": "de"})
+    config = _config(
+        data={"lines": _LINES_OF_DATA, "source_text": [{"step": "nfc"}], "source_lang": "en", "target_lang": "de"}
+    )
     averaged = average_notes(["checkpoints/step-00000001", "checkpoints/step-00000002"])
     save_bundle(folder / "bundle", _weights(config), config, VocabularyPair.shared(_vocabulary()), notes=averaged)
     if not checksums:
@@ -258,11 +261,10 @@ def _resume(folder: Path) -> None:
     config = parse_config(load_yaml(run / "config.yaml"), name="config.yaml")
     data = [path for path, _ in data_to_resume(run)]
     hardware = choose_hardware("cpu", "fp32", 1)
-    beginning = find_beginning(
-        run, config, data, hardware, Silent(), Ranks(), accept_changes=False, init_from=None
-    )  # fmt: skip
+    opened = TrainingData.open(data, config)
+    beginning = find_beginning(run, opened, hardware, Silent(), Ranks(), accept_changes=False, init_from=None)
     check_memory(config, hardware, Ranks())
-    learner = make_learner(beginning, config, VocabularyPair.load(data[0] / "vocab.model"), Ranks())
+    learner = make_learner(beginning, opened, Ranks())
     json.dumps(beginning.progress.values())
     beginning.progress.ending(config)
     del learner

@@ -9,6 +9,7 @@ import pytest
 
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.data.shards import SIDES, VERSION, ParallelShards, ShardIndex
+from nmt.text.steps import Steps, TextSteps
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +22,7 @@ def write_data_set() -> Callable[..., Path]:
         target: list[str],
         *,
         languages: tuple[str, str] = ("en", "de"),
-        nfc: bool = False,
-        punctuation: bool = False,
+        source_text: Steps = (),
     ) -> Path:
         folder.mkdir(exist_ok=True)
         files = {}
@@ -33,7 +33,7 @@ def write_data_set() -> Callable[..., Path]:
                 files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
         manifest = Manifest(
             name="small", source_lang=languages[0], target_lang=languages[1], recipe={}, sources=[], filters={},
-            files=files, nfc=nfc, punctuation=punctuation, fingerprint=fingerprint(files),
+            files=files, source_text=source_text, target_text=(), fingerprint=fingerprint(files),
         )  # fmt: skip
         write_manifest(manifest, folder)
         return folder
@@ -48,7 +48,7 @@ def shards_of() -> Callable[..., ParallelShards]:
     def make(pairs: list[tuple[list[int], list[int]]]) -> ParallelShards:
         sides = {side: [pair[number] for pair in pairs] for number, side in enumerate(SIDES)}
         return ParallelShards(
-            ShardIndex(VERSION, "", "", "en", "de", False, False, 256, "identity", {}, None, "uint16", 1 << 16, {}, {}),
+            ShardIndex(VERSION, "", "", "en", "de", (), 256, TextSteps(), {}, None, "uint16", 1 << 16, {}, {}),
             {side: np.array([token for row in rows for token in row], np.uint16) for side, rows in sides.items()},
             {side: np.cumsum([0, *map(len, rows)], dtype=np.int64) for side, rows in sides.items()},
         )

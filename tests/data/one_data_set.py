@@ -17,6 +17,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularySettings
 from nmt.io.files import locked_folders
 from nmt.text.lines import NormalizationRule
+from nmt.text.steps import TextSteps
 
 _ARGUMENTS = ("existing", "check_unused", "max_length", "threads")
 
@@ -41,7 +42,7 @@ def write_shards(
     source_normalization: NormalizationRule = "identity",
 ) -> ShardIndex:
     """Encode train and valid of a data set."""
-    encoding = Encoding(_pair(vocab), max_length, source_normalization, threads)
+    encoding = Encoding(_pair(vocab), max_length, TextSteps().with_rule(source_normalization), threads)
     text = examine_text(data, read_manifest(data), ENCODED_SPLITS)
     with (
         locked_folders([DataFolder(data).shards], SHARDS) as locked,
@@ -59,7 +60,7 @@ def are_current(
 ) -> bool:
     """Whether a data set's shards are undamaged and were made from its text with these settings."""
     index, manifest = known_index(data), read_manifest(data)
-    inputs = Encoding(_pair(vocab), max_length, source_normalization).inputs(
+    inputs = Encoding(_pair(vocab), max_length, TextSteps().with_rule(source_normalization)).inputs(
         manifest, examine_text(data, manifest, ENCODED_SPLITS)
     )
     return index is not None and is_current(data, index, inputs)

@@ -3,6 +3,7 @@
 import pytest
 
 from nmt.data.line_statistics import line_statistics
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab import train_vocabulary
 from tests.data.one_data_set import write_shards
 
@@ -10,10 +11,10 @@ from tests.data.one_data_set import write_shards
 VOCAB = train_vocabulary(["a b c d . x"] * 9, size=14, normalization="identity").vocab
 
 
-def data_set(write_data_set, folder, source, target, max_length=90):
+def data_set(write_data_set, folder, source, target, max_length=90, vocab=VOCAB):
     data = write_data_set(folder, source, target)
-    write_shards(data, VOCAB, max_length=max_length)
-    return data
+    write_shards(data, vocab, max_length=max_length)
+    return ParallelShards.open(data, "train")
 
 
 def test_lengths_are_percentiles_of_the_lines_in_the_shards(write_data_set, tmp_path):
@@ -69,10 +70,10 @@ def test_of_no_pair_nothing_is_known(write_data_set, tmp_path):
 
 def test_the_share_of_bytes_is_of_all_pieces(write_data_set, tmp_path):
     vocab = train_vocabulary(["a b"] * 9, size=300, byte_fallback=True).vocab
-    folders = []
-    for name, target in (("one", "a ☃"), ("two", "b b")):
-        folders.append(write_data_set(tmp_path / name, ["a b"] * 5, [target] * 5))
-        write_shards(folders[-1], vocab)
-    lines = line_statistics(folders)
+    parts = [
+        data_set(write_data_set, tmp_path / name, ["a b"] * 5, [target] * 5, vocab=vocab)
+        for name, target in (("one", "a ☃"), ("two", "b b"))
+    ]
+    lines = line_statistics(parts)
     pieces = sum(len(ids) for ids in vocab.encode(["a ☃", "b b"]))
     assert (lines.source.byte_pieces, lines.target.byte_pieces) == (0, round(3 / pieces, 7))

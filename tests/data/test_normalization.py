@@ -1,14 +1,11 @@
 """What a normaliser changes is counted and shown."""
 
-from typing import get_args
-
-from nmt.config import DataConfig
 from nmt.data.normalization import count_changes
-from nmt.text.lines import NormalizationRule, normalizer
+from nmt.text.steps import TextSteps, normalizer
 
 
 def rule(name):
-    return normalizer(nfc=False, punctuation=False, language="", rule=name)
+    return normalizer(TextSteps().with_rule(name).source)
 
 
 def test_changes_are_counted_with_their_most_frequent_first():
@@ -29,8 +26,3 @@ def test_what_cannot_be_seen_is_shown_by_its_code_point():
 
 def test_identity_changes_nothing():
     assert count_changes(["m² ½ Ａ\u200b"], rule("identity")).changed == 0
-
-
-def test_the_configuration_knows_the_same_rules():
-    field = DataConfig.model_fields["source_normalization"]
-    assert set(get_args(field.annotation)) == set(get_args(NormalizationRule))

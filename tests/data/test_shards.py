@@ -13,6 +13,7 @@ from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularyRecord
 from nmt.errors import DataError
+from nmt.text.steps import MosesPunctuation, Nfc, TextSteps
 from tests.data.one_data_set import are_current, build_vocabulary, write_shards
 
 SOURCE = ["one two", "three", "one two three four five six seven eight", "two"]
@@ -41,7 +42,7 @@ def test_pairs_come_back_as_they_were_encoded(data_set, tmp_path):
         assert shards.pair(i)[1].tolist() == target
         assert (shards.source_lengths[i], shards.target_lengths[i]) == (len(source), len(target))
     assert shards.pair(0)[0].dtype == np.uint16
-    assert (shards.vocab_fingerprint, shards.data_fingerprint) == (index.vocab_fingerprint, index.data_fingerprint)
+    assert shards.index == index
 
 
 def test_long_pairs_are_left_out_and_counted(data_set, tmp_path):
@@ -67,7 +68,7 @@ def test_a_batch_has_bos_and_eos_where_they_belong(data_set, tmp_path):
 def test_a_valid_source_is_normalised_as_translate_will_do(data_set, tmp_path):
     composed, decomposed = "sch\u00f6n", "scho\u0308n"
     vocab = train_vocabulary([composed, decomposed, "schon"] * 4, size=30, normalization="identity").vocab
-    data = data_set(tmp_path / "data", nfc=True, source=[decomposed], target=["x"])
+    data = data_set(tmp_path / "data", source_text=(Nfc(),), source=[decomposed], target=["x"])
     write_shards(data, vocab)
     assert ParallelShards.open(data, "valid").pair(0)[0].tolist() == vocab.encode([composed])[0]
 
@@ -76,7 +77,9 @@ def test_punctuation_of_a_valid_source_follows_the_rules_of_its_own_language(dat
     """English puts a comma before the closing mark, German after it."""
     written, english = 'a "b", c', 'a "b," c'
     vocab = train_vocabulary([written, english] * 4, size=20, normalization="identity").vocab
-    data = data_set(tmp_path / "data", punctuation=True, source=[written], target=[written])
+    data = data_set(
+        tmp_path / "data", source_text=(MosesPunctuation(language="en"),), source=[written], target=[written]
+    )
     write_shards(data, vocab)
     valid = ParallelShards.open(data, "valid").pair(0)
     assert [ids.tolist() for ids in valid] == [vocab.encode([english])[0], vocab.encode([written])[0]]
@@ -85,7 +88,7 @@ def test_punctuation_of_a_valid_source_follows_the_rules_of_its_own_language(dat
 def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp_path):
     data = data_set(tmp_path / "data", source=["5 m² Ａ"] * 4, target=["5 m² Ａ"] * 4)
     built = build_vocabulary(data, size=40, source_normalization="nmt_nfkc")
-    assert read_index(data).source_normalization == "nmt_nfkc"
+    assert read_index(data).steps.rule == "nmt_nfkc"
     for split in ("train", "valid"):
         source, target = (built.vocab.source.decode([ids.tolist()]) for ids in ParallelShards.open(data, split).pair(0))
         assert (source, target) == (["5 m2 A"], ["5 m² Ａ"])
@@ -94,7 +97,7 @@ def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp
     assert [str(example) for example in changes["source"].examples] == ["²→2 (4 times)", "Ａ→A (4 times)"]
     # Another data set that takes the vocabulary takes the rule with it.
     other = data_set(tmp_path / "other")
-    assert build_vocabulary(other, existing=data / "vocab.model").index.source_normalization == "nmt_nfkc"
+    assert build_vocabulary(other, existing=data / "vocab.model").index.steps.rule == "nmt_nfkc"
     assert not are_current(other, built.vocab, 256, "identity")
 
 
@@ -220,9 +223,9 @@ def test_the_source_rule_of_a_data_set_goes_with_its_own_vocabulary_alone(data_s
     first, second = data_set(tmp_path / "first"), data_set(tmp_path / "second")
     build_vocabulary(first, size=40, source_normalization="nmt_nfkc_cf")
     given = first / "vocab.model"
-    assert build_vocabulary(second, existing=given).index.source_normalization == "nmt_nfkc_cf"
+    assert build_vocabulary(second, existing=given).index.steps.rule == "nmt_nfkc_cf"
     VocabularyPair.shared(train_vocabulary(SOURCE + TARGET, size=36).vocab).save(given)
-    assert build_vocabulary(second, existing=given).index.source_normalization == "identity"
+    assert build_vocabulary(second, existing=given).index.steps.rule == "identity"
 
 
 def test_an_unfit_vocabulary_warns(data_set, tmp_path):
@@ -238,7 +241,7 @@ def with_statistics(data, split, side, **counts):
     train = SplitStatistics(**({"pairs": 1_000} | split))
     vars(train.sides[side]).update({"words": 500, "pieces": 1_000} | counts)
     index = ShardIndex(
-        VERSION, PAIR.fingerprint, "", "en", "de", False, False, 77, "identity", {}, None, "uint16", 40,
+        VERSION, PAIR.fingerprint, "", "en", "de", (), 77, TextSteps(), {}, None, "uint16", 40,
         {"train": train}, {},
     )  # fmt: skip
     return BuiltVocabulary(data, PAIR, VocabularyRecord.of_given(()), index, changed=True)

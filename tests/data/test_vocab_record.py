@@ -176,7 +176,7 @@ def test_the_source_rule_goes_with_the_vocabulary(data, tmp_path):
     build_vocabulary(data, existing=tmp_path / "given.model", source_normalization="nmt_nfkc", threads=1)
     shutil.rmtree(data / "shards")
     built = build_vocabulary(data, existing=data / "vocab.model", threads=1)
-    assert built.index.source_normalization == "nmt_nfkc"
+    assert built.index.steps.rule == "nmt_nfkc"
 
 
 def test_a_vocabulary_without_its_record_is_used_if_it_is_named(data):

@@ -15,7 +15,7 @@ from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.state import narrow
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
-from nmt.training.start.setup import parameter_counts
+from nmt.training.start.summary import parameter_counts
 from tests import on_padded
 from tests.policies import POLICIES
 

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tracemalloc
-import unicodedata
 
 import pytest
 from hypothesis import given
@@ -26,7 +25,6 @@ from nmt.text.lines import (
     encode_line,
     iter_lines,
     length_in_words,
-    normalizer,
     parallel,
     read_lines,
     read_parallel,
@@ -277,26 +275,6 @@ def test_length_in_words_is_comparable_between_scripts(line, words):
 def test_comparison_ignores_form_and_white_space():
     assert comparison_key(" Stra\u00dfe  u\u0308ber\t") == comparison_key("Stra\u00dfe \u00fcber")
     assert comparison_key("a") != comparison_key("A")
-
-
-@given(LINE)
-def test_no_steps_change_nothing(line):
-    assert normalizer(nfc=False, punctuation=False, language="en")(line) == line
-
-
-def test_a_rule_of_sentencepiece_comes_last_and_leaves_spaces():
-    assert normalizer(nfc=False, punctuation=False, language="en", rule="nmt_nfkc_cf")(" m²  Ａ ") == " m2  a "
-    # The Moses steps know “, but not its full-width form.
-    assert normalizer(nfc=False, punctuation=True, language="en", rule="nfkc")("“ｘ＂") == '"x"'
-
-
-@given(LINE)
-def test_nfc_is_unicodes(line):
-    assert normalizer(nfc=True, punctuation=False, language="en")(line) == unicodedata.normalize("NFC", line)
-
-
-def test_moses_steps_normalise_punctuation_and_drop_control_characters():
-    assert normalizer(nfc=False, punctuation=True, language="en")("\u201ca\u201d \u2013 b\u0007") == '"a" - b'
 
 
 def test_a_name_that_is_too_long_is_an_error_and_no_traceback(tmp_path):

@@ -13,8 +13,10 @@ from safetensors.torch import load_file
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, dump_config, parse_config
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
+from nmt.training.input.data_sets import TrainingData
+from nmt.training.listener import Listener
 from nmt.training.run import Outcome, train
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.settings import resolve_config
 from tests.data.one_data_set import build_vocabulary
 from tests.policies import policy_fixture
 
@@ -52,7 +54,7 @@ def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
     write_manifest(
         Manifest(
             name=folder.name, source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
-            nfc=False, punctuation=False, fingerprint=fingerprint(files),
+            source_text=(), target_text=(), fingerprint=fingerprint(files),
         ),
         folder,
     )  # fmt: skip
@@ -79,7 +81,7 @@ def records(run: Path, kind: str) -> list[dict]:
     return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 
-class Silent:
+class Silent(Listener):
     """Listens to a run, and remembers what it heard."""
 
     def __init__(self) -> None:
@@ -90,9 +92,6 @@ class Silent:
 
     def measured(self, found) -> None:
         self.preflight = found
-
-    def started(self, update, max_updates, max_minutes) -> None:
-        pass
 
     def progressed(self, update, seconds) -> None:
         self.updates.append(update)
@@ -149,6 +148,6 @@ def run_training(reversed_words, listener, settled):
     """Start a run, or go on with it."""
 
     def run(folder: Path, *changes: str, data: Path = reversed_words, **options) -> Outcome:
-        return train([data], folder, settled(*changes, data=data), listener, **options)
+        return train(TrainingData.open([data], settled(*changes, data=data)), folder, listener, **options)
 
     return run

@@ -58,12 +58,13 @@ def cases(ranks: int) -> list[Case]:
 
 def main() -> None:
     from nmt.training import run as run_module
+    from nmt.training.input.data_sets import TrainingData
     from nmt.training.learner import Learner
-    from nmt.training.listener import Unheard
+    from nmt.training.listener import Listener
     from nmt.training.loop import Trainer
     from nmt.training.run import Outcome, train
-    from nmt.training.start import preflight
-    from nmt.training.start.setup import resolve_config
+    from nmt.training.start import trial
+    from nmt.training.start.settings import resolve_config
     from nmt.training.validation import Validator
 
     data, settings, folder = map(Path, sys.argv[1:])
@@ -100,10 +101,10 @@ def main() -> None:
 
     def run(name: str) -> Outcome:
         os.environ["NMT_RENDEZVOUS"] = str(folder / f"store-{next(starts)}")
-        return train([data], folder / name, config, Unheard())
+        return train(TrainingData.open([data], config), folder / name, Listener())
 
     run_module.Trainer = Noted
-    preflight.training_flops = lambda *arguments: 1.0  # counting takes longer than a run, and is only printed
+    trial.training_flops = lambda *arguments: 1.0  # counting takes longer than a run, and is only printed
     Learner.begin, Trainer._save, Validator.validate = begin_disturbed, save_disturbed, validate_disturbed
     run("straight")
     found = {}

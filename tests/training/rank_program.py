@@ -35,11 +35,13 @@ def main() -> None:
     from nmt.kernels.flash_attention import masked_attention
     from nmt.machine.device import Hardware
     from nmt.training import run as run_module
+    from nmt.training.input.data_sets import TrainingData
     from nmt.training.learner import Learner
+    from nmt.training.listener import Listener
     from nmt.training.ranks import exchange
     from nmt.training.run import train
-    from nmt.training.start import beginning
-    from nmt.training.start.setup import resolve_config
+    from nmt.training.start import resume
+    from nmt.training.start.settings import resolve_config
     from nmt.training.updates import Updates
     from tests.training.nccl_double import behave_like_nccl
 
@@ -51,8 +53,8 @@ def main() -> None:
         behave_like_nccl()
     if "GRAPHS_AS_THEY_ARE" in os.environ:
         torch.compile = functools.partial(torch.compile, backend="eager")
-        packed = replace(beginning.choose_kernels(torch.device("cpu")), packed_attention=masked_attention)
-        beginning.choose_kernels = lambda *arguments, **options: packed
+        packed = replace(resume.choose_kernels(torch.device("cpu")), packed_attention=masked_attention)
+        resume.choose_kernels = lambda *arguments, **options: packed
     if "OWN_NAMES" in os.environ:
         Hardware.__str__ = lambda self: f"the device of rank {rank}"
     if "SHORT_TIMEOUT" in os.environ:
@@ -133,14 +135,10 @@ def main() -> None:
                     stream.write(f"{number} {made.plan.pairs.tolist()} {hash_of(learners[0])}\n")
                 yield made
 
-    class Quiet:
-        def __getattr__(self, name):
-            return lambda *arguments: None
-
-    beginning.Learner, run_module.Updates = WatchedLearner, WatchedUpdates
+    resume.Learner, run_module.Updates = WatchedLearner, WatchedUpdates
     small_buckets = ["training.bucket_megabytes=0.002"] if "LIKE_NCCL" in os.environ else []
     config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings), settings=small_buckets)
-    outcome = train([Path(data)], Path(run), config, Quiet())
+    outcome = train(TrainingData.open([Path(data)], config), Path(run), Listener())
     parameters = torch.cat([p.detach().flatten() for p in learners[0].model.parameters()]).double()
     np.savez(
         f"{out}.{rank}.npz",

@@ -20,7 +20,7 @@ from nmt.training.learner import Learner
 from nmt.training.loss import label_smoothed_loss
 from nmt.training.ranks.exchange import LostPeerError
 from nmt.training.ranks.message import UpdateOutcome
-from nmt.training.start import beginning
+from nmt.training.start import resume
 from tests.policies import POLICIES
 from tests.training.conftest import assert_same, records, saved
 from tests.training.test_gradients import SMALL_BUCKETS, Twice
@@ -157,7 +157,7 @@ def test_attention_that_pads_is_not_compiled(graphs, policy):
 
 def test_deterministic_training_is_not_compiled(graphs):
     made = learner()
-    made._hardware = dataclasses.replace(made._hardware, is_deterministic=True)
+    made.hardware = dataclasses.replace(made.hardware, is_deterministic=True)
     assert not made.compile()
     assert "training.deterministic" in made.take_warning()
 
@@ -238,7 +238,7 @@ def test_saved_weights_have_the_same_names_and_validation_is_not_compiled(graphs
 @pytest.fixture
 def packed_attention(monkeypatch):
     """Runs that compute as on a GPU whose attention needs no padding."""
-    monkeypatch.setattr(beginning, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
+    monkeypatch.setattr(resume, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
 
 
 COMPILE = ("training.compile=true", "model.dropout=0", "training.precision=fp32", "logging.every_updates=1")

@@ -13,7 +13,7 @@ from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.schedule import learning_rate
-from nmt.training.start.beginning import freeze
+from nmt.training.start.resume import freeze
 from tests.training.start.test_changes import CHANGES
 from tests.training.test_learner import batch, pairs
 

@@ -19,7 +19,7 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import UpdateOutcome
-from nmt.training.start.beginning import freeze
+from nmt.training.start.resume import freeze
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY

@@ -24,7 +24,9 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training import updates
+from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
+from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending
 from nmt.training.validation import Validation, Validator
@@ -45,15 +47,11 @@ def assert_same_checkpoint(one, other, update):
 def straight(tmp_path_factory, reversed_words, settings_file):
     """A run of 20 updates that nothing disturbed."""
     from nmt.training.run import train
-    from nmt.training.start.setup import resolve_config
-
-    class Quiet:
-        def __getattr__(self, name):
-            return lambda *arguments: None
+    from nmt.training.start.settings import resolve_config
 
     run = tmp_path_factory.mktemp("runs") / "straight"
     config, _ = resolve_config([(reversed_words, 1.0)], config_file=settings_file)
-    train([reversed_words], run, config, Quiet())
+    train(TrainingData.open([reversed_words], config), run, Listener())
     return run
 
 
@@ -151,14 +149,15 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import nmt.checkpoint.bundle as bundle
-from nmt.training.listener import Unheard
+from nmt.training.input.data_sets import TrainingData
+from nmt.training import listener
 from nmt.training.run import train
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.settings import resolve_config
 
 data, settings, run, moment, number = sys.argv[1:]
 saves, save_file = [], bundle.save_file
 
-class Listener(Unheard):
+class Listener(listener.Listener):
     def progressed(self, update, seconds):
         if moment == "update" and update == int(number):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -172,7 +171,7 @@ def save_file_or_die(tensors, path, *rest):
 
 bundle.save_file = save_file_or_die
 config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
-train([Path(data)], Path(run), config, Listener())
+train(TrainingData.open([Path(data)], config), Path(run), Listener())
 """
 
 
@@ -446,16 +445,14 @@ def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, 
 RUN = """
 import sys
 from pathlib import Path
+from nmt.training.input.data_sets import TrainingData
+from nmt.training.listener import Listener
 from nmt.training.run import train
-from nmt.training.start.setup import resolve_config
-
-class Quiet:
-    def __getattr__(self, name):
-        return lambda *arguments: None
+from nmt.training.start.settings import resolve_config
 
 data, settings, run = sys.argv[1:]
 config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
-train([Path(data)], Path(run), config, Quiet())
+train(TrainingData.open([Path(data)], config), Path(run), Listener())
 """
 
 

@@ -10,8 +10,8 @@ from nmt.data.shards import ParallelShards
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import derived_seed
-from nmt.training.start import beginning
-from nmt.training.start.beginning import build_model
+from nmt.training.start import resume
+from nmt.training.start.resume import build_model
 from tests.policies import EVERY_POLICY
 from tests.training.conftest import records, saved
 
@@ -55,7 +55,7 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
 
     vocab = VocabularyPair.load(reversed_words / "vocab.model")
     # The same kernels, for the same random numbers of dropout.
-    model = build_model(config, vocab, beginning.choose_kernels(torch.device("cpu"))).double().train()
+    model = build_model(config, vocab, resume.choose_kernels(torch.device("cpu"))).double().train()
     adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     expected, epochs = [], []
     for update, (epoch, batches) in zip(range(1, UPDATES + 1), micro_batches(reversed_words, config), strict=False):

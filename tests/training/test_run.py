@@ -20,12 +20,13 @@ from nmt.machine import device
 from nmt.machine.measured import forget_measurements
 from nmt.reporting import Reporter
 from nmt.training import updates
+from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
-from nmt.training.listener import Unheard
+from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.settings import resolve_config
 from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, assert_same, complete, make_data_set, records, saved
 
@@ -92,7 +93,7 @@ def other_words(tmp_path_factory, reversed_words) -> Path:
 def run_mixture(tmp_path, settings_file, listener):
     def run(folder: Path, data, *changes: str):
         config, _ = resolve_config(data, config_file=settings_file, settings=changes)
-        return train([path for path, _ in data], folder, config, listener)
+        return train(TrainingData.open([path for path, _ in data], config), folder, listener)
 
     return run
 
@@ -131,17 +132,17 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
     data = [(new, 1.0)]
     config, name = resolve_config(data, init_from=bundle, settings=["schedule.factor=1e-30", "training.max_updates=2"])
     with pytest.raises(CheckpointError, match="another vocabulary"):
-        train([new], tmp_path / "tuned", config, listener, init_from=bundle)
+        train(TrainingData.open([new], config), tmp_path / "tuned", listener, init_from=bundle)
     build_vocabulary(new, existing=bundle / "vocab.model", threads=1)
     config, name = resolve_config(data, init_from=bundle, settings=["schedule.factor=1e-30", "training.max_updates=2"])
     assert (name, config.model.d_model, config.data.name) == ("tuned", 16, "new")
     build_vocabulary(new, existing=bundle / "vocab.model", source_normalization="nfkc", threads=1)
     other = resolve_config(data, init_from=bundle, settings=["training.max_updates=2"])[0]
-    assert other.data.source_normalization == "nfkc"
-    with pytest.raises(CheckpointError, match="normalises source text with identity, the data with nfkc"):
-        train([new], tmp_path / "other", other, listener, init_from=bundle)
+    assert other.data.steps.rule == "nfkc"
+    with pytest.raises(CheckpointError, match="source text: Unicode NFC; of the data: Unicode NFC, nfkc"):
+        train(TrainingData.open([new], other), tmp_path / "other", listener, init_from=bundle)
     build_vocabulary(new, existing=bundle / "vocab.model", threads=1)
-    train([new], tmp_path / "tuned", config, listener, init_from=bundle)
+    train(TrainingData.open([new], config), tmp_path / "tuned", listener, init_from=bundle)
     before, after = load_bundle(bundle).weights, load_bundle(tmp_path / "tuned" / "last").weights
     for key, tensor in before.items():
         torch.testing.assert_close(after[key], tensor)
@@ -349,7 +350,7 @@ def test_preflight_changes_nothing_that_is_learnt(run_training, tmp_path, monkey
 
 
 def _no_preflight():
-    from nmt.training.start.preflight import Preflight
+    from nmt.training.start.trial import Preflight
 
     return Preflight(50, 50, 0, None, 1.0, 1.0, 1.0, None, False, 0, 0, 1)
 
@@ -389,7 +390,7 @@ def test_memory_stays_flat_over_three_epochs(tmp_path, listener):
     path.write_text(complete(GROWING))
     changes = ["logging.every_updates=10", "validation.every_updates=40", "training.patience=null"]
     config, _ = resolve_config([(data, 1.0)], config_file=path, settings=[*changes, "training.max_updates=240"])
-    outcome = train([data], tmp_path / "run", config, listener)
+    outcome = train(TrainingData.open([data], config), tmp_path / "run", listener)
     assert outcome.progress.epoch >= 3
     by_epoch: dict[int, int] = {}
     for record in records(tmp_path / "run", "update"):
@@ -416,5 +417,5 @@ def test_from_python_notices_and_warnings_go_to_the_report_unless_there_is_a_lis
     assert f"run: {tmp_path / 'run'}" in heard.notices
     [warning] = heard.warnings
     assert warning.startswith("the run ends at update 3")
-    nmt.train(reversed_words, **how, report=unused, listener=Unheard())
+    nmt.train(reversed_words, **how, report=unused, listener=Listener())
     assert unused.notices == unused.warnings == []

@@ -23,6 +23,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
 from nmt.search.settings import BeamTooWideError, Sampling, SearchSettings
 from nmt.text.lines import encode_line, read_lines
+from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
@@ -189,32 +190,24 @@ def test_source_text_is_normalised_as_in_training():
         signs = composed.replace("\u00c5", "\u212b").replace("\u03a9", "\u2126")
         made = Translator(ensemble, translate_options(config.decoding)).translate([composed, decomposed, signs])
         first, second, third = (t.candidates[0] for t in made)
-        assert first == third or config.data.lines is not None
+        assert first == third or not config.data.source_text
         return first, second
 
     first, second = texts(CONFIG)
-    assert first.pieces == second.pieces
-    side = SIDE.model_copy(update={"decomposed": 0.9})
-    lines = LINES.model_copy(update={"source": side})
-    of_decomposed = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"lines": lines})})
-    first, second = texts(of_decomposed)
     assert (first.pieces, first.score) != (second.pieces, second.score)
-    data = {"nfc": True, "lines": lines}
-    normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
-    first, second = texts(normalising)
-    assert first.pieces == second.pieces
-    assert first.score == pytest.approx(second.score, abs=1e-5)
-    with_rule = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
-    first, second = texts(with_rule)
-    assert first.pieces == second.pieces
+    for steps in (Nfc(),), (SentencePieceRule(rule="nfkc"),):
+        data = CONFIG.data.model_copy(update={"source_text": steps})
+        first, second = texts(CONFIG.model_copy(update={"data": data}))
+        assert first.pieces == second.pieces
+        assert first.score == pytest.approx(second.score, abs=1e-5)
 
 
 def test_punctuation_is_that_of_the_source_language():
     """Moses turns English commas behind a quotation mark, and separates German decimals by a comma."""
     vocab = train_vocabulary(['ba "do," ki 3.5', 'ba 3,5 "do", ki'] * 3, size=30, normalization="identity").vocab
     built = accelerate(Transformer(CONFIG.model, vocab.size), chosen()).eval()
-    for source_lang, target_lang, normalised in (("en", "de", 'ba "do," ki'), ("de", "en", 'ba "do", ki')):
-        data = {"punctuation": True, "source_lang": source_lang, "target_lang": target_lang}
+    for language, normalised in (("en", 'ba "do," ki'), ("de", 'ba "do", ki')):
+        data = {"source_text": (MosesPunctuation(language=language),)}
         config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
         ensemble = Ensemble((built,), VocabularyPair.shared(vocab), config, CPU)
         [found] = Translator(ensemble, translate_options(config.decoding)).translate(["ba “do”, ki"])
@@ -303,11 +296,13 @@ def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
 
 def test_canonically_equal_lines_and_prefixes_have_equal_translations():
     forms = [unicodedata.normalize(form, COMPOSED) for form in ("NFC", "NFD")]
-    made = translator(alignment=True, nbest=2)
+    data = CONFIG.data.model_copy(update={"source_text": (Nfc(),), "target_text": (Nfc(),)})
+    config = CONFIG.model_copy(update={"data": data})
+    made = translator(alignment=True, nbest=2, config=config)
     for prefixes in (None, ["ti \u00e9", "ti e\u0301"]):
         first, second = made.translate([f"{form} \u2603" for form in forms], prefixes)
         assert first.candidates == second.candidates
-    scorer = TargetScorer(Ensemble((model(),), PAIR, CONFIG, CPU), translate_options(CONFIG.decoding))
+    scorer = TargetScorer(Ensemble((model(),), PAIR, config, CPU), translate_options(config.decoding))
     [[first, second]] = scorer.score_windows([(form, form) for form in forms])
     assert (first.score, first.pieces) == (second.score, second.pieces)
 
@@ -348,7 +343,9 @@ OTHER_WORDLESS = [
 
 def test_a_line_without_words_is_copied():
     lines = [*WORDLESS, *OTHER_WORDLESS]
-    normalizing = CONFIG.data.model_copy(update={"source_normalization": "nfkc"})  # which makes a word of №
+    normalizing = CONFIG.data.model_copy(
+        update={"source_text": (SentencePieceRule(rule="nfkc"),)}
+    )  # which makes a word of №
     for options in (
         {}, {"nbest": 2, "alignment": True}, {"split_sentences": "always"}, {"copy_unknown": True},
         {"config": CONFIG.model_copy(update={"data": normalizing})},

@@ -11,9 +11,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nmt.config import Config, DataConfig, DecodingConfig, read_config
+from nmt.config import Config, DecodingConfig, read_config
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
+    COMPOSED,
     OUTPUT,
     OUTPUT_BIAS,
     POSITIONS,
@@ -27,15 +28,16 @@ from nmt.convert.foreign import (
     StoredTensor,
 )
 from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
-from nmt.convert.settings import Settings, Table, unknown_remarks
+from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
+from nmt.text.steps import TextSteps
 
 MODEL_NAME = "model.bin"
-_CONFIG, _METADATA, _BPE = "config.json", "metadata.json", "bpe.model"
+_CONFIG, _METADATA = "config.json", "metadata.json"
 _OWN_CONFIG = "config.yaml"
 _VERSIONS = (4, 5, 6)
-"""The versions of the file that are read."""
+"""The versions of the file that are read: those since CTranslate2 1.4 (January 2020)."""
 _SPECIFICATION = "TransformerSpec"
 _DTYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
 """The numbers of each type in the file. The last one is bfloat16, which NumPy lacks."""
@@ -60,10 +62,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _FLAGS_OF_VERSION_5 = ("with_source_bos", "with_source_eos", "with_target_bos")
 _PADS = ("<pad>", "<blank>")
 _ATTRIBUTES = frozenset(
-    {"activation", "alignment_heads", "alignment_layer", "num_heads", "pre_norm", "scale_embeddings"}
-    | {"start_from_zero_embedding"}
+    {"activation", "alignment_heads", "alignment_layer", "multiply_by_sqrt_depth", "num_heads", "pre_norm"}
+    | {"scale_embeddings", "start_from_zero_embedding"}
 )
 """The attributes that have a meaning here, or none; others must be off."""
+_SOURCE_EMBEDDING_BEFORE_2_12 = "encoder/embeddings/weight"
 _LAYER = {part: re.compile(rf"{part}/layer_(\d{{1,5}})/") for part in _PARTS}
 _FUSED: dict[str, dict[str, tuple[str, ...]]] = {
     "/self_attention": {"0": PROJECTIONS, "1": ("output",)},
@@ -127,17 +130,11 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     folder = model_folder(path)
     weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
     metadata = optional_mapping(metadata_file)
-    if path.joinpath(_BPE).is_file() or metadata.get("target_prefix"):
-        raise CheckpointError(
-            f"{path}: is a package that segments text by Moses and subword-nmt, or begins each output with a given "
-            "piece, which nmt does not do. Only packages with sentencepiece.model can be imported."
-        )
+    _check_package(path, metadata)
     values = read_variables(weights)
     attributes = Settings(
         {name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")},
         str(weights),
-        "encoder/{}",
-        "decoder/{}",
     )
     settings = Settings(_settings_of_version_5(values, attributes) | optional_mapping(config_file), str(config_file))
     for key, kinds in _TYPES.items():
@@ -151,7 +148,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     segmenters = find_segmenters(path, given, languages)
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
-    pieces = [_pieces(file) for file in vocabularies]
+    pieces = [_pieces(file, special["unk_token"]) for file in vocabularies]
     # Neither side ever uses it, so one piece serves both.
     special["pad_token"] = next((pad for pad in _PADS if pad in pieces[1]), _PADS[0])
     source, target = segmented_vocabularies(
@@ -173,7 +170,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         str(weights),
         ours,
         toolkit="Argos Translate" if metadata else "CTranslate2",
-        version=None,
+        version=version_of(metadata.get("argos_version")),
         decoding=_SEARCH_OF_ARGOS if metadata else own.decoding,
         tensors=tensors,
         naming=_naming(tensors),
@@ -186,6 +183,20 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         settings=settings | attributes,
         remarks=remarks,
     )
+
+
+def _check_package(path: Path, metadata: Mapping[str, Any]) -> None:
+    """Refuse a package of Argos Translate that does more than translate the pieces of SentencePiece."""
+    kind = metadata.get("type", "translate")
+    if kind != "translate":
+        problem = f"is a package of the type {shown(kind)}, not translate"
+    elif prefix := metadata.get("target_prefix"):
+        problem = f"begins each output with a given piece (target_prefix: {shown(prefix)}), which nmt does not do"
+    elif path.joinpath("bpe.model").is_file() and not path.joinpath("sentencepiece.model").is_file():
+        problem = "segments text by Moses and subword-nmt (bpe.model), which nmt does not do"
+    else:
+        return
+    raise CheckpointError(f"{path}: {problem}. Import another package, or the model that it was made from.")
 
 
 def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
@@ -214,13 +225,13 @@ def _own_config(folder: Path) -> Config:
 
 def _own_remarks(own: Config) -> list[str]:
     """What a folder that nmt exported says of its source text, and a bundle made from it does not."""
-    if own.data.source_steps == DataConfig().source_steps:
+    if own.data.steps in (TextSteps(), COMPOSED):
         return []
     return [f"{_OWN_CONFIG} beside it says how nmt normalises source text, which the bundle does not: use the bundle."]
 
 
 def _vocabulary_file(folder: Path, side: str) -> Path:
-    names = [f"{side}_vocabulary.json", "shared_vocabulary.json", f"{side}_vocabulary.txt", "shared_vocabulary.txt"]
+    names = [f"{start}_vocabulary.{end}" for start in ("shared", side) for end in ("json", "txt")]
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
         raise CheckpointError(f"{folder}: has none of {', '.join(names)}. {COPY_AGAIN}")
@@ -229,13 +240,21 @@ def _vocabulary_file(folder: Path, side: str) -> Path:
 
 def _naming(tensors: Mapping[str, Array]) -> Naming:
     """Where the parameters lie. Biases that no layer has are left out."""
-    return Naming({ours: name for ours, name in NAMES.items() if "bias" not in ours or name.format(n=0) in tensors})
+    names = {ours: name for ours, name in NAMES.items() if "bias" not in ours or name.format(n=0) in tensors}
+    if _SOURCE_EMBEDDING_BEFORE_2_12 in tensors:
+        names[SOURCE_EMBEDDING] = _SOURCE_EMBEDDING_BEFORE_2_12
+    return Naming(names)
 
 
-def _pieces(path: Path) -> list[str]:
+def _pieces(path: Path, unk: str) -> list[str]:
+    """The pieces of a vocabulary. CTranslate2 adds the unknown piece where it is missing."""
     if path.suffix == ".json":
-        return read_pieces(path)
-    return read_text(path).removesuffix("\n").split("\n")
+        pieces = read_pieces(path)
+    else:
+        pieces = read_text(path, keep_returns=True).removesuffix("\n").split("\n")
+        if all(piece.endswith("\r") for piece in pieces):  # otherwise it is a character of the piece
+            pieces = [piece[:-1] for piece in pieces]
+    return pieces if unk in pieces else [*pieces, unk]
 
 
 def stored_tensors(values: Mapping[str, Any], path: Path) -> Iterator[StoredTensor]:
@@ -301,17 +320,16 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
     if others:
         key, value = next(iter(others.items()))
         raise attributes.refusal(shown(key), value)
-    heads = attributes.of_both("num_heads", "different numbers of heads")
-    activation = attributes.of_both("activation", "two activations")
-    activation = 0 if activation is None else activation
+    heads = _of_both(attributes, "num_heads", "different numbers of heads")
+    activation = _of_both(attributes, "activation", "two activations") or 0
     if activation not in _ACTIVATIONS:
-        known = ", ".join(_ACTIVATIONS.values())
-        raise CheckpointError(f"{attributes.name}: has activation {shown(activation)}; nmt has {known}.")
+        named, known = {1: "GELU with tanh"}.get(activation, shown(activation)), ", ".join(_ACTIVATIONS.values())
+        raise CheckpointError(f"{attributes.name}: has activation {named}; nmt has {known}.")
     layers = {part: [0, *(int(found[1]) + 1 for found in map(_LAYER[part].match, tensors) if found)] for part in _PARTS}
     embedding, inner = tensors.get(NAMES[TARGET_EMBEDDING]), tensors.get("encoder/layer_0/ffn/linear_0/weight")
     if embedding is None:
         raise CheckpointError(f"{attributes.name}: lacks {NAMES[TARGET_EMBEDDING]}. {COPY_AGAIN}")
-    is_pre = attributes.of_both("pre_norm", "norms before layers in one part only")
+    is_pre = _of_both(attributes, "pre_norm", "norms before layers in one part only")
     # Without a table, CTranslate2 computes positions that count from 1.
     has_table = any(NAMES[side] in tensors for side in POSITIONS)
     positions = {"positions": "sinusoidal"} if has_table else {"positions": "tensor2tensor", "first_position": 1}
@@ -332,9 +350,17 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
     }
 
 
+def _of_both(attributes: Settings, key: str, needs: str) -> Any:
+    """The value that encoder and decoder share; before CTranslate2 3.0 the model itself has it."""
+    return attributes.equal([key, *(f"{part}/{key}" for part in _PARTS)], needs)
+
+
 def _is_scaled(attributes: Settings, d_model: int) -> bool:
     """Whether embeddings are multiplied by sqrt(d_model): by a flag that is on by default, or by the factor."""
-    values = [attributes.get(f"{part}/scale_embeddings", 1) for part in _PARTS]
+    values = [
+        attributes.get(f"{part}/scale_embeddings", attributes.get(f"{part}/embeddings/multiply_by_sqrt_depth", 1))
+        for part in _PARTS
+    ]
     # A whole number is a flag, another one the factor itself.
     factors = [d_model**0.5 if value else 1.0 for value in values if isinstance(value, int)]
     factors += [value for value in values if isinstance(value, float)]

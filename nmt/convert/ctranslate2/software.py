@@ -12,8 +12,8 @@ import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Segmenter, Side
-from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.ctranslate2.reading import model_folder
+from nmt.convert.ctranslate2.searcher import NEVER_EMITTED
 from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, stored_pieces
 from nmt.convert.files import EXPORT_AGAIN, read_bytes
 from nmt.convert.foreign import ForeignModel

@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.files import named_in, read_bytes, shown
-from nmt.convert.foreign import PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
+from nmt.convert.foreign import COMPOSED, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.segmenters import read_segmenter
 from nmt.convert.settings import (
@@ -29,7 +29,9 @@ from nmt.convert.settings import (
 )
 from nmt.convert.tensors import foreign_model
 from nmt.errors import CheckpointError, ConfigError
+from nmt.text.languages import primary_language
 from nmt.text.printable import printable
+from nmt.text.steps import MosesPunctuation, TextSteps
 
 DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
@@ -141,7 +143,7 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
         target=target,
         start=None,
         files=found,
-        punctuation=any(map(_normalises, files.scripts)),
+        text=_text(files, given),
         languages=given.languages(),
         settings=settings,
         ignored=[_SETTINGS],
@@ -151,6 +153,13 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
             *unknown_remarks(settings, _MODEL, "Marian"),
         ],
     )
+
+
+def _text(files: MarianFiles, given: Given) -> TextSteps:
+    if not any(map(_normalises, files.scripts)):
+        return COMPOSED
+    punctuation = MosesPunctuation(language=primary_language(given.source_lang or ""))
+    return TextSteps((*COMPOSED.source, punctuation), COMPOSED.target)
 
 
 def _normalises(script: Path) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +19,11 @@ from nmt.config import Config
 from nmt.data.arrays import Indices
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import changed_files, examine_text
+from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, epoch_population, mixture
 from nmt.data.sampling import SampledEpochs
-from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_index
+from nmt.data.shards import ENCODED_SPLITS, ParallelShards, ShardIndex, build_command
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import Transformer
@@ -35,72 +37,128 @@ _UPDATES_APART = UPDATES_AHEAD + 2
 
 
 @dataclass(frozen=True)
-class TrainingData:
-    """The training data of a run."""
+class DataSets:
+    """Encoded data sets, opened once: the settings of a run follow from them, and it trains on them."""
 
     folders: tuple[Path, ...]
-    vocab: VocabularyPair
-    shards: Shards
     weights: tuple[float, ...]
+    vocab: VocabularyPair
+    """Of the first."""
+    parts: tuple[ParallelShards, ...]
+    """The training pairs of each."""
+
+    @staticmethod
+    def open(data: Iterable[tuple[Path, float]]) -> DataSets:
+        """Open data sets with their weights.
+
+        Raises:
+            DataError: the first has no vocabulary yet; or one has no shards, or they are damaged.
+        """
+        folders, weights = zip(*data, strict=True)
+        vocab, path = load_vocabulary(folders[0]), DataFolder(folders[0]).vocab
+        parts = tuple(ParallelShards.open(folder, "train", vocab=path) for folder in folders)
+        return DataSets(folders, weights, vocab, parts)
+
+    def settings(self) -> dict[str, Any]:
+        """The section ``data`` of the settings.
+
+        Raises:
+            DataError: a folder is not a prepared data set.
+        """
+        first, *others = map(read_manifest, self.folders)
+        lines = line_statistics(self.parts)
+        # Letters are composed as they are in most training lines.
+        steps = self.parts[0].index.steps.after(first.source_text)
+        steps = steps.composed(
+            source=lines is None or lines.source.are_composed, target=lines is None or lines.target.are_composed
+        )
+        return {
+            "name": first.name,
+            "source_lang": first.source_lang,
+            "target_lang": first.target_lang,
+            "fingerprint": first.fingerprint,
+            "vocab_fingerprint": self.vocab.fingerprint,
+            "vocab_size": self.vocab.source.size,
+            "target_vocab_size": self.vocab.target_size,
+            "source_text": steps.source,
+            "target_text": steps.target,
+            "weight": self.weights[0],
+            "mixed_with": [
+                {"name": other.name, "fingerprint": other.fingerprint, "weight": weight}
+                for other, weight in zip(others, self.weights[1:], strict=True)
+            ],
+            "lines": lines,
+        }
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The training data of a run, with the run's settings."""
+
+    config: Config
+    sets: DataSets
+    shards: Shards
+    """The training pairs of all."""
     longest: int
     """The length of the longest sentence, in pieces with eos."""
 
     @staticmethod
     def open(data: Sequence[Path], config: Config) -> TrainingData:
-        """Open the shards, and check them against the text, the vocabulary and the model's positions.
+        """Open the data sets of a run, in the order of its settings; errors as of :meth:`of`."""
+        parts = config.data.parts
+        if len(data) != len(parts):
+            raise DataError(f"data sets named: {len(data)}; the run has {len(parts)}. Name each, in the run's order.")
+        return TrainingData.of(DataSets.open(zip(data, (part.weight for part in parts), strict=True)), config)
 
-        Args:
-            data: the folders of the data sets, in the order of the configuration.
+    @staticmethod
+    def of(data: DataSets, config: Config) -> TrainingData:
+        """Check opened data sets against their text, the vocabulary and the model's positions.
 
         Raises:
             DataError: shards are empty, or were made from other text or with another vocabulary.
             ConfigError: a sentence is longer than the model's positions.
         """
-        weights = tuple(part.weight for part in config.data.parts)
-        fingerprints = [part.fingerprint for part in config.data.parts]
-        if len(data) != len(fingerprints):
-            raise DataError(
-                f"data sets named: {len(data)}; the run has {len(fingerprints)}. Name each, in the run's order."
-            )
-        vocab = load_vocabulary(data[0])
-        opened = [
-            _opened_shards(folder, fingerprint, config, data[0])
-            for folder, fingerprint in zip(data, fingerprints, strict=True)
-        ]
-        shards = mixture(data, weights, opened)
+        for folder, opened, part in zip(data.folders, data.parts, config.data.parts, strict=True):
+            _check_shards(folder, opened, part.fingerprint, config, DataFolder(data.folders[0]).vocab)
+        shards = mixture(data.folders, data.weights, data.parts)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
         if config.training.subword_sampling:
-            longest = max(read_index(folder).max_length for folder in data) + 1
+            longest = max(part.index.max_length for part in data.parts) + 1
         if longest > config.model.max_positions:
             raise ConfigError(
                 f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {longest} "
                 f"pieces. Raise it, or encode the data again without longer ones: "
-                f"{_shorten_commands(data, config.model.max_positions - 1)}."
+                f"{_shorten_commands(data.folders, config.model.max_positions - 1)}."
             )
-        return TrainingData(tuple(data), vocab, shards, weights, longest)
+        vocab = data.vocab.prepared(config.data.steps, config.data.choices)
+        return TrainingData(config, replace(data, vocab=vocab), shards, longest)
 
-    def max_positions(self, update_tokens: int) -> int:
-        """The approximate maximum of padded positions, source or target, in an update of ``update_tokens``."""
+    def max_positions(self) -> int:
+        """The approximate maximum of padded positions, source or target, in an update."""
         ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)
-        return math.ceil(1.5 * max(update_tokens * max(1.0, ratio), self.longest))
+        return math.ceil(1.5 * max(self.config.batching.update_tokens * max(1.0, ratio), self.longest))
 
-    def micro_batching(
-        self, config: Config, model: Transformer, device: torch.device, ranks: Ranks
-    ) -> Callable[[int], MicroBatching]:
+    def micro_batching(self, model: Transformer, device: torch.device, ranks: Ranks) -> Callable[[int], MicroBatching]:
         """How updates are divided into micro-batches of a maximum of tokens, for the model's attention."""
-        return self._encoded_epochs(config).micro_batching(model, device, ranks, self.longest)
+        return self._encoded_epochs.micro_batching(model, device, ranks, self.longest)
 
-    def _encoded_epochs(self, config: Config) -> Epochs:
-        """The epochs, as they are encoded."""
-        seed = config.training.seed
-        return Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
+    @property
+    def _encoded_epochs(self) -> Epochs:
+        return self._epochs(lambda epoch: self.shards)
 
-    def epoch_size(self, config: Config) -> tuple[int, int]:
+    def _epochs(self, open_shards: Callable[[int], Shards]) -> Epochs:
+        def open_epoch(epoch: int) -> tuple[Shards, Indices | None]:
+            shards = open_shards(epoch)
+            return shards, self._population(shards, epoch)
+
+        return Epochs(open_epoch, self.config.batching, self.config.training.seed)
+
+    def epoch_size(self) -> tuple[int, int]:
         """Estimate the numbers of pairs and updates per epoch. Small corpora may have fewer updates."""
-        pairs, lengths = self._population(self.shards, config.training.seed, 0), self.shards.target_lengths
+        pairs, lengths = self._population(self.shards, 0), self.shards.target_lengths
         count = len(lengths) if pairs is None else len(pairs)
         tokens = self._pieces(lengths if pairs is None else lengths[pairs])
-        return count, min(count, max(1, round(tokens / config.batching.update_tokens)))
+        return count, min(count, max(1, round(tokens / self.config.batching.update_tokens)))
 
     @staticmethod
     def _pieces(lengths: NDArray[np.int32]) -> int:
@@ -108,11 +166,11 @@ class TrainingData:
         return int(lengths.sum(dtype=np.int64)) + len(lengths)
 
     @contextmanager
-    def epochs(self, config: Config, run: Path, ranks: Ranks) -> Iterator[Epochs]:
+    def epochs(self, run: Path, ranks: Ranks) -> Iterator[Epochs]:
         """The epochs of the run. If subwords are sampled, another process prepares epochs while the body runs."""
-        seed, dropout = config.training.seed, config.training.subword_sampling
-        if not dropout:
-            yield self._encoded_epochs(config)
+        training = self.config.training
+        if not training.subword_sampling:
+            yield self._encoded_epochs
             return
         with ExitStack() as stack:
             # One rank per machine writes into that machine's own folder, because machines may or may not share disks.
@@ -121,28 +179,27 @@ class TrainingData:
                     SampledEpochs(
                         folder,
                         RunFolder(run).sampled / socket.gethostname() / f"{number}-{folder.name}",
-                        self.vocab,
-                        dropout=dropout,
-                        seed=seed,
+                        self.sets.vocab,
+                        dropout=training.subword_sampling,
+                        seed=training.seed,
                         writer=ranks.local_rank == 0,
                         keep=_UPDATES_APART if ranks.local_size > 1 else 0,
                         timeout_seconds=EXCHANGE_TIMEOUT.total_seconds(),
                     )
                 )
-                for number, folder in enumerate(self.folders, start=1)
+                for number, folder in enumerate(self.sets.folders, start=1)
             ]
 
-            def open_epoch(epoch: int) -> tuple[Shards, Indices | None]:
+            def open_sampled(epoch: int) -> Shards:
                 opened = [part.open(epoch) for part in sampled]
-                shards = opened[0] if isinstance(self.shards, ParallelShards) else MixedShards(opened)
-                return shards, self._population(shards, seed, epoch)
+                return opened[0] if isinstance(self.shards, ParallelShards) else MixedShards(opened)
 
-            yield Epochs(open_epoch, config.batching, seed)
+            yield self._epochs(open_sampled)
 
-    def _population(self, shards: Shards, seed: int, epoch: int) -> Indices | None:
+    def _population(self, shards: Shards, epoch: int) -> Indices | None:
         if isinstance(shards, ParallelShards):
             return None
-        return epoch_population(shards.sizes, self.weights, seed, epoch)
+        return epoch_population(shards.sizes, self.sets.weights, self.config.training.seed, epoch)
 
 
 def load_vocabulary(data: Path) -> VocabularyPair:
@@ -162,13 +219,12 @@ def _shorten_commands(data: Sequence[Path], length: int) -> str:
     return " and ".join(commands)
 
 
-def why_empty(data: Path, split: str, vocab: Path) -> str:
+def why_empty(index: ShardIndex, data: Path, split: str, vocab: Path) -> str:
     """Why no pair of a split was encoded, and what to do.
 
     Args:
         vocab: the vocabulary of the run.
     """
-    index = read_index(data, vocab=vocab)
     found = index.splits[split]
     if found.too_long or found.empty:
         return (
@@ -178,27 +234,19 @@ def why_empty(data: Path, split: str, vocab: Path) -> str:
     return "Prepare the data with --valid." if split == "valid" else "See the counts of filters in its manifest.json."
 
 
-def _opened_shards(data: Path, fingerprint: str, config: Config, first: Path) -> ParallelShards:
-    """The training pairs; refused if made from other text or with another vocabulary than the first data set's."""
-    vocab = DataFolder(first).vocab
-    shards = ParallelShards.open(data, "train", vocab=vocab)
+def _check_shards(data: Path, shards: ParallelShards, fingerprint: str, config: Config, vocab: Path) -> None:
+    """Refuse training pairs that were made from other text or with another vocabulary than the first data set's."""
+    index = shards.index
     if len(shards) == 0:
-        raise DataError(f"{data}: no training pair is left. {why_empty(data, 'train', vocab)}")
-    _check_text(data, vocab)
-    if shards.vocab_fingerprint != config.data.vocab_fingerprint:
+        raise DataError(f"{data}: no training pair is left. {why_empty(index, data, 'train', vocab)}")
+    # Only files whose size or time changed are read.
+    if changed := changed_files(data, index.text):
+        # If the two sides are no longer parallel, encoding them again would fail, so this is checked first.
+        examine_text(data, read_manifest(data), ENCODED_SPLITS)
+        raise DataError(
+            f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."
+        )
+    if index.vocab_fingerprint != config.data.vocab_fingerprint:
         raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
-    if shards.data_fingerprint != fingerprint:
+    if index.data_fingerprint != fingerprint:
         raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")
-    return shards
-
-
-def _check_text(data: Path, vocab: Path) -> None:
-    """Refuse text that was changed after it was encoded. Only files whose size or time changed are read."""
-    changed = changed_files(data, read_index(data, vocab=vocab).text)
-    if not changed:
-        return
-    # If the two sides are no longer parallel, encoding them again would fail, so this is checked first.
-    examine_text(data, read_manifest(data), ENCODED_SPLITS)
-    raise DataError(
-        f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."
-    )

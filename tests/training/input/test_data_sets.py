@@ -59,7 +59,7 @@ def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied)
     )
     with pytest.raises(DataError, match=counted + allow):
         TrainingData.open([copied], config(copied))
-    assert "more than 1 pieces" in why_empty(copied, "valid", vocab)
+    assert "more than 1 pieces" in why_empty(read_index(copied), copied, "valid", vocab)
     build_vocabulary(copied, existing=vocab, max_length=256, threads=1)
     assert len(TrainingData.open([copied], config(copied)).shards) == 40
 
@@ -67,11 +67,10 @@ def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied)
 @pytest.mark.parametrize(
     ("lost", "words"), [({"empty": 4}, "and a side of 4 has none"), ({}, "See the counts of filters")]
 )
-def test_other_pairs_that_are_missing_are_not_blamed_on_the_limit(data, monkeypatch, lost, words):
+def test_other_pairs_that_are_missing_are_not_blamed_on_the_limit(data, lost, words):
     index = read_index(data)
     split = replace(index.splits["train"], pairs=0, **lost)
-    monkeypatch.setattr(data_sets, "read_index", lambda *_, **__: replace(index, splits={"train": split}))
-    assert words in why_empty(data, "train", data / "vocab.model")
+    assert words in why_empty(replace(index, splits={"train": split}), data, "train", data / "vocab.model")
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ def test_one_rank_of_each_machine_writes_sampled_shards_into_a_folder_of_that_ma
     opened = TrainingData.open([data], sampling)
     for ranks in (Ranks(0, 4, 0, 2), Ranks(1, 4, 1, 2), Ranks(2, 4, 0, 2), Ranks(3, 4, 1, 2), Ranks()):
         monkeypatch.setattr(data_sets.socket, "gethostname", lambda ranks=ranks: f"machine-{ranks.rank // 2}")
-        with opened.epochs(sampling, tmp_path, ranks):
+        with opened.epochs(tmp_path, ranks):
             pass
     folders = [Path("sampled") / f"machine-{number}" / "1-data" for number in (0, 0, 1, 1, 0)]
     assert [folder for folder, _, _ in made] == folders

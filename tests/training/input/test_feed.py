@@ -34,7 +34,7 @@ def updates(reversed_words, settled, tmp_path):
         config = settled()
         data = TrainingData.open([reversed_words], config)
         planned = []
-        with data.epochs(config, tmp_path, ranks) as epochs:
+        with data.epochs(tmp_path, ranks) as epochs:
             for update in epochs.updates(epoch, index, batching=lambda: batching, ranks=ranks):
                 if update.epoch == EPOCHS:
                     return planned
@@ -112,7 +112,7 @@ def test_micro_batches_are_prepared_where_they_are_made_and_give_the_same_inputs
         return prepare(self, batch)
 
     monkeypatch.setattr(type(batching), "prepared", prepared)
-    with data.epochs(config, tmp_path, NO_OTHERS) as epochs:
+    with data.epochs(tmp_path, NO_OTHERS) as epochs:
         made = prefetched(epochs.updates(0, 0, batching=lambda: batching, ranks=NO_OTHERS))
         [batch, *_] = next(made).batches
         made.close()

@@ -16,7 +16,7 @@ import pytest
 
 from nmt.errors import CheckpointError
 from nmt.io.locking import exclusive
-from nmt.training import run as run_module
+from nmt.training.start import folder as folder_module
 from tests.commands import run_command
 from tests.training.conftest import records, saved
 from tests.training.rank_processes import free_port
@@ -150,7 +150,7 @@ def test_under_torchrun_a_run_waits_for_ranks_that_still_save(
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
-    monkeypatch.setattr(run_module, "_SECONDS_UNTIL_RELEASED", 0.5)
+    monkeypatch.setattr(folder_module, "_SECONDS_UNTIL_RELEASED", 0.5)
     with ExitStack() as held:
         held.enter_context(exclusive(run / ".lock", wait=False))
         if is_released:

@@ -25,8 +25,8 @@ from nmt.training.ranks import launch as launch_module
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.launch import PrintedError, launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
-from nmt.training.start import setup
-from nmt.training.start.new_folder import run_folder
+from nmt.training.start import summary
+from nmt.training.start.folder import run_folder
 from tests.commands import ForkedPython
 from tests.training.rank_processes import SCRIPT
 
@@ -211,9 +211,9 @@ def test_the_command_names_a_rank_that_is_killed_while_training_and_else_finishe
     run, errors = tmp_path / "run", tmp_path / "errors"
 
     def start(module, arguments, *, environment):
-        streams = [os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR)]
-        stderr = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, [*streams, stderr])
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        with errors.open("ab") as stderr:
+            rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, stderr=stderr, **streams)
         if is_killed and environment["RANK"] == "1":
             threading.Thread(target=kill_in_training, args=(rank,)).start()
         return rank
@@ -301,7 +301,7 @@ def test_who_starts_ranks_checks_what_they_need_together_and_leaves_gpus_alone(
 ):
     """Moments that the ranks divide fit where those of a single rank would not."""
     checked, started = [], []
-    monkeypatch.setattr(setup, "check_memory", lambda config, hardware, ranks: checked.append(ranks))
+    monkeypatch.setattr(summary, "check_memory", lambda config, hardware, ranks: checked.append(ranks))
     monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks, claimed: started.append(ranks) or 7)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     command = ["train", "--nproc", "3", "--data", str(reversed_words), "--config", str(settings()), "--device", device]

@@ -12,7 +12,8 @@ from nmt.checkpoint.run_folder import checkpoints
 from nmt.config import Config, changeable_on_resume, flatten, read_config
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.errors import ConfigError
-from nmt.training.start.changes import refuse_changes
+from nmt.training.input.data_sets import DataSets, TrainingData
+from nmt.training.start.resume import refuse_changes
 from tests.data.one_data_set import build_vocabulary
 from tests.kit.two_vocabularies import separate_data_set
 
@@ -49,7 +50,7 @@ TOGETHER = {
 def begun(tmp_path_factory, reversed_words, settings_file):
     """A run of 5 updates."""
     from nmt.training.run import train
-    from nmt.training.start.setup import resolve_config
+    from nmt.training.start.settings import resolve_config
     from tests.training.conftest import Silent
 
     run = tmp_path_factory.mktemp("runs") / "run"
@@ -58,7 +59,7 @@ def begun(tmp_path_factory, reversed_words, settings_file):
         config_file=settings_file,
         settings=["training.max_updates=5", "training.patience=null"],
     )
-    train([reversed_words], run, config, Silent())
+    train(TrainingData.open([reversed_words], config), run, Silent())
     return run
 
 
@@ -143,7 +144,7 @@ def test_a_target_vocabulary_of_its_own_cannot_be_accepted(run_training, begun, 
     others = read_config(run / "config.yaml")
     changed = others.model_copy(update={"data": others.data.model_copy(update={"target_vocab_size": 7})})
     with pytest.raises(ConfigError, match=r"data\.target_vocab_size: null -> 7") as error:
-        refuse_changes(run, changed, [data], accept_changes=True)
+        refuse_changes(run, changed, DataSets.open([(data, 1.0)]), accept_changes=True)
     assert "--accept-changes" not in str(error.value)
 
 
@@ -155,7 +156,7 @@ def test_another_source_normalization_cannot_be_accepted_and_the_advice_brings_t
     shutil.copytree(reversed_words, data)
     build_vocabulary(data, existing=data / "vocab.model", source_normalization="nfkc_cf", threads=1)
     for options in ({}, {"accept_changes": True}):
-        with pytest.raises(ConfigError, match=r"data\.source_normalization") as error:
+        with pytest.raises(ConfigError, match=r"data\.source_text") as error:
             run_training(run, data=data, **options)
         assert "--accept-changes" not in str(error.value)
     [command] = re.findall(r"`nmt (build-vocab [^`]*)`", str(error.value))

@@ -16,12 +16,11 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import TrainingError
-from nmt.machine.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
+from nmt.machine.device import forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.input.micro_batches import MicroBatching, Padded
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
-from nmt.training.ranks.exchange import Ranks
 from nmt.training.schedule import peak_update
 from nmt.training.start.cost import matrix_rate, training_flops
 
@@ -31,17 +30,13 @@ _LARGEST_ON_CPU = 4_096
 # Logits: many operations of Apple's GPUs end the process where a tensor takes 4 GiB or more (pytorch#149325).
 _LARGEST_ON_MPS = (1 << 30) - 1
 _SHARE_OF_MEMORY = 0.85
-# A try may need this many times as many positions as the one before: an estimate from few positions is rough, and on a
-# CPU a try that does not fit ends the process.
-_MOST_DOUBLINGS_ON_CPU = 2
+# From one try to the next: an estimate from few positions is rough, and on a CPU a try that does not fit ends the
+# process.
+_MOST_DOUBLINGS = 2
 # A shorter first pass was mostly warm-up, so a second pass is timed.
 _WARMING_UP_SECONDS = 2.0
 # Measured on an H100: compiling takes 30 to 40 seconds, and an update then takes half of the time or less.
 _SECONDS_WORTH_COMPILING = 120
-
-
-_Tried = tuple[Batch, float, int]
-"""The micro-batch that was tried, the seconds for it, and the memory in use."""
 
 
 @dataclass(frozen=True)
@@ -89,20 +84,12 @@ class Preflight:
 
 
 def preflight(
-    learner: Learner,
-    config: Config,
-    hardware: Hardware,
-    run: Path,
-    progress: Progress,
-    data: TrainingData,
-    ranks: Ranks,
-    batching: Callable[[int], MicroBatching],
+    learner: Learner, data: TrainingData, run: Path, progress: Progress, batching: Callable[[int], MicroBatching]
 ) -> Preflight:
     """Try the worst micro-batch, forward and backward, and measure.
 
     If ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is searched, unless an earlier
-    start has found it; where attention needs no padding, a whole update is tried first. A given size that does not fit
-    is lowered until it does.
+    start has found it; on a CUDA GPU a whole update is tried first. A size that does not fit is halved until it does.
 
     Args:
         batching: how updates are divided into micro-batches of a size.
@@ -110,29 +97,27 @@ def preflight(
     Raises:
         TrainingError: a single longest pair does not fit into memory.
     """
+    config, hardware, ranks = data.config, learner.hardware, learner.ranks
     learner.reserve_exchange()  # else the largest micro-batch that fits would leave no memory for it
-    # No update has more positions than this for a rank.
-    useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
-    size = _size_to_try(learner, useful, config, progress, hardware, data.longest, ranks)
-    size, tried = _fitting(learner, batching, size, useful, config, hardware, data, ranks)
+    trial = _Trial(learner, data, batching)
+    tried = trial.fitting(trial.size_to_try(progress))
     # As the main rank decides. The time of the whole run counts, however often it resumes.
-    whole, _ = _seconds_left(config, Progress(), _rate(tried, ranks))
-    compiles = ranks.gather(_is_to_compile(learner, config, hardware, progress, whole))[0]
+    whole, _ = _seconds_left(config, Progress(), tried.rate)
+    compiles = ranks.gather(_is_to_compile(learner, config, progress, whole))[0]
     if compiles and learner.compile():
-        size, tried = _fitting(learner, batching, size, useful, config, hardware, data, ranks)
+        tried = trial.fitting(tried.size)
     not_compiled = next((reason for reason in ranks.gather(learner.take_warning()) if reason), None)
-    worst, seconds, memory_bytes = tried
-    rate = _rate(tried, ranks)
+    worst, rate = tried.batch, tried.rate
     checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
     seconds_left, ends_by_minutes = _seconds_left(config, progress, rate)
     return Preflight(
-        micro_batch_tokens=size,
+        micro_batch_tokens=tried.size,
         worst_positions=worst.positions,
-        memory_bytes=memory_bytes,
+        memory_bytes=tried.memory_bytes,
         memory_for_use=memory_for_use(hardware.device),
         target_tokens_per_second=rate,
-        flops_per_second=training_flops(config, worst.pairs, data.longest, data.longest) / seconds,
+        flops_per_second=training_flops(config, worst.pairs, data.longest, data.longest) / tried.seconds,
         matrix_rate=matrix_rate(config, hardware, max(worst.positions, 512)),
         seconds_left=seconds_left,
         ends_by_minutes=ends_by_minutes,
@@ -143,6 +128,104 @@ def preflight(
         not_compiled=not_compiled,
         within_warm_up=_within_warm_up(config, progress, rate, seconds_left if ends_by_minutes else None),
     )
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A size that fits on all ranks, and what the worst micro-batch of that size has shown."""
+
+    size: int
+    batch: Batch
+    seconds: float
+    memory_bytes: int
+    rate: float
+    """The target tokens per second of all ranks."""
+
+
+class _Trial:
+    """Tries micro-batches of the longest pairs, which need the most memory."""
+
+    def __init__(self, learner: Learner, data: TrainingData, batching: Callable[[int], MicroBatching]) -> None:
+        self._learner, self._data, self._batching = learner, data, batching
+        self._device, self._ranks = learner.hardware.device, learner.ranks
+        self._pieces = min(data.config.data.vocab_size, data.config.data.target_pieces)  # that both sides have
+        self._largest = math.ceil(data.max_positions() / self._ranks.size)
+        """No update has more positions than this for a rank."""
+
+    def size_to_try(self, progress: Progress) -> int:
+        """The size of micro-batches that an earlier start has found, that is asked for, or that ``auto`` chooses."""
+        asked, kind = self._data.config.batching.micro_batch_tokens, self._device.type
+        known = progress.micro_batch_tokens or asked
+        if asked == "auto" and known != "auto":
+            return known
+        if kind == "cuda" or self._learner.model.packed_attention is not None:  # reports when its memory is full
+            return self._largest if known == "auto" else known
+        limits = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // self._data.config.data.target_pieces}
+        if known == "auto":
+            return self._estimate(min(self._largest, limits[kind]))
+        if kind == "mps":
+            return min(known, limits[kind])
+        fitting = self._estimate(limit := min(known, self._largest))
+        return fitting if fitting < limit else known
+
+    def _estimate(self, limit: int) -> int:
+        """Estimate the largest size that fits into memory, up to ``limit``.
+
+        Memory is a constant plus a part proportional to the positions. Two small micro-batches give an estimate;
+        trying that size gives a better one, and so on.
+        """
+        longest, ranks, is_cpu = self._data.longest, self._ranks, self._device.type == "cpu"
+        # Two sizes of different numbers of rows, however long the longest pair is.
+        size = min(max(_SMALLEST, 2 * longest), limit)
+        first = self._memory_with(size // 2) if size < limit else None
+        # The main rank copies what it saves. The first checkpoint allocates this memory.
+        reserved = 4 * self._learner.checkpoint_numbers() if is_cpu and ranks.is_main else 0
+        while size < limit and first is not None and (now := self._memory_with(size)) is not None:
+            (used, positions), (first_used, first_positions) = now, first
+            per_position = max((used - first_used) / (positions - first_positions), 1.0)
+            usable = memory_for_use(self._device)
+            if usable is None:
+                times = 2.0
+            else:
+                more = _SHARE_OF_MEMORY * (usable // ranks.local_size if is_cpu else usable) - used - reserved
+                times = (more / per_position + positions) / size
+            if times < 2:
+                break
+            size = min(size * 2 ** min(math.floor(math.log2(times)), _MOST_DOUBLINGS), limit)
+        return size
+
+    def _memory_with(self, size: int) -> tuple[int, int] | None:
+        """The memory in use with micro-batches of a size, and their positions, which are whole rows; None if one does
+        not fit."""
+        forget_peak_memory(self._device)
+        batch = Padded(size).full_of(self._data.longest, self._pieces)
+        return (memory_in_use(self._device), batch.positions) if self._learner.fits(batch) else None
+
+    def fitting(self, size: int) -> _Tried:
+        """Halve a size until micro-batches fit on all ranks."""
+        size = min(self._ranks.gather(size))  # all ranks divide alike
+        while True:
+            divided = self._batching(min(size, self._largest))
+            batch = divided.prepared(divided.full_of(self._data.longest, self._pieces))
+            is_compiled = self._learner.is_compiled  # until the first pass, if compiling fails
+            seconds, memory = self._seconds(batch), memory_in_use(self._device)
+            # A short first pass was mostly warm-up. With a compiler, the first pass compiles and the second records a
+            # graph.
+            for _ in range(2 if is_compiled else int((seconds or math.inf) < _WARMING_UP_SECONDS)):
+                seconds = seconds and self._seconds(batch)
+            if all(self._ranks.gather(seconds is not None)):
+                assert seconds is not None
+                return _Tried(size, batch, seconds, memory, batch.target_tokens / seconds * self._ranks.size)
+            size = divided.tokens // 2
+
+    def _seconds(self, batch: Batch) -> float | None:
+        """The duration of the passes over a micro-batch; None if it does not fit into memory."""
+        forget_peak_memory(self._device)
+        begin = time.perf_counter()
+        if not self._learner.fits(batch):
+            return None
+        synchronize(self._device)
+        return time.perf_counter() - begin
 
 
 def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_left: float | None) -> str | None:
@@ -161,11 +244,9 @@ def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_lef
     )
 
 
-def _is_to_compile(
-    learner: Learner, config: Config, hardware: Hardware, progress: Progress, seconds: float | None
-) -> bool:
+def _is_to_compile(learner: Learner, config: Config, progress: Progress, seconds: float | None) -> bool:
     """Whether to compile model and loss, by the time that the run takes without compiling."""
-    asked = config.training.compile
+    asked, hardware = config.training.compile, learner.hardware
     if asked != "auto":
         return asked
     if progress.compiles is not None:
@@ -173,138 +254,6 @@ def _is_to_compile(
     can_be = hardware.device.type == "cuda" and learner.model.packed_attention is not None
     can_be = can_be and not hardware.is_deterministic
     return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
-
-
-def _fitting(
-    learner: Learner,
-    batching: Callable[[int], MicroBatching],
-    size: int,
-    useful: int,
-    config: Config,
-    hardware: Hardware,
-    data: TrainingData,
-    ranks: Ranks,
-) -> tuple[int, _Tried]:
-    """Halve a size until micro-batches fit on all ranks.
-
-    Returns:
-        The size, and what a try has shown.
-    """
-    size = min(ranks.gather(size))  # all ranks divide alike
-    while True:
-        divided = batching(min(size, useful))
-        tried = _tried(learner, divided, config, hardware, data.longest)
-        fits = ranks.gather(tried is not None)
-        if tried is not None and all(fits):
-            return size, tried
-        size = divided.tokens // 2
-
-
-def _rate(tried: _Tried, ranks: Ranks) -> float:
-    """The target tokens per second of all ranks."""
-    worst, seconds, _ = tried
-    return worst.target_tokens / seconds * ranks.size
-
-
-def _size_to_try(
-    learner: Learner,
-    useful: int,
-    config: Config,
-    progress: Progress,
-    hardware: Hardware,
-    longest: int,
-    ranks: Ranks,
-) -> int:
-    """The size of micro-batches that is asked for, that ``auto`` chooses, or that an earlier start has found."""
-    asked, device = config.batching.micro_batch_tokens, hardware.device.type
-    largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // config.data.target_pieces}.get(device, useful)
-    if asked == "auto" and progress.micro_batch_tokens:
-        return progress.micro_batch_tokens
-    if asked == "auto" and learner.model.packed_attention is not None:
-        return useful  # a GPU reports when its memory is full, and all micro-batches of a run have one size
-    if asked == "auto":
-        return _largest_fitting(learner, min(useful, largest), config, hardware, longest, ranks)
-    asked = progress.micro_batch_tokens or asked
-    if device == "mps":
-        return min(asked, largest)
-    if device == "cpu":  # a GPU reports when its memory is full; on a CPU, the system kills the process
-        most = min(asked, useful)
-        fitting = _largest_fitting(learner, most, config, hardware, longest, ranks)
-        return fitting if fitting < most else asked
-    return asked
-
-
-def _pieces(config: Config) -> int:
-    """Number of pieces that source and target both have."""
-    return min(config.data.vocab_size, config.data.target_pieces)
-
-
-def _largest_fitting(
-    learner: Learner, limit: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
-) -> int:
-    """Find the largest size that fits, up to ``limit``.
-
-    Memory is a constant plus a part proportional to the size. Two small micro-batches give an estimate of the largest
-    size; trying that size gives a better estimate, and so on.
-    """
-
-    def memory_with(size: int) -> tuple[int, int] | None:
-        """The memory in use with micro-batches of a size, and their positions, which are whole rows; None if one does
-        not fit."""
-        forget_peak_memory(hardware.device)
-        batch = Padded(size).full_of(longest, _pieces(config))
-        return (memory_in_use(hardware.device), batch.positions) if learner.fits(batch) else None
-
-    # Two sizes of different numbers of rows, however long the longest pair is.
-    size = min(max(_SMALLEST, 2 * longest), limit)
-    first = memory_with(size // 2) if size < limit else None
-    # The main rank copies what it saves. The first checkpoint allocates this memory.
-    is_cpu = hardware.device.type == "cpu"
-    reserved = 4 * learner.checkpoint_numbers() if is_cpu and ranks.is_main else 0
-    while size < limit:
-        found = None if first is None else memory_with(size)
-        if first is None or found is None:
-            size //= 4 if first is None else 2
-            break
-        (used, positions), (first_used, first_positions) = found, first
-        per_position = max((used - first_used) / (positions - first_positions), 1.0)
-        usable = memory_for_use(hardware.device)
-        if usable is None:
-            doublings = 1
-        else:
-            more = _SHARE_OF_MEMORY * (usable // ranks.local_size if is_cpu else usable) - used - reserved
-            times = (more / per_position + positions) / size
-            doublings = math.floor(math.log2(times)) if times >= 2 else 0
-        if doublings == 0:
-            break
-        size = min(size * 2 ** min(doublings, _MOST_DOUBLINGS_ON_CPU if is_cpu else doublings), limit)
-    return min(ranks.gather(size))
-
-
-def _tried(
-    learner: Learner, batching: MicroBatching, config: Config, hardware: Hardware, longest: int
-) -> _Tried | None:
-    """Try the micro-batch that needs the most memory; None if it does not fit."""
-    batch, compiles = batching.prepared(batching.full_of(longest, _pieces(config))), learner.is_compiled
-    if (seconds := _seconds(learner, batch, hardware)) is None:
-        return None
-    memory = memory_in_use(hardware.device)
-    # A short first pass was mostly warm-up. With a compiler, the first pass compiles and the second records a graph.
-    for _ in range(2 if compiles else int(seconds < _WARMING_UP_SECONDS)):
-        if (found := _seconds(learner, batch, hardware)) is None:
-            return None
-        seconds = found
-    return batch, seconds, memory
-
-
-def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float | None:
-    """The duration of the passes over a micro-batch; None if it does not fit into memory."""
-    forget_peak_memory(hardware.device)
-    begin = time.perf_counter()
-    if not learner.fits(batch):
-        return None
-    synchronize(hardware.device)
-    return time.perf_counter() - begin
 
 
 def _seconds_left(config: Config, progress: Progress, rate: float) -> tuple[float | None, bool]:

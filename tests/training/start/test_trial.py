@@ -17,12 +17,13 @@ from nmt.kernels.flash_attention import masked_attention
 from nmt.machine.device import Hardware, choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData
+from nmt.training.input.micro_batches import Padded
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.run import rehearse
-from nmt.training.start import preflight as module
-from nmt.training.start.beginning import Beginning, make_learner
+from nmt.training.run import dry_run
+from nmt.training.start import trial as module
+from nmt.training.start.resume import Beginning, make_learner
 
 LONGEST = 64
 ONCE = 300_000_000
@@ -43,6 +44,7 @@ class Machine:
     ) -> None:
         self._saved = saved
         self.tried: list[int] = []
+        self.is_compiled = False
         self._bytes, self._breaks_at, self._used = bytes_a_position, breaks_at, 50_000_000
         monkeypatch.setattr(module, "memory_in_use", lambda device: self._used)
         monkeypatch.setattr(module, "memory_for_use", lambda device: usable)
@@ -59,12 +61,14 @@ class Machine:
 
 
 @pytest.fixture
-def found(settled):
-    config = settled("batching.update_tokens=25000")
+def found(settled, reversed_words):
+    """The size that is found on a machine."""
 
-    def find(machine: Machine, ranks: Ranks = module.Ranks(), longest: int = LONGEST) -> int:
-        hardware = choose_hardware("cpu", "fp32", 1)
-        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, longest, ranks)
+    def find(machine: Machine, ranks: Ranks = NO_OTHERS, longest: int = LONGEST) -> int:
+        machine.hardware, machine.ranks = choose_hardware("cpu", "fp32", 1), ranks
+        data = TrainingData.open([reversed_words], settled("batching.update_tokens=25000"))
+        trial = module._Trial(machine, dataclasses.replace(data, longest=longest), Padded)
+        return trial.fitting(trial._estimate(module._LARGEST_ON_CPU)).size
 
     return find
 
@@ -72,7 +76,7 @@ def found(settled):
 def test_with_plenty_of_memory_small_tries_are_enough(found, monkeypatch):
     machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000)
     assert found(machine) == module._LARGEST_ON_CPU
-    assert machine.tried == [128, 256, 1_024]
+    assert machine.tried == [128, 256, 1_024, 4_096, 4_096]  # the last one is timed
 
 
 @pytest.mark.parametrize(("longest", "row"), [(LONGEST, LONGEST), (257, 257), (600, 600)])
@@ -123,13 +127,13 @@ def measured(settled, reversed_words, tmp_path):
     def measure(*settings, ranks=NO_OTHERS, progress=None, hardware=None, attention=None, prepare=lambda learner: None):
         config = settled(*settings)
         data = TrainingData.open([reversed_words], config)
-        learner = make_learner(Beginning(Progress(), choose_hardware("cpu", "fp32", 1)), config, data.vocab, NO_OTHERS)
+        learner = make_learner(Beginning(Progress(), choose_hardware("cpu", "fp32", 1)), data, NO_OTHERS)
+        learner.ranks, learner.hardware = ranks, hardware or learner.hardware
         if attention is not None:
             learner.model.packed_attention = attention
         prepare(learner)
-        hardware = hardware or choose_hardware("cpu", "fp32", 1)
-        batching = data.micro_batching(config, learner.model, torch.device("cpu"), ranks)
-        found = module.preflight(learner, config, hardware, tmp_path, progress or Progress(), data, ranks, batching)
+        batching = data.micro_batching(learner.model, torch.device("cpu"), ranks)
+        found = module.preflight(learner, data, tmp_path, progress or Progress(), batching)
         return found, batching
 
     return measure
@@ -156,7 +160,7 @@ def test_a_size_is_halved_until_it_fits_where_all_micro_batches_have_one(measure
 def test_what_an_earlier_start_found_is_tried_again_on_a_cpu(measured, monkeypatch):
     """Its memory may be less now, and a try that does not fit would end the process."""
     limits = []
-    monkeypatch.setattr(module, "_largest_fitting", lambda learner, limit, *others: limits.append(limit) or 8)
+    monkeypatch.setattr(module._Trial, "_estimate", lambda trial, limit: limits.append(limit) or 8)
     found, _ = measured("batching.micro_batch_tokens=4000", progress=Progress(micro_batch_tokens=32))
     assert (limits, found.micro_batch_tokens) == ([32], 8)
 
@@ -179,7 +183,7 @@ def test_ranks_are_as_many_times_as_fast_as_one(measured, monkeypatch):
         def gather(self, value):
             return [value] * self.size
 
-    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: 30.0)
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: 30.0)
     rates = []
     for ranks in (NO_OTHERS, Alike(0, 2, 0, 2)):
         found, _ = measured("batching.micro_batch_tokens=32", ranks=ranks)
@@ -195,7 +199,7 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(measured, settled, monkeypatch, si
     for name, value in {"memory_in_use": 1, "memory_for_use": 10**12, "matrix_rate": 1.0}.items():
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
     tried = []
-    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: tried.append(batch.positions) or 1.0)
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: tried.append(batch.positions) or 1.0)
     apple = Hardware(torch.device("mps"), "fp32", 1, "as asked")
     found, _ = measured(f"batching.micro_batch_tokens={size}", hardware=apple)
     assert max(tried) <= 100
@@ -219,14 +223,14 @@ def test_a_run_is_compiled_where_that_pays(settled, asked, device, packed_attent
     config, cpu = settled(f"training.compile={asked}"), choose_hardware("cpu", "fp32", 1)
     learner = Learner(Transformer(config.model, 30), config, cpu)
     learner.model.packed_attention = packed_attention
-    hardware = Hardware(torch.device(device), "bf16", 1, "as asked")
-    assert module._is_to_compile(learner, config, hardware, Progress(), seconds_left) is expected
-    exact = dataclasses.replace(hardware, is_deterministic=True)
-    assert module._is_to_compile(learner, config, exact, Progress(), seconds_left) is (asked == "true")
+    learner.hardware = Hardware(torch.device(device), "bf16", 1, "as asked")
+    assert module._is_to_compile(learner, config, Progress(), seconds_left) is expected
     # As an earlier start chose, whatever speed is measured now.
     for chosen in (False, True):
-        found = module._is_to_compile(learner, config, hardware, Progress(compiles=chosen), seconds_left)
+        found = module._is_to_compile(learner, config, Progress(compiles=chosen), seconds_left)
         assert found is (chosen if asked == "auto" else expected)
+    learner.hardware = dataclasses.replace(learner.hardware, is_deterministic=True)
+    assert module._is_to_compile(learner, config, Progress(), seconds_left) is (asked == "true")
 
 
 @pytest.mark.parametrize("size", ["auto", 40])
@@ -255,13 +259,13 @@ def test_the_time_of_a_compiler_that_fails_is_not_the_speed(measured, monkeypatc
 def test_a_compiled_micro_batch_that_does_not_fit_is_halved(measured, monkeypatch):
     tried = []
 
-    def seconds(learner, batch, hardware):
-        if not learner.is_compiled:
+    def seconds(trial, batch):
+        if not trial._learner.is_compiled:
             return 1.0
         tried.append(batch.tokens)
         return None if batch.tokens > 30 else 1.0
 
-    monkeypatch.setattr(module, "_seconds", seconds)
+    monkeypatch.setattr(module._Trial, "_seconds", seconds)
     found, batching = measured("training.compile=true", "batching.micro_batch_tokens=200", attention=masked_attention)
     assert tried[0] > 30 >= tried[-1] == batching(found.micro_batch_tokens).tokens
 
@@ -272,7 +276,7 @@ def test_all_micro_batches_of_a_compiled_run_have_one_size(
 ):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     seconds = []
-    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: seconds.append(30.0) or 30.0)
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: seconds.append(30.0) or 30.0)
     settings = "training.compile=true", f"batching.micro_batch_tokens={size}"
     found, batching = measured(*settings, attention=masked_attention)
     assert found.compiles
@@ -281,7 +285,7 @@ def test_all_micro_batches_of_a_compiled_run_have_one_size(
     assert len(seconds) == 1 + 3
     config, sizes = settled(*settings), set()
     divided = batching(found.micro_batch_tokens)
-    with TrainingData.open([reversed_words], config).epochs(config, tmp_path, NO_OTHERS) as epochs:
+    with TrainingData.open([reversed_words], config).epochs(tmp_path, NO_OTHERS) as epochs:
         for update in epochs.updates(0, 0, batching=lambda: divided, ranks=NO_OTHERS):
             if update.epoch > 0:
                 break
@@ -349,22 +353,22 @@ def test_a_run_that_ends_within_its_warm_up_is_warned_of(settled, changes, warne
     assert found is None if warned is None else warned in found
 
 
-def test_the_warning_of_the_warm_up_reaches_whoever_starts_or_rehearses_a_run(
+def test_the_warning_of_the_warm_up_reaches_whoever_starts_or_tries_a_run(
     run_training, settled, reversed_words, tmp_path, listener
 ):
     short = "schedule.warmup=7", "training.max_updates=3"
     run_training(tmp_path / "run", *short)
-    rehearsed = rehearse([reversed_words], tmp_path / "run", settled(*short))
-    for found in (listener.preflight, rehearsed):
+    tried = dry_run(TrainingData.open([reversed_words], settled(*short)), tmp_path / "run")
+    for found in (listener.preflight, tried):
         [warning] = [line for line in preflight_lines(found) if line.startswith("warning: the run ends")]
         assert "at update 3, and the learning rate grows until update 3, within its warm-up of 7 updates" in warning
 
 
-def test_the_settings_are_printed_before_a_rehearsal_that_fails(monkeypatch, reversed_words, settings_file):
+def test_the_settings_are_printed_before_a_dry_run_that_fails(monkeypatch, reversed_words, settings_file):
     def fail(*arguments, **options):
         raise TrainingError("no pair fits into memory")
 
-    monkeypatch.setattr("nmt.training.run.rehearse", fail)
+    monkeypatch.setattr("nmt.training.run.dry_run", fail)
     command = ["train", "--data", str(reversed_words), "--config", str(settings_file)]
     ended = CliRunner().invoke(app, [*command, "--dry-run", "--show-settings"])
     assert "no pair fits into memory" in ended.stderr

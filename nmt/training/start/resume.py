@@ -1,4 +1,4 @@
-"""What a run starts from: its own checkpoint, another run's bundle, or new weights."""
+"""What a run starts from: its own checkpoint, another run's bundle, or new weights; and which settings may differ."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state
+from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
-from nmt.config import Config, belongs_to_weights, differences, read_config
+from nmt.config import Config, belongs_to_weights, changeable_on_resume, differences, read_config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.machine.device import Hardware
 from nmt.model.transformer import Transformer
-from nmt.training.input.data_sets import load_vocabulary
+from nmt.training.input.data_sets import DataSets, TrainingData
 from nmt.training.learner import KINDS_OF_TENSORS, Learner, derived_seed
 from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
-from nmt.training.start.changes import check_changes, encode_commands
+
+Change = tuple[str, str, str]
+"""Key, value before, value after."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,15 @@ class Beginning:
     progress: Progress
     hardware: Hardware
     """The hardware, with the precision of the run's first start."""
-    checkpoint: Path | None = None
+    bundle: Bundle | None = None
+    """The run's checkpoint, or the bundle with its initial weights; new weights if None."""
     state: TrainingState | None = None
-    init_from: Path | None = None
-    data: tuple[Path, ...] = ()
-    """The data sets, named in errors."""
+    """Of the checkpoint."""
 
 
 def find_beginning(
     run: Path,
-    config: Config,
-    data: Sequence[Path],
+    data: TrainingData,
     hardware: Hardware,
     listener: Listener,
     ranks: Ranks,
@@ -60,15 +60,17 @@ def find_beginning(
 
     Raises:
         ConfigError: the settings differ from those of the run's start.
-        CheckpointError: all checkpoints are damaged.
+        CheckpointError: all checkpoints are damaged, or the bundle is damaged or has another model or vocabulary.
     """
-    checkpoint: Path | None = None
+    config = data.config
+    bundle: Bundle | None = None
     state: TrainingState | None = None
     if ranks.is_main:
         checkpoint, problems = latest_intact_checkpoint(run)
         # Without a checkpoint nothing has been learnt with the earlier settings.
         if checkpoint is not None and RunFolder(run).config.is_file():
-            check_changes(run, config, data, listener, accept_changes=accept_changes)
+            for key, old, new in refuse_changes(run, config, data.sets, accept_changes=accept_changes):
+                listener.noticed(f"Changed since the run started: {key}: {old} -> {new}.")
         for problem in problems:
             listener.noticed(f"{problem} It was renamed; the run resumes from the checkpoint before it.")
         if checkpoint is not None:
@@ -78,6 +80,10 @@ def find_beginning(
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
                 listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
+            bundle = load_bundle(checkpoint, is_verified=True)
+            _check_fit(bundle.folder, bundle.config, bundle.vocab, config, data.sets)
+        else:
+            bundle = initial_bundle(init_from, data)
     # The main rank decides for all: each rank's own texts name another device, and ranks that began differently would
     # wait for each other for ever.
     progress = Progress() if state is None else Progress.from_values(dict(state.values))
@@ -90,7 +96,20 @@ def find_beginning(
     progress = Progress.from_values(ranks.broadcast_object(progress.values()))
     if is_auto:
         hardware = _with_precision_of_run(hardware, progress)
-    return Beginning(progress, hardware, checkpoint, state, init_from, tuple(data))
+    return Beginning(progress, hardware, bundle, state)
+
+
+def initial_bundle(init_from: Path | None, data: TrainingData) -> Bundle | None:
+    """The bundle with the initial weights of a new run, if one was named.
+
+    Raises:
+        CheckpointError: there is no such bundle, it is damaged, or has another model or vocabulary.
+    """
+    if init_from is None:
+        return None
+    bundle = load_bundle(bundle_to_use(init_from))
+    _check_fit(bundle.folder, bundle.config, bundle.vocab, data.config, data.sets)
+    return bundle
 
 
 def _check_progress(checkpoint: Path, state: TrainingState) -> None:
@@ -135,28 +154,22 @@ def _with_precision_of_run(hardware: Hardware, progress: Progress) -> Hardware:
     return dataclasses.replace(hardware, precision=precision)
 
 
-def make_learner(beginning: Beginning, config: Config, vocab: VocabularyPair, ranks: Ranks) -> Learner:
+def make_learner(beginning: Beginning, data: TrainingData, ranks: Ranks) -> Learner:
     """The model with its current weights, on its device, with its optimiser; the same on every rank.
 
     Raises:
-        CheckpointError: the bundle has another model or vocabulary, or tensors of the training do not fit the model.
+        CheckpointError: tensors of the training do not fit the model.
         ConfigError: a pattern of parameters to freeze matches none.
     """
-    progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
+    config, progress, hardware, state = data.config, beginning.progress, beginning.hardware, beginning.state
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
-    model = build_model(config, vocab, kernels)
-    if ranks.is_main:
-        if beginning.checkpoint is not None:
-            bundle = load_bundle(beginning.checkpoint, is_verified=True)
-            _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
-            model.load_state_dict(bundle.weights)
-            if state is not None:
-                _check_tensors(beginning.checkpoint, state, model)
-        elif beginning.init_from is not None:
-            bundle = load_bundle(bundle_to_use(beginning.init_from))
-            _check_fit(bundle.folder, bundle.config, bundle.vocab, config, vocab, beginning.data)
-            model.load_state_dict(bundle.weights)
-    freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
+    model, whose = build_model(config, data.sets.vocab, kernels), "the model"
+    if beginning.bundle is not None:
+        model.load_state_dict(beginning.bundle.weights)
+        if state is not None:
+            whose = str(beginning.bundle.folder)
+            _check_tensors(beginning.bundle.folder, state, model)
+    freeze(model, config.training.freeze, whose=whose)
     learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
     learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
     learner.broadcast()
@@ -213,44 +226,32 @@ def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the mod
         )
 
 
-def check_initial_weights(init_from: Path, config: Config, data: Sequence[Path]) -> None:
+def check_initial_weights(init_from: Path, config: Config, data: DataSets) -> None:
     """Check whether a run can start from a bundle or run, without reading the weights.
 
     Raises:
         CheckpointError: there is no such bundle, or it has another model, vocabulary or text normalization.
     """
     files = BundleFolder(folder := bundle_to_use(init_from))
-    of_bundle = read_config(files.config), VocabularyPair.load(files.vocab)
-    _check_fit(folder, *of_bundle, config, load_vocabulary(data[0]), data)
+    _check_fit(folder, read_config(files.config), VocabularyPair.load(files.vocab), config, data)
 
 
-def _check_fit(
-    folder: Path,
-    their_config: Config,
-    their_vocab: VocabularyPair,
-    config: Config,
-    vocab: VocabularyPair,
-    data: Sequence[Path],
-) -> None:
+def _check_fit(folder: Path, their_config: Config, their_vocab: VocabularyPair, config: Config, data: DataSets) -> None:
     """Refuse weights of another vocabulary, text normalization or model, even with --accept-changes."""
-    if their_vocab.fingerprint != vocab.fingerprint:
+    if their_vocab.fingerprint != data.vocab.fingerprint:
         raise CheckpointError(
-            f"{folder} has another vocabulary than the data. Encode the data with it: {encode_commands(data, folder)}."
+            f"{folder} has another vocabulary than the data. Encode the data with it: {_encode_commands(data, folder)}."
         )
-    theirs, ours = their_config.data.source_normalization, config.data.source_normalization
-    if theirs != ours:
+    theirs, ours = their_config.data.steps, config.data.steps
+    if not ours.include(theirs):
         raise CheckpointError(
-            f"{folder} normalises source text with {theirs}, the data with {ours}. Encode the data as the model does: "
-            f"{encode_commands(data, folder)}."
+            f"{folder} prepares text otherwise than the data (source text: {theirs.words}; of the data: {ours.words}). "
+            f"Encode the data as the model does: {_encode_commands(data, folder)}."
         )
-    unfit = [
-        f"{key}: {theirs}, not {ours}"
-        for key, theirs, ours in differences(their_config, config)
-        if belongs_to_weights(key)
-    ]
-    if unfit:
+    if different := [change for change in differences(their_config, config) if belongs_to_weights(change[0])]:
+        listed = "; ".join(f"{key}: {theirs}, not {ours}" for key, theirs, ours in different)
         raise CheckpointError(
-            f"{folder} is another model ({'; '.join(unfit)}). Leave out the options that set these (--preset, "
+            f"{folder} is another model ({listed}). Leave out the options that set these (--preset, "
             "--config, --set): --init-from then takes the bundle's settings."
         )
 
@@ -265,3 +266,54 @@ def _forget_outdated(progress: Progress, config: Config, machine: str, listener:
     if progress.machine != machine or progress.micro_batch_asked != asked:
         progress.micro_batch_tokens = None
     progress.machine, progress.micro_batch_asked = machine, asked
+
+
+def refuse_changes(run: Path, config: Config, data: DataSets, *, accept_changes: bool) -> list[Change]:
+    """Compare the settings with those of the run's last start, and return the changes.
+
+    Raises:
+        ConfigError: a change needs --accept-changes, or does not fit the run's weights.
+    """
+    changed = differences(read_config(RunFolder(run).config), config)
+    refused = [change for change in changed if not changeable_on_resume(change[0])]
+    if refused and not (accept_changes and all(_can_be_accepted(key) for key, _, _ in refused)):
+        lines = "\n".join(f"  {key}: {old} -> {new}" for key, old, new in refused)
+        raise ConfigError(f"{run} was started with other settings:\n{lines}\n" + "\n".join(_advice(refused, run, data)))
+    return changed
+
+
+def _encode_commands(data: DataSets, model: Path, *options: str) -> str:
+    """The commands that encode data sets with the vocabulary of a run or bundle."""
+    return " and ".join(
+        f"`{' '.join(('nmt build-vocab', *options, f'--data {folder} --vocab {model}'))}`" for folder in data.folders
+    )
+
+
+def _belongs_to_encoding(key: str) -> bool:
+    return key in (
+        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_text", "data.target_text",
+        "data.lines.max_length",
+    )  # fmt: skip
+
+
+def _can_be_accepted(key: str) -> bool:
+    return not belongs_to_weights(key) and not _belongs_to_encoding(key)
+
+
+def _advice(refused: Sequence[Change], run: Path, data: DataSets) -> list[str]:
+    """Advice for each kind of change. --accept-changes is suggested only for changes that it allows, and last: it
+    alters the run."""
+    keys = [key for key, _, _ in refused]
+    advice = ["To start another run, name its folder with --out, or add --fresh for the next free one (not --resume)."]
+    if any(map(belongs_to_weights, keys)):
+        kept = ", ".join(filter(belongs_to_weights, keys))
+        advice.append(f"To resume this run, leave {kept} as before: its weights fit no other model.")
+    if any(map(_belongs_to_encoding, keys)):
+        length = [f"--max-pieces {old}" for key, old, _ in refused if key == "data.lines.max_length"]
+        advice.append(f"To resume this run, encode the data as it does: {_encode_commands(data, run, *length)}.")
+    if not any(key.startswith("data.") for key in keys):
+        advice.append(f"To resume this run with its own settings, use `nmt train --resume {run}`.")
+    if others := [key for key in keys if _can_be_accepted(key)]:
+        also = f" as for {', '.join(others)}" if len(others) < len(keys) else ""
+        advice.append(f"To resume this run with the changed settings{also}, add --accept-changes.")
+    return advice

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from nmt.errors import CheckpointError
-from nmt.training.start.choose_settings import settings_of_run
-from nmt.training.start.recorded_data import data_to_resume, write_data_record
-from nmt.training.start.setup import resolve_config, settle
+from nmt.training.input.data_sets import DataSets, TrainingData
+from nmt.training.start.data_record import data_to_resume, write_data_record
+from nmt.training.start.settings import resolve_config, settings_of_run
 from tests.training.conftest import assert_same, saved
 
 
@@ -29,10 +29,10 @@ def test_a_run_resumes_with_its_own_settings_and_data(project, run_training, lis
     run = project / "runs" / "one"
     data = data_to_resume(run)
     assert data == [(project / "data" / "words", 1.0)]
-    config = settle(data, settings_of_run(run)).model_copy()
-    assert train([folder for folder, _ in data], run, config, listener).was_over
+    config = settings_of_run(run).resolve(DataSets.open(data)).model_copy()
+    assert train(TrainingData.open([folder for folder, _ in data], config), run, listener).was_over
     further = config.model_copy(update={"training": config.training.model_copy(update={"max_updates": 20})})
-    train([folder for folder, _ in data], run, further, listener)
+    train(TrainingData.open([folder for folder, _ in data], further), run, listener)
     assert_same(saved(tmp_path / "straight", 20), saved(run, 20))
 
 
@@ -44,7 +44,7 @@ def test_data_is_found_after_the_whole_project_moved(project, tmp_path):
 def test_a_path_that_is_not_utf_8_is_recorded(project):
     run, data = project / "runs" / "one", project / "data" / os.fsdecode(b"w\xf6rter")
     (project / "data" / "words").rename(data)
-    write_data_record(run, [data], settle([(data, 1.0)], settings_of_run(run)))
+    write_data_record(run, [data], settings_of_run(run).resolve(DataSets.open([(data, 1.0)])))
     assert data_to_resume(run) == [(data, 1.0)]
 
 
@@ -73,7 +73,7 @@ def test_a_mixture_keeps_its_weights(project, reversed_words, settings_file, lis
     mixture = [(reversed_words, 1.0), (project / "data" / "words", 0.5)]
     config, _ = resolve_config(mixture, config_file=settings_file, settings=["training.max_updates=2"])
     run = project / "runs" / "mixed"
-    train([folder for folder, _ in mixture], run, config, listener)
+    train(TrainingData.open([folder for folder, _ in mixture], config), run, listener)
     assert data_to_resume(run) == mixture
     named = [str(project / "data" / "words"), str(reversed_words)]
     assert [weight for _, weight in data_to_resume(run, named)] == [1.0, 0.5]

@@ -1,4 +1,4 @@
-"""The settings that a run starts with: a preset, a file, a bundle's settings, or a file over one of the others."""
+"""The settings of a run: a preset, a file, a bundle's settings, or a file over one of the others; then options."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import torch
 
 from nmt.checkpoint.bundle_files import BundleFolder, is_bundle
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, similar
-from nmt.config import Config, Layer, load_preset, load_yaml
-from nmt.data.manifest import Manifest
-from nmt.errors import CheckpointError
+from nmt.config import Config, Layer, load_preset, load_yaml, overlay, parse_layers, setting_in, setting_layer
+from nmt.data.manifest import Manifest, read_manifest
+from nmt.errors import CheckpointError, ConfigError
+from nmt.training.input.data_sets import DataSets
 
 _PAIRS_FOR_BASE = 500_000
 
@@ -32,6 +33,28 @@ class Choice:
     bundle, not that of the user's own file."""
     reason: str | None = None
     """Why the preset was chosen, if none was given."""
+
+    def resolve(self, data: DataSets | None, options: Sequence[Layer] = ()) -> Config:
+        """All settings of a run: these, overridden by the options.
+
+        Args:
+            data: without any, the section ``data`` has its defaults.
+
+        Raises:
+            ConfigError: a setting is unknown or invalid.
+        """
+        for option in options:
+            if "data" in option.values:
+                raise ConfigError(
+                    f"{option.name}: the data section follows from the data sets. Give --data DIR[:WEIGHT]."
+                )
+        # The data section always comes from the data sets, even if a file is another run's config.yaml.
+        layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in self.layers]
+        if self.yields_to_minutes:
+            layers[0] = _yielding_to_minutes(layers[0], [*layers[1:], *options])
+        if data is not None:
+            options = [*options, Layer("the data", {"data": data.settings()})]
+        return parse_layers([*layers, *options])
 
 
 def choose_settings(
@@ -65,6 +88,32 @@ def choose_settings(
     chosen = "" if base.reason is None else f" ({base.reason})"
     description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
     return Choice((*base.layers, own), config_file.stem, description)
+
+
+def resolve_config(
+    data: Sequence[tuple[Path, float]],
+    *,
+    preset: str | None = None,
+    config_file: Path | None = None,
+    init_from: Path | None = None,
+    settings: Sequence[str] = (),
+) -> tuple[Config, str]:
+    """Resolve all settings of a run on data sets with their weights, for programs that train by themselves, such as
+    ``examples/benchmarks``.
+
+    Args:
+        preset, config_file, init_from: as in :func:`choose_settings`.
+        settings: ``key=value`` pairs, which override the others.
+
+    Returns:
+        The settings, and the part of the run's folder name that stands for them.
+
+    Raises:
+        NmtError: as :func:`choose_settings`, :meth:`DataSets.open` and :meth:`Choice.resolve`.
+    """
+    manifests = [read_manifest(folder) for folder, _ in data]
+    choice = choose_settings(manifests, preset=preset, config_file=config_file, init_from=init_from)
+    return choice.resolve(DataSets.open(data), [setting_layer(setting) for setting in settings]), choice.name
 
 
 def settings_of_run(run: Path) -> Choice:
@@ -114,3 +163,16 @@ def fitting_preset(manifests: Sequence[Manifest]) -> tuple[str, str]:
     if pairs >= _PAIRS_FOR_BASE:
         return "small", "no CUDA GPU"
     return "small", f"under {_PAIRS_FOR_BASE:,} pairs"
+
+
+def _yielding_to_minutes(first: Layer, others: Sequence[Layer]) -> Layer:
+    """The first layer without its number of updates, if the user limits the time alone: a run uses all of its time.
+
+    A schedule with an end of its own keeps it.
+    """
+    limits_time_alone = (
+        setting_in(others, "training.max_minutes") is not None and setting_in(others, "training.max_updates") is None
+    )
+    if not limits_time_alone or setting_in([first, *others], "schedule.decay_updates") is not None:
+        return first
+    return Layer(first.name, overlay(first.values, {"training": {"max_updates": None}}))

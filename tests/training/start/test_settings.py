@@ -9,8 +9,8 @@ from nmt.data.manifest import read_manifest
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
-from nmt.training.start.choose_settings import choose_settings, settings_of_run
-from nmt.training.start.setup import resolve_config, settle
+from nmt.training.input.data_sets import DataSets
+from nmt.training.start.settings import choose_settings, resolve_config, settings_of_run
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_chosen_preset_comes_with_the_reason(reversed_words, monkeypatch, name
 def test_settings_are_chosen_and_settled_without_data():
     choice = choose_settings([])
     assert choice.description == "preset: small (without a data set; override with --preset)"
-    assert settle([], choice).model.d_model == 256
+    assert choice.resolve(None).model.d_model == 256
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "model:\n"])
@@ -122,11 +122,11 @@ def test_a_limit_of_time_alone_replaces_the_updates_of_a_resumed_run(reversed_wo
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.yaml").write_text(dump_config(resolve("training.max_updates=50")))
-    data = [(reversed_words, 1.0)]
-    assert settle(data, settings_of_run(run)).training.max_updates == 50
+    data = DataSets.open([(reversed_words, 1.0)])
+    assert settings_of_run(run).resolve(data).training.max_updates == 50
     minutes = setting_layer("training.max_minutes=30")
-    assert settle(data, settings_of_run(run), [minutes]).training.max_updates is None
-    both = settle(data, settings_of_run(run), [minutes, setting_layer("training.max_updates=9")])
+    assert settings_of_run(run).resolve(data, [minutes]).training.max_updates is None
+    both = settings_of_run(run).resolve(data, [minutes, setting_layer("training.max_updates=9")])
     assert both.training.max_updates == 9
 
 

@@ -1,4 +1,4 @@
-"""The folder of a run: the named folder or, for a fresh start, the next free name."""
+"""The folder of a run: the named folder or, for a fresh start, the next free name; and its lock."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import contextlib
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from nmt.checkpoint.run_folder import RunFolder
+from nmt.checkpoint.run_folder import RUN, RunFolder
 from nmt.errors import CheckpointError
 from nmt.io.files import why_not_made
+from nmt.io.locking import exclusive, holder
+from nmt.io.ownership import check_replaceable
 from nmt.io.writing import WriteError, write_file
+from nmt.machine.device import is_under_torchrun
+from nmt.training.listener import Listener
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.ranks.launch import CLAIMED_VARIABLE
+
+# Ranks whose launcher was killed, or whose machine another one replaces, save first.
+_SECONDS_UNTIL_RELEASED = 150
 
 
 @contextmanager
@@ -40,6 +48,50 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
         if ranks.is_main:
             for folder in new:
                 _remove_empty(folder)
+
+
+@contextmanager
+def locked(run: Path, ranks: Ranks, listener: Listener) -> Iterator[None]:
+    """Lock the run's folder. Another process that trained in it would delete our checkpoints."""
+    if not ranks.is_main:
+        yield
+        return
+    check_replaceable(run, RUN, in_place=True)
+    lock = RunFolder(run).lock
+    with ExitStack() as stack:
+        try:
+            run.mkdir(parents=True, exist_ok=True)
+            _lock(lock, stack, listener)
+        except BlockingIOError:
+            raise CheckpointError(
+                f"{run}: another process is training in this folder (process {holder(lock)}). Wait until it has ended, "
+                "or add --fresh to start another run in a new folder."
+            ) from None
+        except OSError as error:
+            raise CheckpointError(
+                f"{run}: cannot be written ({why_not_made(run, error)}). Name another folder with --out."
+            ) from None
+        yield
+
+
+def _lock(path: Path, stack: ExitStack, listener: Listener) -> None:
+    """Take the lock, and wait a while for it under torchrun: ranks of the launch before may still be saving.
+
+    Raises:
+        BlockingIOError: another process holds the lock.
+    """
+    is_told, deadline = False, time.monotonic() + (_SECONDS_UNTIL_RELEASED if is_under_torchrun() else 0)
+    while True:
+        try:
+            stack.enter_context(exclusive(path, wait=False))
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            if not is_told:
+                listener.noticed(f"waiting until process {holder(path)} has saved this run")
+                is_told = True
+            time.sleep(0.5)
 
 
 def _claimed(run: Path) -> Path:

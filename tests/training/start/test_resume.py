@@ -9,10 +9,11 @@ import torch
 
 from nmt.checkpoint.run_folder import latest_intact_checkpoint
 from nmt.machine.device import Hardware
+from nmt.training.input.data_sets import TrainingData
 from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import Ranks
-from nmt.training.start import beginning
-from nmt.training.start.beginning import find_beginning
+from nmt.training.start import resume
+from nmt.training.start.resume import find_beginning
 
 AUTO = ("batching.micro_batch_tokens=auto", "training.precision=auto")
 
@@ -31,18 +32,18 @@ class Broadcast(Ranks):
 @pytest.fixture
 def begin(run_training, reversed_words, settled, listener, tmp_path, monkeypatch):
     """Resume a run with other values of progress on two GPUs; the beginnings of the main rank and of the other."""
-    config, run = settled(*AUTO), tmp_path / "run"
+    data, run = TrainingData.open([reversed_words], settled(*AUTO)), tmp_path / "run"
     run_training(run, "training.max_updates=2", "checkpoints.every_updates=2", "validation.bleu=false")
     checkpoint, _ = latest_intact_checkpoint(run)
-    state = beginning.load_training_state(checkpoint)
+    state = resume.load_training_state(checkpoint)
     monkeypatch.setattr(Broadcast, "messages", [])
 
     def begin(precisions=("bf16", "bf16"), **values):
         changed = dataclasses.replace(state, values={**state.values, **values})
-        monkeypatch.setattr(beginning, "load_training_state", lambda checkpoint: changed)
+        monkeypatch.setattr(resume, "load_training_state", lambda checkpoint: changed)
         found = [
             find_beginning(
-                run, config, [reversed_words], Hardware(torch.device("cuda", rank), precision, 1, ""), listener,
+                run, data, Hardware(torch.device("cuda", rank), precision, 1, ""), listener,
                 Broadcast(rank, 2, rank, 2), accept_changes=True, init_from=None,
             )
             for rank, precision in enumerate(precisions)

@@ -10,7 +10,7 @@ from nmt.checkpoint.run_folder import RUN, checkpoints
 from nmt.errors import CheckpointError, DataError
 from nmt.io.ownership import check_replaceable
 from nmt.training.ranks.exchange import NO_OTHERS
-from nmt.training.start.new_folder import run_folder
+from nmt.training.start.folder import run_folder
 
 
 def claim(run, body=lambda folder: (folder / "config.yaml").touch()):

@@ -1,0 +1,111 @@
+"""The steps that text goes through before it becomes pieces, and back."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from nmt.text.steps import (
+    NO_STEPS,
+    Affix,
+    Control,
+    Lowercase,
+    MosesPunctuation,
+    MosesTokenize,
+    Nfc,
+    Replace,
+    Replacement,
+    SentencePieceRule,
+    Spaces,
+    Steps,
+    TextSteps,
+    affixes,
+    normalizer,
+    tokenizer,
+)
+
+LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
+PUNCTUATION = MosesPunctuation(language="en")
+MARKS = Replace(table=(Replacement(text="。", by=". ", with_spaces=True), Replacement(text="“", by='"')))
+AFFIX = Affix(chosen_by="target", pieces={"de": ">>de<<", "fr": ">>fr<<"})
+ALL = (
+    MARKS, Control(), Spaces(), Nfc(), PUNCTUATION, SentencePieceRule(rule="nmt_nfkc"),
+    MosesTokenize(language="en"), Lowercase(), AFFIX,
+)  # fmt: skip
+
+
+@given(LINE)
+def test_no_steps_change_nothing(line):
+    assert normalizer(())(line) == line
+    assert [rewrite(line) for rewrite in tokenizer(())] == [line, line]
+
+
+@pytest.mark.parametrize(
+    ("steps", "line", "expected"),
+    [
+        ((MARKS,), "a。  b“c“ 。", 'a. b"c" . '),
+        ((Control(),), "a\x07b\u200bc\ufeff\ue000 ä", "a b c   ä"),
+        ((Spaces(),), "  a   b\u00a0\tc ", "a b\u00a0\tc"),
+        ((PUNCTUATION,), "“a” – b\u0007", '"a" - b'),
+        ((PUNCTUATION,), "你好，「x」", "你好，「x」"),
+        ((PUNCTUATION.model_copy(update={"replaces_unicode": True}),), "你好，「x」.", '你好,"x."'),
+        ((PUNCTUATION.model_copy(update={"removes_control": False}),), "“a”\u0007", '"a"\u0007'),
+        ((SentencePieceRule(rule="nmt_nfkc_cf"),), " m²  Ａ ", " m2  a "),
+        # The Moses steps know “, but not its full-width form.
+        ((PUNCTUATION, SentencePieceRule(rule="nfkc")), "“ｘ＂", '"x"'),
+        ((Nfc(), Lowercase()), "Scho\u0308N", "Sch\u00f6N"),  # lower case is for tokens
+    ],
+)
+def test_each_step_gives_text(steps, line, expected):
+    assert normalizer(steps)(line) == expected
+
+
+@given(LINE)
+def test_nfc_is_unicodes(line):
+    assert normalizer((Nfc(),))(line) == unicodedata.normalize("NFC", line)
+
+
+@given(LINE)
+def test_control_characters_are_unicodes(line):
+    spaced = "".join(" " if unicodedata.category(character).startswith("C") else character for character in line)
+    assert normalizer((Control(),))(line) == spaced
+
+
+def test_tokens_are_joined_again():
+    tokenize, join = tokenizer((Nfc(), MosesTokenize(language="en"), Lowercase()))
+    assert tokenize("It's “Tom & Co.”, isn't it?") == "it &apos;s “ tom &amp; co . ” , isn &apos;t it ?"
+    assert join("it &apos;s tom &amp; co . , isn &apos;t it ?") == "it's tom & co., isn't it?"
+    plain, _ = tokenizer((MosesTokenize(language="en", escapes=False, splits_dashes=True),))
+    assert plain("A&B well-known") == "A & B well @-@ known"
+
+
+def test_an_affix_is_chosen_by_a_language_or_its_default():
+    assert [step.piece({"source": "en", "target": "fr"}) for step in affixes(ALL)] == [">>fr<<"]
+    assert AFFIX.piece({"target": "xx"}) is None
+    assert AFFIX.model_copy(update={"default": "de"}).piece({}) == ">>de<<"
+
+
+def test_all_steps_are_plain_values_and_have_words():
+    adapter = TypeAdapter(Steps)
+    assert adapter.validate_python(adapter.dump_python(ALL, mode="json")) == ALL
+    assert len({str(step) for step in ALL}) == len(ALL)
+
+
+def test_a_rule_is_last_of_the_steps_that_give_text():
+    steps = TextSteps((Nfc(), MosesTokenize(language="en")))
+    changed = steps.with_rule("nfkc")
+    assert changed.source == (Nfc(), SentencePieceRule(rule="nfkc"), MosesTokenize(language="en"))
+    assert (changed.rule, changed.with_rule(None), changed.with_rule("identity")) == ("nfkc", changed, steps)
+
+
+def test_steps_include_those_of_a_part_whether_it_is_composed_or_not():
+    rule = NO_STEPS.with_rule("nfkc")
+    both = rule.after((Nfc(), PUNCTUATION))
+    assert both.source == (Nfc(), PUNCTUATION, SentencePieceRule(rule="nfkc"))
+    assert both.after((Nfc(),)) == both
+    assert both.include(rule)
+    assert both.include(rule.composed(source=True, target=True))
+    assert not rule.include(both)
+    assert not both.include(TextSteps((SentencePieceRule(rule="nfkc"), PUNCTUATION)))
