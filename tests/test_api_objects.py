@@ -77,3 +77,12 @@ def test_what_is_no_name_of_the_api_is_answered_with_the_one_to_use():
         nmt.translate  # noqa: B018
     with pytest.raises(nmt.NmtError, match=r"load the model with nmt\.load\('runs/x'\)"):
         nmt.Model("runs/x")
+
+
+@pytest.mark.parametrize(("name", "unknown"), [("m-qq-zz", "qq and zz: "), ("m-de-xy", "xy: "), ("m-de-pt_BR", "")])
+def test_codes_that_are_no_language_are_one_warning(tmp_path, recwarn, name, unknown):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a\n", "utf-8")
+    nmt.prepare_data(name, train=[tmp_path / "source", tmp_path / "target"], show_recipe=True)
+    found = [str(each.message).partition("no language")[0] for each in recwarn]
+    assert found == ([unknown] if unknown else [])
