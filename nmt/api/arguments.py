@@ -20,7 +20,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from nmt.errors import ConfigError, NmtError
 from nmt.option_fields import DOWNLOADS, HARDWARE, Option, OptionField, option_parameters
-from nmt.reporting import Reporter
+from nmt.reporting import SILENT, Reporter
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -94,6 +94,9 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
             near = difflib.get_close_matches(unknown[0], known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise ConfigError(f"{function.__name__}: there is no argument {unknown[0]}{hint}")
+        report = options.get("report", SILENT)
+        if isinstance(report, Reporter) and not report.names_flags:
+            options["report"] = _InPython(report, known)
         try:
             return validated()(*args, **options)
         except ValueError as error:
@@ -138,6 +141,20 @@ def naming_arguments(known: Collection[str]) -> Iterator[None]:
         error.typed = error.typed or str(error)
         error.args = (_in_python(error.typed, known),)
         raise
+
+
+class _InPython(Reporter):
+    """Passes messages on, which call arguments as Python does."""
+
+    def __init__(self, report: Reporter, known: Collection[str]) -> None:
+        self._report, self._known = report, known
+        self.progress = report.progress  # type: ignore[method-assign]
+
+    def notice(self, message: str) -> None:
+        self._report.notice(_in_python(message, self._known))
+
+    def warn(self, message: str) -> None:
+        self._report.warn(_in_python(message, self._known))
 
 
 def _in_python(message: str, known: Collection[str]) -> str:

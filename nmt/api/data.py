@@ -133,6 +133,7 @@ def prepare_data(
         DataError: the text cannot be used.
         OutputError: the folder holds something that must not be replaced.
     """
+    from nmt.api.text_warnings import warn_of_languages
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import kept_apart, with_filters
 
@@ -143,6 +144,7 @@ def prepare_data(
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
     recipe = kept_apart(with_filters(recipe, changes) if changes else recipe, apart_from)
     folder = out or Path("data") / recipe.name
+    warn_of_languages((recipe.source_lang, recipe.target_lang), report)
     if show_recipe:
         return PreparedData(folder, recipe)
     with report.progress() as display:

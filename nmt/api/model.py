@@ -79,6 +79,8 @@ class Model:
     """A model in memory, an ensemble of several, or models through a pivot language. Made by :func:`load`."""
 
     def __init__(self, engines: Sequence[Engine], via: str | None = None, *, names: Sequence[str] = ()) -> None:
+        if isinstance(engines, str | PathLike):
+            raise ConfigError(f"nmt.Model takes no path: load the model with nmt.load({str(engines)!r}).")
         self._engines = engines
         self._via = via
         self._names = tuple(names)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from nmt.api import scoring
 from nmt.cli.console import file_of_stdout, write_stdout
 from nmt.cli.options import command
 from nmt.cli.progress_lines import CONSOLE
 from nmt.errors import ConfigError
+from nmt.evaluation.metrics import MetricName
 from nmt.option_fields import FORMAT, Option
 
 
@@ -27,6 +28,11 @@ def score(
     """
     from nmt.reports.scores import formatted_scores, scores_json
 
+    if misplaced := [path for path in given["hypothesis"] if str(path) in get_args(MetricName) and not path.exists()]:
+        raise ConfigError(
+            f"{misplaced[0]}: there is no such file. Name several metrics by --metric each, as in "
+            f"--metric bleu --metric {misplaced[0]}."
+        )
     if as_json and form is not None:
         raise ConfigError(f"--json and --format {form} exclude each other.")
     if given["sentence_scores"] and not as_json:

@@ -6,7 +6,6 @@ sees the old data set or the new one, never a mixture.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,11 @@ from nmt.corpora.splits import write_text
 from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
 from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
-from nmt.errors import ConfigError, NmtWarning, OutputError
+from nmt.errors import ConfigError, OutputError
 from nmt.io.files import LockedFolder, replacing_locked
 from nmt.io.ownership import check_replaceable
 from nmt.machine.cores import usable_cores
+from nmt.reporting import warn
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def prepare(
             for each in chosen_filters(recipe.filters):  # An error if a package is missing, before anything is fetched.
                 each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
-                warnings.warn(doubt, NmtWarning, stacklevel=2)
+                warn(doubt)
             sources.fetch(fetcher)
             manifest = write_text(
                 sources,

@@ -5,6 +5,7 @@ A file may lie on the web.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,11 +83,20 @@ def paired(texts: Iterable[str], languages: tuple[str, str]) -> list[UserText]:
 
     Raises:
         ConfigError: both are the same file.
+        DataError: one of the two files does not exist.
     """
     found: list[UserText] = []
     for text in texts:
         last = found[-1] if found else None
-        if isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
+        sides = [_is_side(word, languages) for word in (last, text)] if isinstance(last, str) else []
+        if isinstance(last, str) and sides in ([True, False], [False, True]):
+            side, other = (last, text) if sides[0] else (text, last)
+            if _is_missing(other, languages):
+                beside = [str(path) for path in Path(other).parent.glob("*")] if Path(other).parent.is_dir() else []
+                near = difflib.get_close_matches(other, {*beside} - {side}, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                raise DataError(f"{other}: there is no such file{hint}. It was given as one of two files, with {side}.")
+        if isinstance(last, str) and all(sides):
             if text == last:
                 shown = public_address(text) if is_address(text) else text
                 raise ConfigError(f"{shown}: was given as source and as target.")
@@ -133,6 +143,12 @@ def _is_side(text: str, languages: tuple[str, str]) -> bool:
     """Whether a word is a file that holds one side. A pipe is one if it stands beside another such file."""
     is_file = text != STDIN and (is_address(text) or kind_of(text) in ("file", "other"))
     return is_file and format_by_name(text) is None and not _is_prefix(text, languages)
+
+
+def _is_missing(text: str, languages: tuple[str, str]) -> bool:
+    """Whether a word names nothing: neither a file nor a prefix of one."""
+    is_found = text == STDIN or is_address(text) or kind_of(text) or format_by_name(text) is not None
+    return not is_found and not any(files_of_prefix(text, language) for language in languages)
 
 
 def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -84,7 +84,6 @@ def test_what_was_a_prefix_stays_one(here):
         (["a.en", "t.tsv", "a.de"], ["a.en", "t.tsv", "a.de"]),
         (["http://h/a.de", "http://h/a.en.gz?x=1"], [("http://h/a.en.gz?x=1", "http://h/a.de")]),
         (["http://h/a", "a.de", "http://h/t.tsv"], [("http://h/a", "a.de"), "http://h/t.tsv"]),
-        (["a.en", "missing.de", "-", "a.de"], ["a.en", "missing.de", "-", "a.de"]),
         (["pipe", "a.de", "pipe"], [("pipe", "a.de"), "pipe"]),
     ],
 )
@@ -589,3 +588,12 @@ def test_one_file_for_both_sides_is_refused_without_secrets():
     address = "https://user:s3cret@example.org/a.en?sig=s3cret"
     with pytest.raises(ConfigError, match=r"^https://example\.org/a\.en: was given as source and as target\.$"):
         recipe(train=[address, address])
+
+
+@pytest.mark.parametrize("words", [["english.txt", "germam.txt"], ["germam.txt", "english.txt"]])
+def test_a_misspelt_file_of_two_is_named(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    for name in ("english.txt", "german.txt"):
+        (tmp_path / name).write_text("a\n")
+    with pytest.raises(DataError, match=r"^germam\.txt: there is no such file \(did you mean german\.txt\?\)"):
+        paired(words, ("en", "de"))

@@ -42,8 +42,8 @@ def test_a_second_call_finds_all_up_to_date(folder):
 def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
     heard = []
 
-    def train(data, run, config, listener, **how):
-        heard.append((data, run, config, how))
+    def train(data, run, listener, **how):
+        heard.append((list(data.sets.folders), run, data.config, how))
         return Outcome(run, Ending.INTERRUPTED, False, Progress(), 2)
 
     monkeypatch.setattr("nmt.training.run.train", train)
@@ -102,5 +102,5 @@ def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):
 
 def test_what_looks_wrong_is_a_warning_of_python(folder):
     reference = folder / "data/toy-en-de/test.de"
-    with pytest.warns(nmt.NmtWarning, match="--target-lang english is not a language code"):
+    with pytest.warns(nmt.NmtWarning, match="^target_lang english is not a language code"):
         nmt.score(reference, reference=reference, target_lang="english", metric="chrf")
