@@ -181,7 +181,7 @@ def test_any_bytes_in_any_file_are_read_or_refused(whole, tmp_path_factory, draw
             for side in ("source", "target"):
                 tokens = shards.tokens(side, np.arange(len(shards)))
                 assert tokens.min() > 0
-                assert tokens.max() < shards._vocab_size
+                assert tokens.max() < shards.index.vocab_size
     except NmtError as error:
         assert "nmt build-vocab" in str(error)
 
