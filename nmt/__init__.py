@@ -74,12 +74,19 @@ _MODULES = {
 """Where the public names stand."""
 
 
+_HINTS = {
+    "translate": "nmt.load(RUN).translate(lines) translates lines, and nmt.translate_file a file",
+    "evaluate": "nmt.score scores translations",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Import a name on first use, so that ``nmt --help`` need not import torch."""
     for module, names in _MODULES.items():
         if name in names.split():
             return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = _HINTS.get(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}" + (f": {hint}" if hint else ""))
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.checkpoint.bundle_files import Verification, is_bundle
+from nmt.checkpoint.bundle_files import BundleFolder, Verification, is_bundle
 from nmt.checkpoint.describing import describe_model, models_to_use
+from nmt.config import read_config
+from nmt.errors import ConfigError
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
+from nmt.text.languages import fitting
 from nmt.translation.engine import Engine
 
 
@@ -50,6 +53,34 @@ class NamedModels:
         folders, remarks = models_to_use(named)
         return cls(engine, folders, remarks)
 
+    @classmethod
+    def hops(cls, named: Sequence[Path], engine: EngineName, via: str | None) -> list[NamedModels]:
+        """The models of one hop; or, through a pivot language, of two: those into it, and those from it.
+
+        Args:
+            via: the code of the pivot language.
+
+        Raises:
+            CheckpointError: as :meth:`of`.
+            ConfigError: as :meth:`of`, or one of the hops has no model.
+        """
+        if via is None:
+            return [cls.of(named, engine)]
+        into: list[Path] = []
+        onward: list[Path] = []
+        for path in named:
+            [folder] = cls.of([path], engine).folders
+            source = read_config(BundleFolder(folder).config).data.source_lang
+            if not source:
+                raise ConfigError(
+                    f"{path}: does not record its languages. Import it again with --source-lang and --target-lang."
+                )
+            (onward if fitting([source], via) else into).append(path)
+        if not (into and onward):
+            missing = f"to {via}" if onward else f"from {via}"
+            raise ConfigError(f"--via {via} needs a model to {via} and one from {via}: name one {missing}, too.")
+        return [cls.of(into, engine), cls.of(onward, engine)]
+
     def load(
         self,
         device: DeviceChoice,
@@ -84,3 +115,20 @@ class NamedModels:
         product = product_sizes(self.folders[0])
         hardware = choose_hardware(device, precision, threads, product=product, begun_in=begun_in)
         return load_ensemble(self.folders, hardware, verification)
+
+
+def load_hops(
+    hops: Sequence[NamedModels],
+    device: DeviceChoice,
+    precision: PrecisionChoice,
+    threads: int | None,
+    *,
+    begun_in: Precision | None = None,
+    report: Callable[[str], None] = lambda message: None,
+) -> list[Engine]:
+    """The engine of each hop, as of :meth:`NamedModels.load`. Where the precision is ``auto``, all have the last's."""
+    engines: list[Engine] = []
+    for models in reversed(hops):
+        engine = models.load(device, precision, threads, begun_in=begun_in, report=report)
+        engines, begun_in = [engine, *engines], begun_in or engine.precision
+    return engines

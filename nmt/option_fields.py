@@ -1,24 +1,25 @@
-"""Options, each defined once: a field of a settings class in pydantic, with its default, bounds and help.
+"""Options, each defined once: a parameter of a function, or a field of a settings class in pydantic, with its type,
+default, bounds and help.
 
-The mark :class:`Option` adds what only options have: their heading and spelling. The fields determine the command-line
-options (:mod:`nmt.cli.options`), the checks and their errors (:class:`nmt.config.sections.StrictSection`), the
-documentation of the Python API (:mod:`nmt.api`), and the record of an output's options
+The mark :class:`Option` adds what only options have: their help, heading and spelling. Marked parameters and fields
+determine the command-line options (:mod:`nmt.cli.options`), the checks and their errors (:mod:`nmt.api.arguments`,
+:class:`nmt.config.sections.StrictSection`), the documentation of the Python API, and the record of an output's options
 (:mod:`nmt.translation.options`). This module imports nothing slow.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
 
 STREAMS = "Input and output"
 ACCESS = "Access"
@@ -48,23 +49,26 @@ TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
 TranslationPrecision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Option:
-    """Marks a field as an option: ``beam: Annotated[int, Option(letter="b")] = Field(4, ge=1, description="…")``.
+    """Marks a parameter or a field as an option: ``size: Annotated[int | None, Ge(1), Option("Pieces.")] = None``."""
 
-    The description is the help: what the option does. It names other options in braces: ``{beam}``.
-    """
-
+    help: str = ""
+    """What the option does; the default is added. It names other options in braces: ``{beam}``. A field has it as its
+    description."""
+    group: str | None = SEARCH
+    """The heading of the option in the help."""
+    _: KW_ONLY
     in_python: str | None = None
     """The text in the documentation of the Python API, if it differs from the help."""
     unset: str | None = None
     """The default in words. Without it, the field's default is shown."""
-    group: str = SEARCH
-    """The heading of the option in the help."""
     letter: str | None = None
     """A short form on the command line, such as ``b``."""
     word: str | None = None
     """The name on the command line, if it differs from the field's."""
+    metavar: str | None = None
+    """What the help calls the value, if not by its type."""
     is_recorded: bool = True
     """Whether outputs depend on the option: it is recorded, and compared when an output is resumed."""
     applies_to_scoring: bool = False
@@ -72,25 +76,41 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Argument(Option):
+    """Marks an option that the command line takes by its position, and calls by its ``metavar``."""
+
+    group: str | None = None
+
+
+REQUIRED = inspect.Parameter.empty
+"""The default of an option that must be given."""
+
+
+@dataclass(frozen=True)
 class OptionField:
-    """A field of a settings class that is an option."""
+    """A parameter of a function or a field of a settings class that is an option."""
 
     name: str
-    field: FieldInfo
+    annotation: Any
+    default: Any
+    marks: tuple[Any, ...]
+    """What the type is annotated with: the option, its bounds."""
+    help: str
     option: Option
 
     @property
-    def default(self) -> Any:
-        """The default of the field."""
-        return self.field.default
+    def is_list(self) -> bool:
+        """Whether several values may be given."""
+        return any(get_origin(kind) in (list, tuple) for kind in _kinds(self.annotation))
+
+    @property
+    def _has_none(self) -> bool:
+        return self.default is None or self.default is REQUIRED or self.default == ()
 
     @property
     def value_type(self) -> Any:
-        """The type of a given value: without None."""
-        annotation = self.field.annotation
-        if get_origin(annotation) in (Union, UnionType):
-            [annotation] = [kind for kind in get_args(annotation) if kind is not type(None)]
-        return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+        """The type of one given value: that of ``tuple[Path, ...]`` and of ``Path | None`` is ``Path``."""
+        return _kinds(self.annotation)[-1]
 
     @property
     def parts(self) -> tuple[OptionField, ...]:
@@ -106,26 +126,33 @@ class OptionField:
     def range(self) -> str:
         """The bounds as ``at least 1, at most 4096``; empty without bounds."""
         words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-        bounds = ((word, getattr(each, name, None)) for each in self.field.metadata for name, word in words.items())
-        return ", ".join(f"{word} {plain_number(bound)}" for word, bound in bounds if bound is not None)
+        return ", ".join(f"{words[name]} {plain_number(bound)}" for name, bound in self.bounds.items())
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds by their names in pydantic: ``ge``, ``gt``, ``le``, ``lt``."""
+        names = ("ge", "gt", "le", "lt")
+        return {
+            name: bound for mark in self.marks for name in names if (bound := getattr(mark, name, None)) is not None
+        }
 
     @property
     def help_text(self) -> str:
         """The help on the command line, with the default in brackets; errors say the bounds."""
         default = self.option.unset
-        if default is None and self.default is True:
-            default = "on"
-        elif default is None and self.default is not None and self.default is not False:
-            default = _plain(self.default)
-        return "  ".join(filter(None, (_spelled(self.field.description or "", flag_of), _in_brackets(default))))
+        if default is None and self.default is not False and not self._has_none:
+            default = "on" if self.default is True else _plain(self.default)
+        return _spelled("  ".join(filter(None, (self.help, _in_brackets(default)))), flag_of)
 
     @property
     def python_text(self) -> str:
         """The documentation in Python, with default and bounds in brackets."""
-        text = self.option.in_python or self.field.description or ""
-        default = self.option.unset if self.option.unset is not None else self.default
-        default = None if default is None else f"default: {_plain(default)}"
-        return " ".join(filter(None, (_spelled(text, "``{}``".format), _in_brackets(default, self.range))))
+        text = self.option.in_python or self.help
+        default = self.option.unset
+        if default is None and not self._has_none:
+            default = _plain(self.default)
+        default = None if default is None else f"default: {default}"
+        return _spelled(" ".join(filter(None, (text, _in_brackets(default, self.range)))), "``{}``".format)
 
     def flag_for(self, value: Any) -> str:
         """The flag for a value: ``--no-guard`` for a switch that is off."""
@@ -136,11 +163,37 @@ class OptionField:
 def option_fields(settings: type[BaseModel]) -> tuple[OptionField, ...]:
     """The options of a settings class, in its order: the fields that are marked by :class:`Option`."""
     return tuple(
-        OptionField(name, field, mark)
+        OptionField(name, field.annotation, field.default, tuple(field.metadata), field.description or "", mark)
         for name, field in settings.model_fields.items()
         for mark in field.metadata
         if isinstance(mark, Option)
     )
+
+
+@functools.cache
+def option_parameters(function: Callable[..., Any]) -> tuple[OptionField, ...]:
+    """The options of a function, in its order: the parameters that are marked by :class:`Option`."""
+    function = inspect.unwrap(function)
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        kind = parameter.annotation
+        if isinstance(kind, str) and kind.startswith("Annotated["):  # other names may stand for types alone
+            kind = eval(kind, function.__globals__)
+        marks = getattr(kind, "__metadata__", ())
+        found += [
+            OptionField(parameter.name, kind, parameter.default, marks, mark.help, mark)
+            for mark in marks
+            if isinstance(mark, Option)
+        ]
+    return tuple(found)
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """A type and the types within it, down to that of one value: without None and annotations."""
+    inner = [kind for kind in get_args(annotation) if kind not in (type(None), ...)]
+    if get_origin(annotation) in (Annotated, Union, UnionType, list, tuple):
+        return [annotation, *_kinds(inner[0])]
+    return [annotation]
 
 
 def flag_of(name: str) -> str:

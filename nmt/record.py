@@ -6,20 +6,30 @@ or the JSON of a score leads back to the archives. Records hold no text of a cor
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from nmt.config import Section, first_mistake
+from nmt.config.documents import parse_json
 from nmt.errors import DataError
+from nmt.io.files import record_name, replacing
+from nmt.io.regular import read_regular
 from nmt.text.printable import writable
+
+RECORD = "record"
+"""The record's name in the file of a record, and in the notes of a bundle."""
 
 SETTINGS = "settings.yaml"
 """In a command, the name of the file that holds :attr:`Record.settings`."""
 ITSELF = "."
 """In :attr:`Record.files`, the name of the file that :attr:`Record.path` is."""
+
+_VERSION = 1
+"""Of the file of a record."""
 
 PATHS = frozenset(
     f"--{name}"
@@ -186,3 +196,50 @@ def text_record(kind: str, path: str, sha256: str | None, **facts: Fact) -> Reco
         sha256: None if the file was a pipe, which cannot be read again.
     """
     return Record(kind=kind, path=path, files={} if sha256 is None else {ITSELF: sha256}, facts=facts)
+
+
+def file_record(kind: str, path: Path, sha256: str | None, **facts: Fact) -> Record:
+    """The record of a file, with all behind it if nmt wrote the file and it was not changed since.
+
+    Args:
+        kind: of a file that nmt did not write.
+        sha256: as for :func:`text_record`.
+    """
+    made = recorded_output(path)
+    if made is None or made.files[ITSELF] != sha256:
+        return text_record(kind, str(path), sha256, **facts)
+    return made.as_found(path).model_copy(update={"facts": {**made.facts, **facts}})
+
+
+class Stored(NamedTuple):
+    """The content of the file of a record."""
+
+    record: Record
+    values: Mapping[str, Any]
+    """What lies beside the record: ``bytes`` of a complete output, or what is ``written`` of a partial one."""
+
+
+def read_stored(path: Path) -> Stored | None:
+    """The file of a record; None if it does not exist, or is damaged or something else."""
+    try:
+        values = parse_json(read_regular(path))
+        return Stored(parse_record(values[RECORD], str(path)), values)
+    except (OSError, ValueError, TypeError, LookupError, DataError):
+        return None
+
+
+def write_stored(path: Path, record: Record, beside: Mapping[str, Any]) -> None:
+    """Write the file of a record.
+
+    Raises:
+        WriteError: it could not be written.
+    """
+    with replacing(path) as stream:
+        values = {"version": _VERSION, RECORD: record.stored(), **beside}
+        stream.write(json.dumps(values, indent=2).encode() + b"\n")
+
+
+def recorded_output(path: Path) -> Record | None:
+    """The record of an output, complete or changed since; None if nmt did not write the file."""
+    stored = read_stored(record_name(path))
+    return None if stored is None or ITSELF not in stored.record.files else stored.record

@@ -7,6 +7,7 @@ command is better started for real.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -19,10 +20,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
-from tests.processes import SECONDS
+from tests.processes import kill_after, running
+
+Stream = IO[Any] | int | None
 
 # What Python, or a library that it loads, reads but once.
 _READ_AT_START = (
@@ -64,32 +68,43 @@ def run_command(
         environment: variables that differ from those of this process.
         redirected: a file for its standard output, instead of a pipe.
     """
-    words = ["-m", "nmt", *map(str, arguments)]
-    variables = _one_thread() | dict(environment or {})
+    with contextlib.ExitStack() as stack:
+        out = subprocess.PIPE if redirected is None else stack.enter_context(redirected.open("wb"))
+        process = stack.enter_context(running_command(arguments, cwd=cwd, environment=environment, stdout=out))
+        stdout, stderr = process.communicate(text)
+    return subprocess.CompletedProcess(arguments, process.wait(), stdout or b"", stderr)
+
+
+@contextlib.contextmanager
+def running_command(
+    arguments: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: Stream = subprocess.PIPE,
+    stdout: Stream = subprocess.PIPE,
+    stderr: Stream = subprocess.PIPE,
+) -> Iterator[Process]:
+    """``nmt ARGUMENTS`` while it runs, with one thread for OpenMP and streams as those of Popen.
+
+    It is killed when it takes too long: whoever reads its pipes comes to their end.
+    """
+    words, variables = ["-m", "nmt", *map(str, arguments)], _one_thread() | dict(environment or {})
+    streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
     if not is_forkable(variables):
-        command = [sys.executable, *words]
-        with contextlib.nullcontext(subprocess.PIPE) if redirected is None else redirected.open("wb") as out:
-            found = subprocess.run(
-                command, cwd=cwd, stdout=out, stderr=subprocess.PIPE, input=text, env=variables, check=False
-            )
-        return subprocess.CompletedProcess(command, found.returncode, found.stdout or b"", found.stderr)
-    (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
-    if redirected is not None:
-        os.close(stdout)
-        stdout = os.open(redirected, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    process = ForkedPython(words, str(cwd or Path.cwd()), variables, [stdin, stdout, stderr])
-    outputs = {from_stdout: b"", from_stderr: b""}
-    threads = [threading.Thread(target=_write, args=(to_stdin, text))]
-    threads += [threading.Thread(target=_read, args=(pipe, outputs)) for pipe in outputs]
-    for thread in threads:
-        thread.start()
+        with running([sys.executable, *words], cwd=cwd, env=variables, **streams) as started:
+            yield started
+        return
+    process = ForkedPython(words, str(cwd or Path.cwd()), variables, **streams)
+    timer = kill_after(process)
     try:
-        status = process.wait(SECONDS)
+        yield process
+        process.close()
+        process.wait()
     finally:
+        timer.cancel()
+        process.close()
         process.kill()
-        for thread in threads:
-            thread.join()
-    return subprocess.CompletedProcess(words, status, outputs[from_stdout], outputs[from_stderr])
 
 
 def is_forkable(environment: Mapping[str, str]) -> bool:
@@ -97,22 +112,40 @@ def is_forkable(environment: Mapping[str, str]) -> bool:
     return _at_start(environment) == _at_start(_one_thread())
 
 
-class ForkedPython:
-    """``python WORDS``, forked; has the methods of Popen that a test needs."""
+def forking() -> ForkServerContext:
+    """Starts processes from one that has imported torch, and has one thread for OpenMP."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    with _environment(_one_thread()):
+        forkserver.ensure_running()
+    return context
 
-    def __init__(self, words: Sequence[str], cwd: str, environment: dict[str, str], streams: Sequence[int]) -> None:
-        """Start it.
+
+class ForkedPython:
+    """``python WORDS``, forked; has the attributes and methods of Popen that a test needs."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        cwd: str,
+        environment: dict[str, str],
+        *,
+        stdin: Stream = None,
+        stdout: Stream = None,
+        stderr: Stream = None,
+    ) -> None:
+        """Start it, with streams as those of Popen.
 
         Args:
             words: ``-m MODULE …``, ``-c PROGRAM …`` or ``FILE …``.
-            streams: descriptors for its three streams, which are closed here.
         """
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_PRELOADED)
-        with _environment(_one_thread()):
-            forkserver.ensure_running()
+        self.stdin, read_by_it = _ends(0, stdin)
+        self.stdout, written_by_it = _ends(1, stdout)
+        self.stderr, told_by_it = _ends(2, stderr)
+        context = forking()
         connections = [
-            Connection(stream, readable=index == 0, writable=index > 0) for index, stream in enumerate(streams)
+            Connection(stream, readable=index == 0, writable=index > 0)
+            for index, stream in enumerate((read_by_it, written_by_it, told_by_it))
         ]
         self._process = context.Process(target=_become, args=(list(words), cwd, environment, connections))
         self._process.start()
@@ -153,6 +186,28 @@ class ForkedPython:
         self._process.kill()
         self._process.join()
 
+    def communicate(self, text: bytes = b"", timeout: float | None = None) -> tuple[bytes | None, bytes | None]:
+        """Write its input, close it, and wait; returns what it writes to those of its outputs that are pipes."""
+        found: dict[BinaryIO, bytes] = {}
+        threads = [threading.Thread(target=_write, args=(self.stdin, text))] if self.stdin else []
+        threads += [threading.Thread(target=_read, args=(pipe, found)) for pipe in (self.stdout, self.stderr) if pipe]
+        for thread in threads:
+            thread.start()
+        try:
+            self.wait(timeout)
+        finally:
+            self.kill()
+            for thread in threads:
+                thread.join()
+        return self.stdout and found[self.stdout], self.stderr and found[self.stderr]
+
+    def close(self) -> None:
+        """Close our ends of its pipes."""
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
 
 Process = ForkedPython | subprocess.Popen[bytes]
 
@@ -164,13 +219,14 @@ def start_python(words: Sequence[object], *, environment: Mapping[str, str]) -> 
         environment: variables that differ from those of this process.
     """
     texts, variables = [str(word) for word in words], os.environ | dict(environment)
-    errors, stderr = os.pipe()
+    streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process: Process
     if is_forkable(variables):
-        streams = [os.open(os.devnull, os.O_RDONLY), os.dup(1), stderr]
-        return ForkedPython(texts, str(Path.cwd()), variables, streams), os.fdopen(errors, "rb")
-    process = subprocess.Popen([sys.executable, *texts], stdin=subprocess.DEVNULL, stderr=stderr, env=variables)
-    os.close(stderr)
-    return process, os.fdopen(errors, "rb")
+        process = ForkedPython(texts, str(Path.cwd()), variables, **streams)
+    else:
+        process = subprocess.Popen([sys.executable, *texts], env=variables, **streams)
+    assert process.stderr is not None
+    return process, process.stderr
 
 
 @contextlib.contextmanager
@@ -225,7 +281,11 @@ def _answer(connection: socket.socket) -> None:
             for descriptor in streams:
                 os.close(descriptor)
             return
-        status = ForkedPython(["-m", "nmt", *words], cwd, environment, streams).wait()
+        stdin, stdout, stderr = streams
+        process = ForkedPython(["-m", "nmt", *words], cwd, environment, stdin=stdin, stdout=stdout, stderr=stderr)
+        for descriptor in streams:
+            os.close(descriptor)
+        status = process.wait()
         connection.sendall(str(status if status >= 0 else 128 - status).encode())
 
 
@@ -250,18 +310,29 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _write(pipe: int, text: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as stream:
-        stream.write(text)
+def _ends(number: int, stream: Stream) -> tuple[BinaryIO | None, int]:
+    """Our end of a stream of a process, if it is a pipe, and its end."""
+    if stream == subprocess.PIPE:
+        reading, writing = os.pipe()
+        return (os.fdopen(writing, "wb"), reading) if number == 0 else (os.fdopen(reading, "rb"), writing)
+    if stream == subprocess.DEVNULL:
+        return None, os.open(os.devnull, os.O_RDWR)
+    return None, os.dup(number if stream is None else stream if isinstance(stream, int) else stream.fileno())
 
 
-def _read(pipe: int, outputs: dict[int, bytes]) -> None:
-    with open(pipe, "rb") as stream:
-        outputs[pipe] = stream.read()
+def _write(pipe: BinaryIO, text: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), pipe:
+        pipe.write(text)
+
+
+def _read(pipe: BinaryIO, found: dict[BinaryIO, bytes]) -> None:
+    with pipe:
+        found[pipe] = pipe.read()
 
 
 def _become(words: list[str], cwd: str, environment: dict[str, str], streams: Sequence[Connection]) -> None:
     """Become ``python WORDS``."""
+    gc.freeze()  # what was imported before: to look through it is slow, and copies its pages
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()

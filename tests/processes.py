@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -27,9 +28,9 @@ def running(
         timer.cancel()
 
 
-def kill_after(process: subprocess.Popen[Any], seconds: float = SECONDS) -> threading.Timer:
-    """Kill a process when it takes too long; returns the running timer."""
-    timer = threading.Timer(seconds, process.kill)
+def kill_after(process: Any, seconds: float = SECONDS) -> threading.Timer:
+    """Kill a process, as from Popen, when it takes too long; returns the running timer."""
+    timer = threading.Timer(seconds, process.send_signal, [signal.SIGKILL])
     timer.daemon = True
     timer.start()
     return timer

@@ -25,11 +25,7 @@ SEARCH_OPTION = {
     ),
 }
 TRAIN_OPTION = {
-    "nmt/api/training.py": ("    nproc: Annotated[int", '    label: str = "none",\n'),
-    "nmt/cli/train.py": (
-        "    nproc: Annotated[\n",
-        '    label: Annotated[str, option("A name.")] = "none",\n',
-    ),
+    "nmt/api/training.py": ("    nproc: Annotated[\n", '    label: Annotated[str, Option("A name.")] = "none",\n'),
 }
 COMMAND = {
     "nmt/api/counting.py": (
@@ -37,12 +33,19 @@ COMMAND = {
         '''"""Counting."""
 
 from pathlib import Path
+from typing import Annotated
 
-from nmt.reports.count_page import write_count
+from nmt.option_fields import Argument, Option
 
 
-def count(text: Path, *, out: Path = Path("count.html")) -> int:
+def count(
+    text: Annotated[Path, Argument("A text.", metavar="TEXT")],
+    *,
+    out: Annotated[Path, Option("The page to write.", letter="o")] = Path("count.html"),
+) -> int:
     """Count the lines of a text."""
+    from nmt.reports.count_page import write_count
+
     number = len(text.read_text("utf-8").splitlines())
     write_count(number, out)
     return number
@@ -52,23 +55,15 @@ def count(text: Path, *, out: Path = Path("count.html")) -> int:
         "",
         '''"""``nmt count``."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
+from nmt.api import counting
 from nmt.cli.console import write_stdout
-from nmt.cli.options import option
+from nmt.cli.options import command
 
 
-def count(
-    text: Annotated[Path, typer.Argument(metavar="TEXT", help="A text.")],
-    out: Annotated[Path, option("The page to write.", "-o", "--out")] = Path("count.html"),
-) -> None:
-    """Count the lines of a text."""
-    from nmt.api.counting import count
-
-    write_stdout(f"{count(text, out=out)}\\n")
+@command(counting.count)
+def count(given) -> None:
+    """Example: nmt count text.txt"""
+    write_stdout(f"{counting.count(**given)}\\n")
 ''',
     ),
     "nmt/cli/app.py": ('    "compare": (', '    "count": ("count", "Count lines."),\n'),
@@ -155,8 +150,8 @@ def test_a_search_option_takes_three_places(found):
     assert "forbidden_piece: A piece never written." in found["python"] and "forbidden_piece" in found["reference"]
 
 
-def test_an_option_of_train_takes_two_places(found):
-    assert len(TRAIN_OPTION) == 2
+def test_an_option_of_train_takes_one_place(found):
+    assert len(TRAIN_OPTION) == 1
     assert "--label" in found["helps"][1] and "--label" in found["pages"]["train"]
     assert "label: str='none'" in found["reference"]
 

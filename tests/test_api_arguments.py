@@ -5,7 +5,6 @@ import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args, get_type_hints
 from unittest.mock import Mock
 
 import pytest
@@ -15,13 +14,11 @@ import nmt
 from nmt.cli.app import app
 from nmt.config import Config
 from nmt.io.hashing import sha256_of
+from nmt.option_fields import option_parameters
 
 FUNCTIONS = {name: getattr(nmt, name) for name in nmt.__all__ if inspect.isfunction(getattr(nmt, name))}
 LISTS = [
-    (name, argument)
-    for name, function in FUNCTIONS.items()
-    for argument, kind in get_type_hints(getattr(function, "__wrapped__", function), include_extras=True).items()
-    if "several" in str(kind)
+    (name, field.name) for name, function in FUNCTIONS.items() for field in option_parameters(function) if field.is_list
 ]
 
 
@@ -78,7 +75,7 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
     engine.searcher.return_value.batch_tokens = 100
     given = {"lines": ["a"]} | ({"targets": ["b"]} if method == "score" else {}) | {argument: value}
     with pytest.raises(nmt.NmtError, match=rf"^{argument}: expected a list of texts, got "):
-        getattr(nmt.Model(engine), method)(**given)
+        getattr(nmt.Model([engine]), method)(**given)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +115,15 @@ def test_the_command_names_its_options(here):
 
 def test_what_the_functions_return_and_call_is_public():
     for name, function in FUNCTIONS.items():
-        hints = get_type_hints(getattr(function, "__wrapped__", function))
-        kinds = [
-            each
-            for kind in (hints["return"], hints.get("listener"), hints.get("report"))
-            for each in (kind, *get_args(kind))
+        kinds = " ".join(str(function.__annotations__.get(each)) for each in ("return", "listener", "report"))
+        own = set(re.findall(r"\b[A-Z]\w+", kinds)) - {"None"}
+        assert own and own <= set(nmt.__all__), name
+
+
+def test_every_argument_is_documented():
+    for name, function in FUNCTIONS.items():
+        assert [each for each in inspect.signature(function).parameters if f"{each}: " not in function.__doc__] == [
+            each for each in ("beam", "length_penalty") if name == "serve"
         ]
-        own = [kind for kind in kinds if getattr(kind, "__module__", "").startswith("nmt.")]
-        assert all(getattr(nmt, kind.__name__, None) is kind for kind in own), (name, own)
-        assert {kind.__name__ for kind in own} <= set(nmt.__all__)
-        assert own or name == "serve"
+        for field in option_parameters(function):
+            assert f" {field.name}: {field.python_text}" in " ".join(function.__doc__.split())

@@ -48,7 +48,7 @@ def test_objects_show_what_they_are_on_one_short_line():
 
 def test_a_model_shows_where_it_comes_from_and_computes():
     config = Config.model_validate({"data": {"source_lang": "en", "target_lang": "de"}})
-    model = nmt.Model(Ensemble((), None, config, choose_hardware("cpu", "fp32", 1)), names=["runs/a", "runs/b"])
+    model = nmt.Model([Ensemble((), None, config, choose_hardware("cpu", "fp32", 1))], names=["runs/a", "runs/b"])
     assert repr(model) == "Model('runs/a' + 'runs/b', en-de, cpu, 1 thread, fp32)"
 
 
@@ -62,3 +62,27 @@ def test_help_explains_every_option():
 def test_a_model_that_is_not_there_is_named():
     with pytest.raises(nmt.NmtError, match="nowhere: there is no such run or bundle"):
         nmt.load("nowhere")
+
+
+def test_a_warning_names_arguments_and_the_line_of_the_caller(tmp_path):
+    for name in ("hypothesis", "reference"):
+        (tmp_path / name).write_text("Das Haus ist alt.\n", "utf-8")
+    with pytest.warns(nmt.NmtWarning, match="^target_lang qq is not a language code") as found:
+        nmt.score(tmp_path / "hypothesis", reference=tmp_path / "reference", target_lang="qq")
+    assert found[0].filename == __file__
+
+
+def test_what_is_no_name_of_the_api_is_answered_with_the_one_to_use():
+    with pytest.raises(AttributeError, match=r"nmt\.load\(RUN\)\.translate"):
+        nmt.translate  # noqa: B018
+    with pytest.raises(nmt.NmtError, match=r"load the model with nmt\.load\('runs/x'\)"):
+        nmt.Model("runs/x")
+
+
+@pytest.mark.parametrize(("name", "unknown"), [("m-qq-zz", "qq and zz: "), ("m-de-xy", "xy: "), ("m-de-pt_BR", "")])
+def test_codes_that_are_no_language_are_one_warning(tmp_path, recwarn, name, unknown):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a\n", "utf-8")
+    nmt.prepare_data(name, train=[tmp_path / "source", tmp_path / "target"], show_recipe=True)
+    found = [str(each.message).partition("no language")[0] for each in recwarn]
+    assert found == ([unknown] if unknown else [])

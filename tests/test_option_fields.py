@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import nmt
 from nmt.cli.app import app
-from nmt.cli.options import GroupedCommand, with_options
+from nmt.cli.options import GroupedCommand, command
 from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
 from nmt.option_fields import GROUPS, Option, option_fields
@@ -28,13 +28,13 @@ def spaceless(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def command():
+def translate():
     return typer.main.get_command(app).commands["translate"]
 
 
 @pytest.mark.parametrize("field", [*FIELDS, *OF_SAMPLING], ids=lambda field: field.name)
-def test_every_option_is_on_the_command_line(field, command):
-    [param] = [param for param in command.params if field.flag in param.opts]
+def test_every_option_is_on_the_command_line(field, translate):
+    [param] = [param for param in translate.params if field.flag in param.opts]
     assert param.rich_help_panel == field.option.group in GROUPS
     assert param.help == field.help_text
     if field.option.letter:
@@ -105,9 +105,9 @@ def typed(*words: str):
     program = typer.Typer(rich_markup_mode=None)
 
     @program.command(cls=GroupedCommand)
-    @with_options(MoreSettings)
-    def polish(*, options: dict) -> None:
-        got.append(options)
+    @command(lambda **options: None, MoreSettings)
+    def polish(given: dict) -> None:
+        got.append(given)
 
     result = CliRunner().invoke(program, words, env={"COLUMNS": "100"})
     return result, got

@@ -36,7 +36,7 @@ def generate_pairs(folder: Path, pairs: int) -> Path:
     source_lang, target_lang = _ALPHABETS
     manifest = Manifest(
         name=folder.name, source_lang=source_lang, target_lang=target_lang, recipe={}, sources=[], filters={},
-        files=files, nfc=False, punctuation=False, fingerprint=fingerprint(files),
+        files=files, source_text=(), target_text=(), fingerprint=fingerprint(files),
     )  # fmt: skip
     write_manifest(manifest, folder)
     return folder

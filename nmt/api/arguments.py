@@ -1,24 +1,50 @@
-"""The arguments of the API's functions: converted and checked where a function is called."""
+"""The arguments of the API's functions: converted and checked where a function is called, and documented by the options
+that its signature marks (:mod:`nmt.option_fields`). The command line derives its commands from the same signatures, so
+this module, and those of the functions, import nothing slow.
+"""
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, ValidationError, validate_call
-
-from nmt.config.mistakes import first_mistake
 from nmt.errors import ConfigError, NmtError
+from nmt.option_fields import DOWNLOADS, HARDWARE, Option, OptionField, option_parameters
+from nmt.reporting import SILENT, Reporter
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+MIRROR = Option("Folder or URL with the downloads, by name; tried first.", DOWNLOADS, metavar="URL")
+OFFLINE = Option("Use no network; report what is missing.", DOWNLOADS)
+ENGINE = Option("ctranslate2: faster on CPUs, with fewer options.", HARDWARE)
+DEVICE = Option("Where to compute.", HARDWARE)
+PRECISION = Option("auto: bf16 where faster; int8: fastest on most CPUs.", HARDWARE)
+THREADS = Option("CPU threads.", HARDWARE, unset="all cores")
+BATCHES = Option("Batches searched at once.", HARDWARE, unset="CPU: one per thread; GPU: 1")
+"""Options that functions share."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """As :class:`pydantic.BeforeValidator`, which takes long to import."""
+
+    function: Callable[[object], object]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core.core_schema import no_info_before_validator_function
+
+        return no_info_before_validator_function(self.function, handler(source))
 
 
 def several(value: object) -> object:
@@ -30,45 +56,80 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, PathLike) else value
 
 
-Text = Annotated[str, BeforeValidator(_text)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(several)]
+Text = Annotated[str, Before(_text)]
+Paths = Annotated[tuple[Path, ...], Before(several)]
 """One path or several; None stands for none."""
-Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
+Texts = Annotated[tuple[Text, ...], Before(several)]
 """As :data:`Paths`, for text."""
 
 
 def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Convert the arguments of a function to the types of its signature, such as text to a path.
+    """Convert the options of a function to the types of its signature, such as text to a path, and document them.
 
     The function raises ConfigError if an argument is unknown, or its type or value is not allowed. Its errors call
     arguments as Python does; the command line prints :attr:`nmt.NmtError.typed`.
     """
-    annotations = dict(function.__annotations__)
-    # The values of the options of translating are checked by their settings class.
-    unpacked = {name: str(kind) for name, kind in annotations.items() if "Unpack[" in str(kind)}
-    function.__annotations__ |= dict.fromkeys(unpacked, Any)
-    parameters = inspect.signature(function).parameters.values()
-    known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    for kind in unpacked.values():
-        known |= set(function.__globals__[kind.removeprefix("Unpack[").removesuffix("]")].__annotations__)
-    validated = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
+    signature = inspect.signature(function)
+    known = {one.name for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
+    for kind in map(str, function.__annotations__.values()):
+        if kind.startswith("Unpack["):  # the values of these options are checked by their settings class
+            known |= set(function.__globals__[kind[len("Unpack[") : -1]].__annotations__)
+
+    @functools.cache
+    def validated() -> Callable[Arguments, Result]:
+        from pydantic import ConfigDict, validate_call
+
+        @functools.wraps(function)
+        def typed(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
+            return function(*args, **options)
+
+        own = {field.name: field.annotation for field in option_parameters(function)}
+        typed.__annotations__ = dict.fromkeys(signature.parameters, Any) | {"report": Reporter} | own
+        return validate_call(config=ConfigDict(arbitrary_types_allowed=True))(typed)
 
     @functools.wraps(function)
     @naming_arguments(known)
     def call(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        if unknown := [name for name in options if name not in known]:
+            near = difflib.get_close_matches(unknown[0], known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise ConfigError(f"{function.__name__}: there is no argument {unknown[0]}{hint}")
+        report = options.get("report", SILENT)
+        if isinstance(report, Reporter) and not report.names_flags:
+            options["report"] = _InPython(report, known)
         try:
-            if unknown := [name for name in options if name not in known]:
-                near = difflib.get_close_matches(unknown[0], known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else "."
-                raise ConfigError(f"{function.__name__}: there is no argument {unknown[0]}{hint}")
-            return validated(*args, **options)
-        except ValidationError as error:
-            if error.title != function.__name__:
+            return validated()(*args, **options)
+        except ValueError as error:
+            if getattr(error, "title", None) != function.__name__:
                 raise
             raise ConfigError(f"{function.__name__}: {_mistake(error)}.") from None
 
-    call.__annotations__ = annotations
+    call.__doc__ = documented(function, option_parameters(function))
+    shown = [one.replace(annotation=_without_marks(one.annotation)) for one in signature.parameters.values()]
+    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
     return call
+
+
+def _without_marks(annotation: object) -> object:
+    """The type of ``Annotated[int | None, Ge(1), Option("…")]`` as it is written, for ``help``."""
+    if not str(annotation).startswith("Annotated["):
+        return annotation
+    kind: Any = ast.parse(str(annotation), mode="eval").body
+    return ast.unparse(kind.slice.elts[0])
+
+
+def documented(function: Callable[..., object], options: Iterable[OptionField]) -> str | None:
+    """The documentation of a function, with its options in place of the line ``own options: listed by …``."""
+    written = function.__doc__
+    if written is None or (found := re.search(r"^( *)own options: listed by .*\n", written, re.MULTILINE)) is None:
+        return written
+    lines = [
+        textwrap.fill(
+            f"{each.name}: {each.python_text}", 116, initial_indent=found[1], subsequent_indent=f"{found[1]}    "
+        )
+        for each in options
+    ]
+    return written.replace(found[0], "".join(f"{line}\n" for line in lines))
 
 
 @contextmanager
@@ -82,6 +143,20 @@ def naming_arguments(known: Collection[str]) -> Iterator[None]:
         raise
 
 
+class _InPython(Reporter):
+    """Passes messages on, which call arguments as Python does."""
+
+    def __init__(self, report: Reporter, known: Collection[str]) -> None:
+        self._report, self._known = report, known
+        self.progress = report.progress  # type: ignore[method-assign]
+
+    def notice(self, message: str) -> None:
+        self._report.notice(_in_python(message, self._known))
+
+    def warn(self, message: str) -> None:
+        self._report.warn(_in_python(message, self._known))
+
+
 def _in_python(message: str, known: Collection[str]) -> str:
     """A message with the names of arguments in place of their flags, but for the words of a command to run."""
 
@@ -93,7 +168,9 @@ def _in_python(message: str, known: Collection[str]) -> str:
     return re.sub(rf"{command}|(?<![\w-])--(?P<flag>[a-z][a-z-]*)", spelled, message)
 
 
-def _mistake(error: ValidationError) -> str:
+def _mistake(error: Any) -> str:
+    from nmt.config.mistakes import first_mistake
+
     problem: Any = error.errors()[0]
     name = ".".join(map(str, problem["loc"]))
     match problem["type"]:

@@ -8,23 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from annotated_types import Ge
 
 from nmt.api.arguments import checked
-from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
 from nmt.errors import ConfigError
-from nmt.evaluation.differences.finding import Differences
 from nmt.evaluation.metrics import WordTokenizerName, tokenizer_of
-from nmt.evaluation.text_checks import tokenizer_warnings
-from nmt.io.streams import refuse_second_stdin
+from nmt.option_fields import SCORES, STREAMS, Argument, Option
 from nmt.reporting import SILENT, Reporter
-from nmt.reports.comparison_text import ComparedFiles
-from nmt.text.languages import primary_language
-from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
     from nmt.data.manifest import Manifest
+    from nmt.evaluation.differences.finding import Differences
     from nmt.evaluation.differences.parallel_texts import ParallelTexts
+    from nmt.reports.comparison_text import ComparedFiles
 
 # Progress is shown after this many lines of training text.
 _LINES = 10_000
@@ -40,29 +36,30 @@ class Compared:
 
 @checked
 def compare(
-    a: Path,
-    b: Path,
+    a: Annotated[Path, Argument("Translations of system A; - is standard input.", metavar="A")],
+    b: Annotated[Path, Argument("Translations of system B; - is standard input.", metavar="B")],
     *,
-    reference: Path,
-    source: Path | None = None,
-    data: Path | None = None,
-    out: Path | None = None,
-    samples: Annotated[int, Field(ge=0)] = 5,
-    target_lang: str | None = None,
-    tokenize: WordTokenizerName | None = None,
+    reference: Annotated[Path, Option("Reference translations, one per line.", STREAMS, letter="r")],
+    source: Annotated[Path | None, Option("Source text: adds names and copied words.", STREAMS)] = None,
+    data: Annotated[Path | None, Option("Data set to count words in.", STREAMS, unset="the references")] = None,
+    out: Annotated[
+        Path | None,
+        Option("Write a page instead of printing.", STREAMS, in_python="A page to write, for a browser.", letter="o"),
+    ] = None,
+    samples: Annotated[int, Ge(0), Option("Sentences shown for each system.", SCORES)] = 5,
+    target_lang: Annotated[
+        str | None,
+        Option("Language of the translations.", SCORES, unset="reference's name, or data set", metavar="LANG"),
+    ] = None,
+    tokenize: Annotated[
+        WordTokenizerName | None, Option("Tokeniser, as sacreBLEU names it.", SCORES, unset="by the language")
+    ] = None,
     report: Reporter = SILENT,
 ) -> Compared:
     """Compare the translations of two systems: where do they differ, and in what?
 
     Args:
-        a, b: the translations, one per line; ``-`` is standard input.
-        reference: reference translations.
-        source: the source text, which adds names and copied words.
-        data: a data set to count words in; the references if not given.
-        out: a page to write, for a browser.
-        samples: the number of sentences that are shown for each system.
-        target_lang: the language; that of the reference's name, or of the data set, if not given.
-        tokenize: the tokeniser; chosen by the language if not given.
+        own options: listed by ``help(nmt.compare)``.
         report: hears warnings and progress.
 
     Raises:
@@ -70,11 +67,16 @@ def compare(
         DataError: a file cannot be read, or the numbers of lines differ.
         OutputError: ``out`` is something that must not be replaced.
     """
+    from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
     from nmt.data.manifest import read_manifest
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
     from nmt.evaluation.scored_systems import reference_language
+    from nmt.evaluation.text_checks import tokenizer_warnings
+    from nmt.io.streams import refuse_second_stdin
     from nmt.reports.comparison_page import COMPARISON, write_comparison
+    from nmt.reports.comparison_text import ComparedFiles
+    from nmt.text.lines import read_lines
 
     refuse_second_stdin(a, b, reference, source)
     if a == b:
@@ -115,6 +117,8 @@ def _frequencies(data: Path, manifest: Manifest, language: str, texts: ParallelT
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
     from nmt.data.data_folder import DataFolder
     from nmt.evaluation.differences.word_frequency import count_words
+    from nmt.text.languages import primary_language
+    from nmt.text.lines import read_lines
 
     sides = (manifest.target_lang, manifest.source_lang)
     side = next((side for side in sides if primary_language(side) == primary_language(language)), None)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from annotated_types import Ge, Le
 
-from nmt.api.arguments import Paths, Text, Texts, checked
-from nmt.corpora.schema import Recipe
-from nmt.data.build import BuiltVocabulary
-from nmt.data.manifest import Manifest
+from nmt.api.arguments import MIRROR, OFFLINE, THREADS, Paths, Text, Texts, checked
 from nmt.errors import ConfigError
+from nmt.option_fields import (
+    CLEANING,
+    DOWNLOADS,
+    FORMAT,
+    HARDWARE,
+    OWN_TEXT,
+    STREAMS,
+    VOCABULARY,
+    Argument,
+    Option,
+)
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import NormalizationRule
 from nmt.text.steps import TextSteps
+
+if TYPE_CHECKING:
+    from nmt.corpora.schema import Recipe
+    from nmt.data.build import BuiltVocabulary
+    from nmt.data.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -34,48 +47,84 @@ class PreparedData:
 
 @checked
 def prepare_data(
-    dataset: Text | None = None,
+    dataset: Annotated[
+        Text | None,
+        Argument(
+            "Built-in name (see --list), recipe NAME.yaml, or your own name.",
+            in_python="A built-in name (also reversed: ``multi30k-de-en``), a recipe ``NAME.yaml``, or your own name.",
+            metavar="DATASET",
+        ),
+    ] = None,
     *,
-    out: Path | None = None,
-    cache: Path | None = None,
-    mirror: Texts = (),
-    offline: bool = False,
-    jobs: Annotated[int, Field(ge=1)] | None = None,
-    force: bool = False,
-    source_lang: str | None = None,
-    target_lang: str | None = None,
-    train: Texts = (),
-    valid: Texts = (),
-    test: Texts = (),
-    columns: str | None = None,
-    header: bool = False,
-    max_words: Annotated[int, Field(ge=0)] | None = None,
-    max_ratio: Annotated[float, Field(ge=0)] | None = None,
-    dedup: bool | None = None,
-    filter: Texts = (),
-    show_recipe: bool = False,
+    out: Annotated[Path | None, Option("Folder of the data set.", STREAMS, unset="data/NAME", letter="o")] = None,
+    cache: Annotated[Path | None, Option("Where downloads are kept.", DOWNLOADS, unset="~/.cache/nmt")] = None,
+    mirror: Annotated[Texts, MIRROR] = (),
+    offline: Annotated[bool, OFFLINE] = False,
+    jobs: Annotated[int | None, Ge(1), Option("Processes for cleaning.", HARDWARE, unset="one per core")] = None,
+    force: Annotated[bool, Option("Replace the data set even if it was edited or runs use it.", STREAMS)] = False,
+    source_lang: Annotated[
+        str | None, Option("Source language, such as en.", OWN_TEXT, unset="of the name", metavar="LANG")
+    ] = None,
+    target_lang: Annotated[
+        str | None, Option("Target language, such as de.", OWN_TEXT, unset="of the name", metavar="LANG")
+    ] = None,
+    train: Annotated[
+        Texts,
+        Option(
+            "Training text: two files or their prefix; a .tsv, .tmx or .zip; a URL; a folder; or -. May be repeated.",
+            OWN_TEXT,
+            metavar="TEXT",
+        ),
+    ] = (),
+    valid: Annotated[
+        Texts, Option("Text for validation, likewise.", OWN_TEXT, unset="held out of train", metavar="TEXT")
+    ] = (),
+    test: Annotated[
+        Texts, Option("Text for testing, likewise.", OWN_TEXT, unset="held out of train", metavar="TEXT")
+    ] = (),
+    columns: Annotated[
+        str | None,
+        Option(
+            "Columns of tab-separated files: the two languages, score, and - for one to ignore.",
+            OWN_TEXT,
+            metavar="NAME,...",
+        ),
+    ] = None,
+    header: Annotated[bool, Option("Tab-separated files begin with a line of names.", OWN_TEXT)] = False,
+    max_words: Annotated[
+        int | None, Ge(0), Option("Maximum words per side of training pairs; 0: no limit.", CLEANING, unset="250")
+    ] = None,
+    max_ratio: Annotated[
+        float | None, Ge(0), Option("Maximum ratio of the sides' lengths; 0: no limit.", CLEANING, unset="4")
+    ] = None,
+    dedup: Annotated[
+        bool | None, Option("Drop repeated training pairs.", CLEANING, unset="the recipe's, mostly on")
+    ] = None,
+    filter: Annotated[
+        Texts, Option("Turn on a filter of training pairs; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
+    ] = (),
+    apart_from: Annotated[
+        Paths,
+        Option(
+            "Drop training pairs with a sentence of valid or test of another data set; may be repeated.",
+            CLEANING,
+            metavar="DIR",
+        ),
+    ] = (),
+    show_recipe: Annotated[
+        bool,
+        Option(
+            "Print the recipe as YAML to copy and edit.",
+            FORMAT,
+            in_python="Prepare nothing; only the recipe is returned.",
+        ),
+    ] = False,
     report: Reporter = SILENT,
 ) -> PreparedData:
     """Fetch parallel text, or take your own, clean it, and write a data set.
 
     Args:
-        dataset: a built-in name, which may be reversed (``multi30k-de-en``), a recipe ``NAME.yaml``, or your own name.
-        out: the folder of the data set; ``data/NAME`` if not given.
-        cache: where downloads are kept.
-        mirror: folders or URLs that hold the downloads by their names, tried first.
-        offline: use no network.
-        jobs: processes for cleaning; one per core if not given.
-        force: replace data, even if it was edited, is another data set, or runs use it.
-        source_lang, target_lang: the languages of your own text.
-        train, valid, test: your own text: a prefix of two files, the two files one after the other, a ``.tsv``,
-            ``.tmx`` or ``.zip``, a URL, a folder. Without text for valid or test, pairs are held out of train.
-        columns: the columns of tab-separated files, with commas: languages, ``score``, ``-`` for one to ignore.
-        header: whether tab-separated files begin with a line of names.
-        max_words, max_ratio: the maximum words per side of a training pair, and the maximum ratio of both; 0 for no
-            limit.
-        dedup: drop repeated training pairs.
-        filter: filters of training pairs to turn on: ``NAME`` or ``NAME=VALUE``.
-        show_recipe: prepare nothing; only the recipe is returned.
+        own options: listed by ``help(nmt.prepare_data)``.
         report: hears notices and progress.
 
     Raises:
@@ -84,16 +133,18 @@ def prepare_data(
         DataError: the text cannot be used.
         OutputError: the folder holds something that must not be replaced.
     """
+    from nmt.api.text_warnings import warn_of_languages
     from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import with_filters
+    from nmt.corpora.recipe import kept_apart, with_filters
 
     own = {"train": list(train), "valid": list(valid), "test": list(test)}
     only_own: dict[str, Any] = {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": own["valid"]}
     only_own |= {"--test": own["test"], "--columns": columns, "--header": header}
     recipe = _recipe(dataset, own, only_own, report)
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
-    recipe = with_filters(recipe, changes) if changes else recipe
+    recipe = kept_apart(with_filters(recipe, changes) if changes else recipe, apart_from)
     folder = out or Path("data") / recipe.name
+    warn_of_languages((recipe.source_lang, recipe.target_lang), report)
     if show_recipe:
         return PreparedData(folder, recipe)
     with report.progress() as display:
@@ -164,36 +215,41 @@ def _filter_changes(filters: Texts, own_options: dict[str, float | None]) -> dic
 
 @checked
 def build_vocab(
-    data: Paths = (),
+    data: Annotated[
+        Paths, Option("A prepared data set; several share one vocabulary.", STREAMS, unset="newest below data/")
+    ] = (),
     *,
-    size: Annotated[int, Field(ge=1)] | None = None,
-    model_type: Literal["bpe", "unigram"] = "bpe",
-    vocab: Path | None = None,
-    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0,
-    normalization: NormalizationRule = "identity",
-    source_normalization: NormalizationRule | None = None,
-    byte_fallback: bool | None = None,
-    sampling_temperature: float | None = None,
-    max_pieces: Annotated[int, Field(ge=1)] = 256,
-    threads: Annotated[int, Field(ge=1)] | None = None,
-    force: bool = False,
+    size: Annotated[int | None, Ge(1), Option("Pieces.", VOCABULARY, unset="by the size of the corpus")] = None,
+    model_type: Annotated[Literal["bpe", "unigram"], Option("Algorithm of the vocabulary.", VOCABULARY)] = "bpe",
+    vocab: Annotated[
+        Path | None, Option("Use an existing vocabulary (.model file, bundle or run).", STREAMS, metavar="MODEL")
+    ] = None,
+    character_coverage: Annotated[
+        float, Ge(0.98), Le(1), Option("Share of characters that get pieces of their own.", VOCABULARY)
+    ] = 1.0,
+    normalization: Annotated[
+        NormalizationRule, Option("SentencePiece's rule for both sides; identity is lossless.", VOCABULARY)
+    ] = "identity",
+    source_normalization: Annotated[
+        NormalizationRule | None,
+        Option("Rule for the source alone, repeated by translate.", VOCABULARY, unset="identity, or that of {vocab}"),
+    ] = None,
+    byte_fallback: Annotated[
+        bool | None, Option("Spell characters without a piece in bytes.", VOCABULARY, unset="on from 1,024 pieces")
+    ] = None,
+    sampling_temperature: Annotated[
+        float | None,
+        Option("Balances the languages of several data sets; 1: by size.", VOCABULARY, unset="5", metavar="T"),
+    ] = None,
+    max_pieces: Annotated[int, Ge(1), Option("Leave out pairs with more pieces on a side.", VOCABULARY)] = 256,
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
+    force: Annotated[bool, Option("Replace a vocabulary that runs were trained with.", STREAMS)] = False,
     report: Reporter = SILENT,
 ) -> list[BuiltVocabulary]:
-    """Train a vocabulary on the text of data sets, and encode the text with it.
+    """Train a vocabulary on a data set's text, and encode the text with it.
 
     Args:
-        data: prepared data sets, which get one vocabulary; the newest below ``data/`` if none is given.
-        size: the number of pieces; chosen by the size of the corpus if not given.
-        model_type: the algorithm of the vocabulary.
-        vocab: use an existing vocabulary: a ``.model`` file, bundle or run.
-        character_coverage: the share of characters that get pieces of their own.
-        normalization: SentencePiece's rule for both sides.
-        source_normalization: the rule for the source alone; that of ``vocab`` or identity if not given.
-        byte_fallback: spell characters without a piece in bytes; on from 1,024 pieces if not given.
-        sampling_temperature: balances the languages of several data sets; 1 is by size, and the default is 5.
-        max_pieces: leave out pairs with more pieces on a side.
-        threads: threads for encoding; all usable cores if not given.
-        force: replace a vocabulary that runs were trained with.
+        own options: listed by ``help(nmt.build_vocab)``.
         report: hears notices.
 
     Returns:

@@ -6,27 +6,32 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from pydantic import Field
+from annotated_types import Ge
 
-from nmt.api.arguments import Paths, checked
+from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, checked
 from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
-from nmt.loading import NamedModels
-from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, flag_of
+from nmt.option_fields import FORMAT, STREAMS, DeviceChoice, EngineName, Option, TranslationPrecision, flag_of
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import InvalidUtf8
-from nmt.translation.formats import Form
-from nmt.translation.jobs import Job, ScoringJob, TranslationJob
-from nmt.translation.options import Options, ScoringOptions, TranslateOptions, translate_options
-from nmt.translation.streams import Streams
-from nmt.translation.tally import Tally
-from nmt.translation.target_scorer import TargetScorer
-from nmt.translation.translator import Translator
-from nmt.translation.writing_lines import write_lines
+from nmt.translation.options import Form, Options, ScoringOptions, TranslateOptions, translate_options
+
+if TYPE_CHECKING:
+    from nmt.loading import NamedModels
+    from nmt.translation.jobs import Job
+    from nmt.translation.streams import Streams
+    from nmt.translation.tally import Tally
 
 Typed = Callable[[InvalidUtf8], Iterator[str]]
+
+INPUT = Option("Text, one sentence per line.", STREAMS, unset="standard input", letter="i")
+OUTPUT = Option("File to write or resume.", STREAMS, unset="standard output", letter="o")
+MODEL = Option("Run or bundle; several: ensemble.", STREAMS, unset="newest run", letter="m")
+FRESH = Option("Start over in the next free file.", STREAMS)
+INTERACTIVE = Option("Answer each line before the next is read.", STREAMS, unset="on in a terminal")
+INVALID_UTF8 = Option("What to do with bytes that are not UTF-8.", STREAMS)
 
 
 @dataclass(frozen=True)
@@ -45,42 +50,43 @@ class WrittenFile:
 
 @checked
 def translate_file(
-    input: Path = Path("-"),
-    output: Path = Path("-"),
+    input: Annotated[Path, INPUT] = Path("-"),
+    output: Annotated[Path, OUTPUT] = Path("-"),
     *,
-    model: Paths = (),
-    fresh: bool = False,
-    prefix: Path | None = None,
-    interactive: bool | None = None,
-    invalid_utf8: InvalidUtf8 = "error",
-    input_format: Literal["lines", "paragraphs"] = "lines",
-    format: Form = "text",
-    engine: EngineName = "torch",
-    device: DeviceChoice = "auto",
-    precision: PrecisionChoice = "auto",
-    threads: Annotated[int, Field(ge=1)] | None = None,
-    batches: Annotated[int, Field(ge=1)] | None = None,
+    model: Annotated[Paths, MODEL] = (),
+    via: Annotated[
+        str | None, Option("Pivot language: models to it, then models from it.", STREAMS, metavar="CODE")
+    ] = None,
+    fresh: Annotated[bool, FRESH] = False,
+    prefix: Annotated[
+        Path | None, Option("A file with the beginnings of the translations, line by line.", STREAMS)
+    ] = None,
+    interactive: Annotated[bool | None, INTERACTIVE] = None,
+    invalid_utf8: Annotated[InvalidUtf8, INVALID_UTF8] = "error",
+    input_format: Annotated[
+        Literal["lines", "paragraphs"], Option("paragraphs: wrapped text, separated by blank lines.", STREAMS)
+    ] = "lines",
+    format: Annotated[
+        Form, Option("jsonl: everything; tsv and moses: n-best lists with scores; pharaoh: word alignments.", FORMAT)
+    ] = "text",
+    engine: Annotated[EngineName, ENGINE] = "torch",
+    device: Annotated[DeviceChoice, DEVICE] = "auto",
+    precision: Annotated[TranslationPrecision, PRECISION] = "auto",
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
+    batches: Annotated[int | None, Ge(1), BATCHES] = None,
     typed: Typed | None = None,
     report: Reporter = SILENT,
     **options: Unpack[Options],
 ) -> WrittenFile:
-    """Translate a file, one line or paragraph at a time. The same call again resumes an interrupted output.
+    """Translate lines of text: one line out for one line in, in the same order.
+
+    The same call again resumes an interrupted output.
 
     Args:
-        input: text, one sentence per line; ``-`` is standard input.
-        output: the file to write or resume; ``-`` is standard output.
-        model: a run or bundle, or several that form an ensemble; the newest run if none is given.
-        fresh: start over in the next free file.
-        prefix: a file with the beginnings of the translations, line by line.
-        interactive: answer each line before the next one is read.
-        invalid_utf8: what to do with bytes that are not UTF-8.
-        input_format: ``paragraphs`` is wrapped text, separated by blank lines.
-        format: ``jsonl`` has everything; ``tsv`` and ``moses`` are n-best lists; ``pharaoh`` is word alignments.
-        engine, device, precision, threads: as of :func:`nmt.load`.
-        batches: batches that are searched at once; one per thread on a CPU, and 1 on a GPU, if not given.
+        own options: listed by ``help(nmt.translate_file)``.
+        options: those of :meth:`nmt.Model.translate`.
         typed: reads the lines that a person types at a terminal.
         report: hears notices, warnings and progress.
-        options: those of :meth:`nmt.Model.translate`.
 
     Raises:
         ConfigError: options contradict each other, the model or the files.
@@ -88,10 +94,18 @@ def translate_file(
         DataError: a file cannot be used, or the output is not ours or was made differently.
         WriteError: the system refused to write.
     """
+    from nmt.loading import load_hops
+    from nmt.translation.jobs import TranslationJob
+    from nmt.translation.pivot import check_pivot, line_translator
+    from nmt.translation.streams import Streams
+
     if format == "pharaoh":
         options["alignment"] = True
     paragraphs = input_format == "paragraphs"
-    _refuse_contradictions(_checked(options), prefix, format, paragraphs=paragraphs)
+    known = _checked(options)
+    _refuse_contradictions(known, prefix, format, paragraphs=paragraphs)
+    if via is not None:
+        check_pivot(known)
     streams = Streams(
         input,
         {"prefix": prefix},
@@ -107,12 +121,11 @@ def translate_file(
     if paragraphs and options.get("split_sentences") in (None, "auto"):
         options["split_sentences"] = "always"
     # All is checked, and what is written is locked, before a model is loaded.
-    with _claimed(streams, model, engine) as (claimed, models):
-        loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
-        settings = translate_options(loaded.config.decoding, called=flag_of, **options)
+    with _claimed(streams, model, engine, via) as (claimed, hops):
+        loaded = load_hops(hops, device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         window = 1 if claimed.answers_each_line else None
-        translator = Translator(loaded, settings, window=window, workers=batches)
-        for line in loaded.remarks(settings):
+        translator, settings = line_translator(loaded, via, called=flag_of, window=window, workers=batches, **options)
+        for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
         job = TranslationJob(
             translator, format, nbest=settings.nbest, alignment=settings.alignment, paragraphs=paragraphs
@@ -127,36 +140,42 @@ def translate_file(
 
 @checked
 def score_target(
-    input: Path = Path("-"),
-    output: Path = Path("-"),
+    input: Annotated[Path, INPUT] = Path("-"),
+    output: Annotated[Path, OUTPUT] = Path("-"),
     *,
-    target: Path,
-    model: Paths = (),
-    fresh: bool = False,
-    interactive: bool | None = None,
-    invalid_utf8: InvalidUtf8 = "error",
-    format: Literal["text", "jsonl", "pharaoh"] = "text",
-    engine: EngineName = "torch",
-    device: DeviceChoice = "auto",
-    precision: PrecisionChoice = "auto",
-    threads: Annotated[int, Field(ge=1)] | None = None,
+    target: Annotated[Path, Option("Translations to score, one per line of the input.", STREAMS)],
+    model: Annotated[Paths, MODEL] = (),
+    fresh: Annotated[bool, FRESH] = False,
+    interactive: Annotated[bool | None, INTERACTIVE] = None,
+    invalid_utf8: Annotated[InvalidUtf8, INVALID_UTF8] = "error",
+    format: Annotated[
+        Literal["text", "jsonl", "pharaoh"],
+        Option("text: a score per line; jsonl: everything; pharaoh: word alignments.", FORMAT),
+    ] = "text",
+    engine: Annotated[EngineName, ENGINE] = "torch",
+    device: Annotated[DeviceChoice, DEVICE] = "auto",
+    precision: Annotated[TranslationPrecision, PRECISION] = "auto",
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
     typed: Typed | None = None,
     report: Reporter = SILENT,
     **options: Unpack[ScoringOptions],
 ) -> WrittenFile:
-    """Score the lines of a file as translations of the input, without a search.
+    """Score given translations: the log-probability of each by a model, without a search.
 
     Args:
-        target: the file with one translation per line of the input.
-        format: ``text`` is a score per line; ``jsonl`` has everything; ``pharaoh`` is word alignments.
+        own options: listed by ``help(nmt.score_target)``.
         options: ``length_penalty``, ``length_normalization``, ``alignment`` and ``batch_tokens``, as of
             :meth:`nmt.Model.score`.
-        input, output, model, fresh, interactive, invalid_utf8, engine, device, precision, threads, typed, report: as
-            of :func:`nmt.translate_file`.
+        typed: reads the lines that a person types at a terminal.
+        report: hears notices, warnings and progress.
 
     Raises:
         NmtError: as :func:`nmt.translate_file` does.
     """
+    from nmt.translation.jobs import ScoringJob
+    from nmt.translation.streams import Streams
+    from nmt.translation.target_scorer import TargetScorer
+
     if format == "pharaoh":
         options["alignment"] = True
     _checked(options)
@@ -170,7 +189,7 @@ def score_target(
         typed=typed,
         report=report,
     )
-    with _claimed(streams, model, engine) as (claimed, models):
+    with _claimed(streams, model, engine) as (claimed, [models]):
         loaded = models.load(device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         settings = translate_options(loaded.config.decoding, called=flag_of, **options)
         scorer = TargetScorer(loaded, settings, window=1 if claimed.answers_each_line else None)
@@ -178,16 +197,23 @@ def score_target(
 
 
 @contextmanager
-def _claimed(streams: Streams, named: Paths, engine: EngineName) -> Iterator[tuple[Streams, NamedModels]]:
-    """Choose the models, and lock the output."""
-    models = NamedModels.of(named, engine)
-    with replace(streams, models=tuple(models.folders)).claimed() as claimed:
-        for line in models.notices:
-            streams.report.notice(line)
-        yield claimed, models
+def _claimed(
+    streams: Streams, named: Paths, engine: EngineName, via: str | None = None
+) -> Iterator[tuple[Streams, list[NamedModels]]]:
+    """Choose the models of each hop, and lock the output."""
+    from nmt.loading import NamedModels
+
+    hops = NamedModels.hops(named, engine, via)
+    with replace(streams, models=tuple(folder for models in hops for folder in models.folders)).claimed() as claimed:
+        for models in hops:
+            for line in models.notices:
+                streams.report.notice(line)
+        yield claimed, hops
 
 
 def _write(streams: Streams, job: Job, tally: Tally | None = None) -> WrittenFile:
+    from nmt.translation.writing_lines import write_lines
+
     entries = write_lines(streams, job)
     return WrittenFile(streams.output, entries or 0, entries is not None, tally)
 

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import re
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
 from pydantic import Field
 
-from nmt.api.arguments import naming_arguments
+from nmt.api.arguments import documented, naming_arguments
 from nmt.config.section import StrictSection
 from nmt.config.sections import Normalization
 from nmt.errors import ConfigError, DataError
-from nmt.loading import NamedModels
+from nmt.loading import NamedModels, load_hops
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, option_fields
 from nmt.text.lines import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.options import Options, ScoringOptions, TranslateOptions, translate_options
+from nmt.translation.pivot import line_translator
 from nmt.translation.results import Translation
 from nmt.translation.target_scorer import ScoredTarget, TargetScorer
-from nmt.translation.translator import Translator
 
 PathOrName = str | PathLike[str]
 
@@ -33,6 +31,7 @@ class _Hardware(StrictSection):
     precision: PrecisionChoice
     threads: int | None = Field(ge=1)
     engine: EngineName
+    via: str | None
 
 
 @naming_arguments(_Hardware.model_fields)
@@ -43,6 +42,7 @@ def load(
     precision: PrecisionChoice = "auto",
     threads: int | None = None,
     engine: EngineName = "torch",
+    via: str | None = None,
 ) -> Model:
     """Load a model to translate with.
 
@@ -54,18 +54,19 @@ def load(
         threads: CPU threads of this whole process; all usable cores if not given.
         engine: torch, or ctranslate2, which is faster on most CPUs and has fewer options. A bundle is then converted
             once into the cache folder; ``model`` may also be a folder that was exported for CTranslate2.
+        via: the code of a pivot language: of several models, those into it translate first, then those from it.
 
     Raises:
         CheckpointError: a model does not exist or is damaged, or several do not share a vocabulary.
         ConfigError: the device is not available, or does not support that precision.
         NmtError: CTranslate2 is not installed, or cannot express the model.
     """
-    _Hardware(device=device, precision=precision, threads=threads, engine=engine)
+    _Hardware(device=device, precision=precision, threads=threads, engine=engine, via=via)
     names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
     if not names or not all(isinstance(name, str | PathLike) for name in names):
         raise ConfigError(f"model: expected the path of a run or bundle, or a list of paths, got {model!r}.")
-    models = NamedModels.of([Path(name) for name in names], engine)
-    return Model(models.load(device, precision, threads), names=[str(name) for name in names])
+    hops = NamedModels.hops([Path(name) for name in names], engine, via)
+    return Model(load_hops(hops, device, precision, threads), via, names=[str(name) for name in names])
 
 
 class _Keywords(Options, total=False):
@@ -75,26 +76,30 @@ class _Keywords(Options, total=False):
 
 
 class Model:
-    """A model in memory, or an ensemble of several. Made by :func:`load`."""
+    """A model in memory, an ensemble of several, or models through a pivot language. Made by :func:`load`."""
 
-    def __init__(self, engine: Engine, *, names: Sequence[str] = ()) -> None:
-        self._engine = engine
+    def __init__(self, engines: Sequence[Engine], via: str | None = None, *, names: Sequence[str] = ()) -> None:
+        if isinstance(engines, str | PathLike):
+            raise ConfigError(f"nmt.Model takes no path: load the model with nmt.load({str(engines)!r}).")
+        self._engines = engines
+        self._via = via
         self._names = tuple(names)
 
     def __repr__(self) -> str:
         names = " + ".join(map(repr, self._names))
-        facts = (names, f"{self.source_lang}-{self.target_lang}", self._engine.description)
+        languages = filter(None, (self.source_lang, self._via, self.target_lang))
+        facts = (names, "-".join(languages), self._engines[-1].description)
         return f"Model({', '.join(filter(None, facts))})"
 
     @property
     def source_lang(self) -> str:
         """The code of the source language."""
-        return self._engine.config.data.source_lang
+        return self._engines[0].config.data.source_lang
 
     @property
     def target_lang(self) -> str:
         """The code of the target language."""
-        return self._engine.config.data.target_lang
+        return self._engines[-1].config.data.target_lang
 
     @naming_arguments(Options.__annotations__)
     def translate(self, lines: Iterable[str], **options: Unpack[_Keywords]) -> list[Translation]:
@@ -103,7 +108,7 @@ class Model:
         Args:
             lines: texts of one line each.
             prefixes: for each line, the beginning of its translation.
-            options: listed by ``help(nmt.Model.translate)``.
+            own options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
             ConfigError: an option is unknown or out of range, options contradict each other, or the model has too few
@@ -122,8 +127,7 @@ class Model:
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead, by default
         2,048, and more on a GPU."""
-        settings = translate_options(self._engine.config.decoding, **options)
-        translator = Translator(self._engine, settings, window=window)
+        translator, _ = line_translator(self._engines, self._via, window=window, **options)
         beginnings = None if prefixes is None else _texts(prefixes, "prefix", "prefixes")
         return translator.translate(_texts(lines, "line"), beginnings)
 
@@ -149,36 +153,27 @@ class Model:
             batch_tokens: padded pieces of the longer side per batch.
 
         Raises:
+            ConfigError: the model was loaded with a pivot language.
             DataError: the numbers of lines and targets differ.
         """
-        decoding = self._engine.config.decoding
+        if self._via is not None:
+            raise ConfigError("score: a pivot language has no scores of given targets. Load one of the models alone.")
+        [engine] = self._engines
         options = translate_options(
-            decoding,
+            engine.config.decoding,
             length_penalty=length_penalty,
             length_normalization=length_normalization,
             alignment=alignment,
             batch_tokens=batch_tokens,
         )
-        scorer = TargetScorer(self._engine, options)
+        scorer = TargetScorer(engine, options)
         pairs = parallel(
             _texts(lines, "line"), _texts(targets, "target"), names=("the list of lines", "the list of targets")
         )
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _documented(method: Callable[..., object]) -> str:
-    """The documentation of a method, with its options in place of the line ``options: …``."""
-    written = method.__doc__ or ""
-    [line] = re.findall(r"^ *options: .*\n", written, re.MULTILINE)
-    indent = line[: -len(line.lstrip())]
-    wrapped = [
-        textwrap.fill(f"{each.name}: {each.python_text}", 116, initial_indent=indent, subsequent_indent=f"{indent}    ")
-        for each in option_fields(TranslateOptions)
-    ]
-    return written.replace(line, "".join(f"{text}\n" for text in wrapped))
-
-
-Model.translate.__doc__ = _documented(Model.translate)
+Model.translate.__doc__ = documented(Model.translate, option_fields(TranslateOptions))
 
 
 def _texts(lines: Iterable[str], name: str, names: str | None = None) -> Iterator[str]:

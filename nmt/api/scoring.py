@@ -8,31 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator
-
-from nmt.api.arguments import Paths, Texts, checked, several
-from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
+from nmt.api.arguments import MIRROR, OFFLINE, Before, Paths, Texts, checked, several
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.metrics import (
-    MetricName,
-    TokenizerName,
-    check_counts,
-    tokenizer_model,
-    tokenizer_of,
-)
-from nmt.evaluation.score_sheet import ScoreSheet
-from nmt.evaluation.scored_systems import ScoredSystems
-from nmt.evaluation.text_checks import tokenizer_warnings
-from nmt.io.hashing import sha256_of
-from nmt.io.streams import refuse_second_stdin
+from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
+from nmt.option_fields import DOWNLOADS, FORMAT, SCORES, STREAMS, Argument, Option
 from nmt.reporting import SILENT, Reporter
-from nmt.text.lines import can_be_read_again, read_lines
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
+    from nmt.evaluation.score_sheet import ScoreSheet
+    from nmt.evaluation.scored_systems import ScoredSystems
     from nmt.record import Record
 
-Metrics = Annotated[tuple[MetricName, ...], BeforeValidator(several)]
+Metrics = Annotated[tuple[MetricName, ...], Before(several)]
 
 
 @dataclass(frozen=True)
@@ -60,45 +48,47 @@ class Scored:
 
 @checked
 def score(
-    hypothesis: Paths,
+    hypothesis: Annotated[Paths, Argument("Translations, one per line; - is standard input.", metavar="HYPOTHESIS")],
     *,
-    reference: Paths = (),
-    source: Path | None = None,
-    test_set: str | None = None,
-    langpair: str | None = None,
-    metric: Metrics = (),
-    comet_model: Path | None = None,
-    tokenize: TokenizerName | None = None,
-    lowercase: bool = False,
-    paper_bleu: bool = False,
-    target_lang: str | None = None,
-    cache: Path | None = None,
-    mirror: Texts = (),
-    offline: bool = False,
-    sheet: bool = False,
-    sentence_scores: bool = False,
+    reference: Annotated[Paths, Option("Reference translations; may be repeated.", STREAMS, letter="r")] = (),
+    source: Annotated[Path | None, Option("Source text: for COMET, and to check the number of lines.", STREAMS)] = None,
+    test_set: Annotated[
+        str | None, Option("A test set of sacreBLEU, such as wmt14/full.", STREAMS, metavar="NAME")
+    ] = None,
+    langpair: Annotated[
+        str | None, Option("Languages of the test set, such as en-de.", STREAMS, metavar="PAIR")
+    ] = None,
+    metric: Annotated[Metrics, Option("Metric; may be repeated.", SCORES, unset="bleu")] = (),
+    comet_model: Annotated[Path | None, Option("Model of COMET: its folder, or model.ckpt.", SCORES)] = None,
+    tokenize: Annotated[
+        TokenizerName | None, Option("Tokeniser of BLEU, as sacreBLEU names it.", SCORES, unset="by the language")
+    ] = None,
+    lowercase: Annotated[bool, Option("Compare without case; TER always does.", SCORES)] = False,
+    paper_bleu: Annotated[bool, Option("Add BLEU as in the paper: tokenised, compounds split.", SCORES)] = False,
+    target_lang: Annotated[
+        str | None,
+        Option(
+            "Language of the translations: de, pt_BR.",
+            SCORES,
+            unset="of the test set, or the reference's name",
+            metavar="LANG",
+        ),
+    ] = None,
+    cache: Annotated[Path | None, Option("Where test sets are kept.", DOWNLOADS, unset="sacreBLEU's folder")] = None,
+    mirror: Annotated[Texts, MIRROR] = (),
+    offline: Annotated[bool, OFFLINE] = False,
+    sheet: Annotated[bool, Option("All metrics, confidence intervals and significance.", FORMAT)] = False,
+    sentence_scores: Annotated[
+        bool, Option("Add the score of each sentence to the JSON.", FORMAT, in_python="Add the score of each sentence.")
+    ] = False,
     report: Reporter = SILENT,
 ) -> Scored:
-    """Score files of translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET.
+    """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET.
 
     Several hypotheses are compared with the first, by paired bootstrap resampling.
 
     Args:
-        hypothesis: a file with one translation per line, or several; ``-`` is standard input.
-        reference: a file of reference translations, or several.
-        source: the source text: for COMET, and to check the number of lines.
-        test_set, langpair: a test set of sacreBLEU and its languages, in place of references.
-        metric: ``bleu`` if none is given.
-        comet_model: COMET's folder, or its ``model.ckpt``.
-        tokenize: the tokeniser of BLEU; chosen by the language if not given.
-        lowercase: ignore case; TER always does, COMET never does.
-        paper_bleu: add BLEU as in the paper: tokenised, compounds split.
-        target_lang: the language; that of the test set or of the reference's name if not given.
-        cache: where test sets are kept.
-        mirror: folders or URLs with the downloads, tried first.
-        offline: use no network.
-        sheet: all metrics, with confidence intervals and significance.
-        sentence_scores: add the score of each sentence.
+        own options: listed by ``help(nmt.score)``.
         report: hears warnings and progress.
 
     Raises:
@@ -166,6 +156,9 @@ def score(
 
 def _checksums(paths: Sequence[Path]) -> dict[Path, str]:
     """The sha256 of those files that can be read again. They are computed before the files are read, and may change."""
+    from nmt.io.hashing import sha256_of
+    from nmt.text.lines import can_be_read_again
+
     found = {}
     for path in filter(can_be_read_again, paths):
         with suppress(OSError):  # it is named when it is read
@@ -225,6 +218,8 @@ def _texts(
 ) -> _Texts:
     from nmt.corpora.testsets import fetch_test_set
     from nmt.evaluation.scored_systems import look_exchanged, reference_language
+    from nmt.io.streams import refuse_second_stdin
+    from nmt.text.lines import read_lines
 
     refuse_second_stdin(*hypotheses, *references, source)
     if len(set(map(str, hypotheses))) < len(hypotheses):
@@ -268,6 +263,8 @@ def _check(texts: _Texts, by_comet: bool, language: str, paper_bleu: bool) -> No
 
 def _warn_of_texts(texts: _Texts, target_lang: str | None, report: Reporter) -> None:
     """Warn of what is scored in vain."""
+    from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
+
     if texts.doubt:
         report.warn(texts.doubt)
     warn_of_language(target_lang, report)
@@ -276,6 +273,8 @@ def _warn_of_texts(texts: _Texts, target_lang: str | None, report: Reporter) -> 
 
 
 def _warn_of_tokenizer(references: Sequence[Sequence[str]], signature: str, report: Reporter) -> None:
+    from nmt.evaluation.text_checks import tokenizer_warnings
+
     for message in tokenizer_warnings(references, tokenizer_of(signature)):
         report.warn(message)
 

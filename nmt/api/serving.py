@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from annotated_types import Ge, Le
 
-from nmt.api.arguments import Paths, Texts, checked
+from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, Texts, checked
 from nmt.errors import ConfigError
-from nmt.loading import NamedModels
-from nmt.machine.packages import require_package
-from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice
+from nmt.option_fields import ACCESS, LIMITS, STREAMS, Argument, DeviceChoice, EngineName, Option, TranslationPrecision
 from nmt.reporting import SILENT, Reporter
 
 _PACKAGES = {
@@ -26,54 +24,55 @@ _PACKAGES = {
 
 @checked
 def serve(
-    models: Paths = (),
+    models: Annotated[Paths, Argument("Runs or bundles.", unset="newest run", metavar="MODEL")] = (),
     *,
-    host: str = "127.0.0.1",
-    port: Annotated[int, Field(ge=0, le=65_535)] = 5_000,
-    api_keys: Path | None = None,
-    public: bool = False,
-    allow_origin: Texts = (),
-    requests_per_minute: Annotated[int, Field(ge=1)] | None = None,
-    max_characters: Annotated[int, Field(ge=1)] = 50_000,
-    max_waiting: Annotated[int, Field(ge=1)] = 100_000,
-    timeout: Annotated[float, Field(ge=0.1)] = 120.0,
-    engine: EngineName = "torch",
-    device: DeviceChoice = "auto",
-    precision: PrecisionChoice = "auto",
-    threads: Annotated[int, Field(ge=1)] | None = None,
-    batches: Annotated[int, Field(ge=1)] | None = None,
+    via: Annotated[Texts, Option("Pivot language, to join models of other languages.", STREAMS, metavar="CODE")] = (),
+    host: Annotated[
+        str, Option("Address to listen at; 0.0.0.0: all of this machine.", ACCESS, metavar="ADDRESS")
+    ] = "127.0.0.1",
+    port: Annotated[int, Ge(0), Le(65_535), Option("Port to listen at; 0: any.", ACCESS)] = 5_000,
+    api_keys: Annotated[Path | None, Option("File of accepted keys, one per line.", ACCESS)] = None,
+    public: Annotated[bool, Option("Answer other machines without a key.", ACCESS)] = False,
+    allow_origin: Annotated[
+        Texts, Option("Site whose pages may ask: https://example.org; *: all.", ACCESS, metavar="ORIGIN")
+    ] = (),
+    requests_per_minute: Annotated[
+        int | None, Ge(1), Option("Maximum requests per minute per key, or per address.", LIMITS)
+    ] = None,
+    max_characters: Annotated[int, Ge(1), Option("Maximum characters per request.", LIMITS)] = 50_000,
+    max_waiting: Annotated[int, Ge(1), Option("Maximum source pieces that wait; more get 503.", LIMITS)] = 100_000,
+    timeout: Annotated[float, Ge(0.1), Option("Seconds until a request is given up.", LIMITS)] = 120.0,
+    engine: Annotated[EngineName, ENGINE] = "torch",
+    device: Annotated[DeviceChoice, DEVICE] = "auto",
+    precision: Annotated[TranslationPrecision, PRECISION] = "auto",
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
+    batches: Annotated[int | None, Ge(1), BATCHES] = None,
     beam: int | None = None,
     length_penalty: float | None = None,
     batch_tokens: int | None = None,
     report: Reporter = SILENT,
 ) -> None:
-    """Translate over HTTP until SIGINT or SIGTERM: a web page, and the interfaces of LibreTranslate, DeepL, Apertium.
+    """Translate over HTTP: a web page, and the interfaces of LibreTranslate, DeepL and Apertium.
 
-    Call it in the main thread.
+    Call it in the main thread; it returns after SIGINT or SIGTERM.
 
     Args:
-        models: runs or bundles, which serve their own languages each; the newest run if none is given.
-        host, port: where to listen; ``0.0.0.0`` is all addresses of this machine, and port 0 is any free port.
-        api_keys: a file of accepted keys, one per line.
-        public: answer other machines without a key.
-        allow_origin: web pages of other sites that may ask: ``https://example.org``, or ``*`` for all.
-        requests_per_minute: for each key, or for each address if no keys are needed.
-        max_characters: characters per request.
-        max_waiting: source pieces that wait; further requests are refused with 503.
-        timeout: seconds until a request is given up.
-        engine, device, precision, threads: as of :func:`nmt.load`.
-        batches: batches that are searched at once; one per thread on a CPU, and 1 on a GPU, if not given.
+        own options: listed by ``help(nmt.serve)``.
         beam, length_penalty, batch_tokens: as of :meth:`nmt.Model.translate`.
         report: hears what is served, and where.
 
     Raises:
-        ConfigError: an argument is not allowed, the address cannot be used, or two models serve the same languages.
+        ConfigError: an argument is not allowed, the address cannot be used, two models serve the same languages, or a
+            pivot language has no model into it or from it.
         CheckpointError: a model does not exist or is damaged.
         NmtError: a package of the extra ``serve`` is missing, or the process of a model has ended by itself.
     """
+    from nmt.machine.packages import require_package
+
     for module, package in _PACKAGES.items():
         require_package(module, package, what="nmt serve", advice="Install it: `pip install 'nmt-toolkit[serve]'`.")
 
+    from nmt.loading import NamedModels
     from nmt.server.access import Access, check_origin
     from nmt.server.engine_process import load_in_process
     from nmt.server.exchange import Limits
@@ -103,6 +102,7 @@ def serve(
             access=access,
             limits=Limits(max_characters, timeout),
             max_waiting=max_waiting,
+            via=via,
             started=lambda found: report.notice(f"{found}: {address} (Ctrl-C to stop)"),
         )
 

@@ -19,6 +19,15 @@ def warn_of_language(target_lang: str | None, report: Reporter) -> None:
         )
 
 
+def warn_of_languages(codes: Sequence[str], report: Reporter) -> None:
+    """Warn once if languages of a data set are none."""
+    if unknown := [code for code in codes if not is_language_code(code)]:
+        report.warn(
+            f"{' and '.join(unknown)}: no language code of ISO 639, such as de or pt_BR: the rules of no language are "
+            "applied."
+        )
+
+
 def warn_of_hypothesis(lines: Sequence[str], references: Sequence[Sequence[str]], name: str, report: Reporter) -> None:
     """Warn if a hypothesis looks wrong.
 

@@ -8,24 +8,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, SkipValidation
+from annotated_types import Ge
 
-from nmt.api.arguments import Texts, checked
-from nmt.config import Config, TrainingConfig, option_layer, setting_layer
+from nmt.api.arguments import THREADS, Texts, checked
 from nmt.errors import ConfigError, NmtError
-from nmt.option_fields import DeviceChoice, TrainingPrecision
-from nmt.record import option_words
+from nmt.option_fields import (
+    CHECKPOINTS,
+    FORMAT,
+    HARDWARE,
+    SETTINGS,
+    STREAMS,
+    Argument,
+    DeviceChoice,
+    Option,
+    TrainingPrecision,
+)
 from nmt.reporting import SILENT, Reporter
-from nmt.training.listener import Listener, Reported
-from nmt.training.progress import Ending
-from nmt.training.run import Outcome
-from nmt.training.start.summary import Summary
-from nmt.training.start.trial import Preflight
 
 if TYPE_CHECKING:
     from nmt.checkpoint.bundle import Bundle
+    from nmt.config import Config
     from nmt.training.input.data_sets import DataSets
+    from nmt.training.listener import Listener
+    from nmt.training.run import Outcome
     from nmt.training.start.settings import Choice
+    from nmt.training.start.summary import Summary
+    from nmt.training.start.trial import Preflight
 
 
 @dataclass(frozen=True)
@@ -50,49 +58,65 @@ class Training:
 
 @checked
 def train(
-    data: Texts = (),
+    data: Annotated[
+        Texts,
+        Option("A prepared data set; several are mixed.", STREAMS, unset="newest below data/", metavar="DIR[:WEIGHT]"),
+    ] = (),
     *,
-    preset: str | None = None,
-    config: Path | None = None,
-    set: Texts = (),
-    out: Path | None = None,
-    resume: Path | None = None,
-    fresh: bool = False,
-    accept_changes: bool = False,
-    max_updates: Annotated[int, Field(ge=1)] | None = None,
-    max_minutes: float | None = None,
-    init_from: Path | None = None,
-    dry_run: bool = False,
-    show_settings: bool = False,
-    nproc: Annotated[int, Field(ge=1)] | None = None,
-    device: DeviceChoice | None = None,
-    precision: TrainingPrecision | None = None,
-    threads: int | None = None,
-    seed: int | None = None,
+    preset: Annotated[
+        str | None, Option("tiny, small, base or big.", SETTINGS, unset="by corpus and device", metavar="NAME")
+    ] = None,
+    config: Annotated[Path | None, Option("YAML with your settings, which override the preset's.", SETTINGS)] = None,
+    set: Annotated[Texts, Option("Change a setting: model.dropout=0.3.", SETTINGS, metavar="KEY=VALUE")] = (),
+    out: Annotated[
+        Path | None,
+        Option("The run's folder.", STREAMS, unset="runs/NAME-PRESET, or runs/NAME-STEM of {config}", letter="o"),
+    ] = None,
+    resume: Annotated[
+        Path | None, Option("Resume a run with its own settings and data.", STREAMS, metavar="RUN")
+    ] = None,
+    fresh: Annotated[bool, Option("Start over in the next free folder, such as RUN-2.", STREAMS)] = False,
+    accept_changes: Annotated[bool, Option("Resume although settings changed.", SETTINGS)] = False,
+    max_updates: Annotated[int | None, Ge(1), Option("End after N updates, resumes included.", SETTINGS)] = None,
+    max_minutes: Annotated[
+        float | None, Option("End after about X minutes, not after the preset's updates.", SETTINGS)
+    ] = None,
+    init_from: Annotated[Path | None, Option("Start from weights and settings of a bundle or run.", STREAMS)] = None,
+    dry_run: Annotated[
+        bool,
+        Option(
+            "Try the largest batch and print the run's cost.", FORMAT, in_python="Train nothing; try the largest batch."
+        ),
+    ] = False,
+    show_settings: Annotated[
+        bool,
+        Option(
+            "Print all settings as YAML (for {config}).",
+            FORMAT,
+            in_python="Train nothing; resolve the settings. With {dry_run}, both.",
+        ),
+    ] = False,
+    nproc: Annotated[
+        int | None, Ge(1), Option("Processes on this machine, such as one per GPU.", HARDWARE, unset="1")
+    ] = None,
+    device: Annotated[DeviceChoice | None, Option("Where to compute.", HARDWARE, unset="auto")] = None,
+    precision: Annotated[TrainingPrecision | None, Option("auto: bf16 where faster.", HARDWARE, unset="auto")] = None,
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
+    seed: Annotated[
+        int | None, Ge(0), Option("Seed of initial weights, dropout and the order of the data.", SETTINGS, unset="1")
+    ] = None,
     quiet: bool = True,
     report: Reporter = SILENT,
-    listener: Annotated[Listener | None, SkipValidation] = None,
+    listener: Listener | None = None,
 ) -> Training:
-    """Train a Transformer; the same call again resumes the run.
+    """Train a Transformer, or resume a run.
 
-    Under torchrun, every rank calls this. A signal to stop saves a checkpoint first, if this is the main thread.
+    The same call again resumes the run. Under torchrun, every rank calls this. A signal to stop saves a checkpoint
+    first, if this is the main thread.
 
     Args:
-        data: prepared data sets, ``DIR`` or ``DIR:WEIGHT``; the newest below ``data/`` if none is given.
-        preset: ``tiny``, ``small``, ``base`` or ``big``; chosen by corpus and device if not given.
-        config: a YAML file with your settings, which override the preset's.
-        set: changes of settings: ``model.dropout=0.3``.
-        out: the run's folder; ``runs/NAME-PRESET`` if not given.
-        resume: a run to resume with its own settings and data.
-        fresh: start over in the next free folder.
-        accept_changes: resume although settings changed.
-        max_updates, max_minutes: when the whole run ends, resumes included.
-        init_from: a bundle or run whose weights and settings the run starts from.
-        dry_run: train nothing; try the largest batch.
-        show_settings: train nothing; resolve the settings. With ``dry_run``, both.
-        nproc: processes on this machine, such as one per GPU. They print what the command prints.
-        device, precision, threads, seed: settings of ``training``, which have options of their own.
-        quiet: whether such processes print warnings and errors only.
+        own options: listed by ``help(nmt.train)``.
+        quiet: whether processes of ``nproc``, which print what the command prints, print warnings and errors only.
         report: hears notices and warnings.
         listener: hears each event of the run, in place of ``report``.
 
@@ -104,7 +128,12 @@ def train(
         TrainingError: training cannot continue, or a process failed.
     """
     given = dict(locals())
+    from nmt.config import TrainingConfig, option_layer, setting_layer
+    from nmt.data.leaks import leaks
+    from nmt.record import option_words
     from nmt.training.input.data_sets import DataSets, TrainingData
+    from nmt.training.listener import Listener, Reported
+    from nmt.training.progress import Ending
     from nmt.training.ranks.exchange import NO_OTHERS, is_launched, ranks_of_environment
     from nmt.training.run import check_run
     from nmt.training.run import dry_run as try_run
@@ -161,6 +190,9 @@ def train(
         return Training(run, resolved, exit_code=code, is_main=False)
     training_data = TrainingData.of(sets, resolved)
     summary = summarize(training_data)
+    if is_main and len(sets.folders) > 1:
+        for leak in leaks(sets.folders):
+            report.warn(leak)
     if dry_run:
         measured = try_run(training_data, run, init_from=init_from)
         return Training(run, resolved, summary, measured, is_main=is_main)
@@ -224,24 +256,25 @@ class Averaged:
 
 @checked
 def average_checkpoints(
-    run: Path | None = None,
+    run: Annotated[Path | None, Argument("The run's folder.", unset="newest below runs/", metavar="RUN")] = None,
     *,
-    last: Annotated[int, Field(ge=1)] | None = None,
-    best: Annotated[int, Field(ge=1)] | None = None,
-    updates: str | None = None,
-    out: Path | None = None,
-    data: Texts = (),
+    last: Annotated[int | None, Ge(1), Option("Average the last N checkpoints.", CHECKPOINTS, unset="5")] = None,
+    best: Annotated[
+        int | None, Ge(1), Option("Average the N best checkpoints by validation score.", CHECKPOINTS)
+    ] = None,
+    updates: Annotated[
+        str | None, Option("Average the checkpoints of these updates.", CHECKPOINTS, metavar="N,N")
+    ] = None,
+    out: Annotated[Path | None, Option("The bundle to write.", STREAMS, unset="RUN/average", letter="o")] = None,
+    data: Annotated[
+        Texts, Option("The run's data, to validate.", STREAMS, unset="where the run found it", metavar="DIR")
+    ] = (),
     report: Reporter = SILENT,
 ) -> Averaged:
     """Average the weights of several checkpoints of a run, and validate the average.
 
     Args:
-        run: the run's folder; the newest below ``runs/`` if not given.
-        last: average the last N checkpoints. 5, if nothing else is chosen.
-        best: average the N best checkpoints by validation score.
-        updates: average the checkpoints of these updates, with commas.
-        out: the bundle to write; ``RUN/average`` if not given.
-        data: the run's data, to validate on; where the run found it if not given.
+        own options: listed by ``help(nmt.average_checkpoints)``.
         report: hears notices.
 
     Raises:

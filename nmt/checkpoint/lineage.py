@@ -13,10 +13,8 @@ from nmt.checkpoint.scores import VALIDATION
 from nmt.config import load_yaml
 from nmt.data.lineage import encoded_record, trained_vocabulary
 from nmt.errors import DataError
-from nmt.record import Record, parse_record
+from nmt.record import RECORD, Record, parse_record
 
-RECORD = "record"
-"""The record's name in the notes."""
 AVERAGE, CHECKPOINT, IMPORTED, MODEL, EXPORTED, TRAINING = (
     "average", "checkpoint", "imported model", "model", "exported model", "training",
 )  # fmt: skip

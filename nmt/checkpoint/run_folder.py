@@ -316,7 +316,7 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
     checkpoint; else its last.
 
     Returns:
-        The bundle, and a remark if the run has an average that is not used.
+        The bundle, and a remark if the run has an average that is not known to be worse, and not used.
 
     Raises:
         CheckpointError: the folder does not exist, holds no model, or holds one that was exported.
@@ -339,8 +339,10 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
     else:
         newest = max((folder.stat().st_mtime for folder in checkpoints(path).values()), default=0.0)
         is_older = run.average.stat().st_mtime < newest
-        objection = "checkpoints are newer" if is_older else why_not_better(run.average, checkpoint)
-        return (run.average, None) if objection is None else (checkpoint, f"{run.average} is not used: {objection}")
+        doubt = "checkpoints are newer" if is_older else why_not_comparable(run.average, checkpoint)
+        if doubt is not None:
+            return checkpoint, f"{run.average} is not used: {doubt}"
+        return (checkpoint if why_not_better(run.average, checkpoint) else run.average), None
     inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and checkpoints(folder)]
     instead = f"Name a run in it: {', '.join(inside[:3])}." if inside else "Name another run or bundle."
     raise CheckpointError(f"{path}: neither a bundle nor a run with checkpoints. {instead}")
@@ -355,11 +357,20 @@ def best_checkpoint(run: Path) -> Path | None:
     return next(reversed(there.values()), None)
 
 
-def why_not_better(average: Path, checkpoint: Path) -> str | None:
-    """Why an average is not known to be better than a checkpoint; None if it is, by the run's validation score."""
+def why_not_comparable(average: Path, checkpoint: Path) -> str | None:
+    """Why it is not known whether an average is better than a checkpoint; None if validation scores tell."""
     score, other = validation_score(average), validation_score(checkpoint)
     if score is None:
         return "it was not validated"
     if other is None or other.is_bleu != score.is_bleu:
         return f"{checkpoint.name} was not validated by the same measure"
+    return None
+
+
+def why_not_better(average: Path, checkpoint: Path) -> str | None:
+    """Why an average is not known to be better than a checkpoint; None if it is, by the run's validation score."""
+    if (doubt := why_not_comparable(average, checkpoint)) is not None:
+        return doubt
+    score, other = validation_score(average), validation_score(checkpoint)
+    assert score is not None and other is not None
     return None if score.value > other.value else f"{score} is not better than {other} of {checkpoint.name}"

@@ -15,7 +15,7 @@ import typer
 
 import nmt
 from nmt.cli.console import print_error, write_stdout
-from nmt.cli.options import CommandGroup, GroupedCommand, UsageError, with_quiet
+from nmt.cli.options import CommandGroup, GroupedCommand, UsageError
 from nmt.cli.process import (
     discard_stdout,
     end_interrupted,
@@ -55,7 +55,7 @@ def _command(name: str) -> Any:
     module, _, function = place.partition(".")
     command = getattr(importlib.import_module(f"nmt.cli.{module}"), function or module)
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    program.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
+    program.command(name, short_help=short_help, cls=GroupedCommand)(command)
     return typer.main.get_command(program)
 
 

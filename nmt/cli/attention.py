@@ -7,37 +7,37 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from annotated_types import Ge
 
+from nmt.api.arguments import DEVICE, THREADS
 from nmt.cli.console import notice, write_stdout
-from nmt.cli.options import Device, Model, Threads, model_to_use, option
+from nmt.cli.options import MODEL, command, model_to_use
 from nmt.errors import ConfigError, DataError
-from nmt.option_fields import STREAMS
+from nmt.option_fields import STREAMS, Argument, DeviceChoice, Option
 from nmt.text.lines import STDIN, read_lines
 
 MAX_SENTENCES = 50
 """A page holds every weight of every sentence, and a browser has to read them all."""
 
 
+@command()
 def attention(
     sentence: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
+        Argument("Sentences to translate, each in quotes.", unset="standard input", metavar="SENTENCE"),
     ] = None,
-    model: Model = None,
-    input: Annotated[
-        Path | None, option("Text to translate, a sentence per line.", "-i", "--input", group=STREAMS)
-    ] = None,
+    model: Annotated[Path | None, MODEL] = None,
+    input: Annotated[Path | None, Option("Text to translate, a sentence per line.", STREAMS, letter="i")] = None,
     target: Annotated[
-        list[str] | None, option("Translation to force, one per sentence.", metavar="SENTENCE", group=STREAMS)
+        list[str] | None, Option("Translation to force, one per sentence.", STREAMS, metavar="SENTENCE")
     ] = None,
     out: Annotated[
         list[Path] | None,
-        option("File to write: .html or .json; may be repeated.  [attention.html]", "-o", "--out", group=STREAMS),
+        Option("File to write: .html or .json; may be repeated.", STREAMS, unset="attention.html", letter="o"),
     ] = None,
-    as_json: Annotated[bool, option("Print JSON instead of writing attention.html.", "--json", group=STREAMS)] = False,
-    device: Device = "auto",
-    threads: Threads = None,
+    as_json: Annotated[bool, Option("Print JSON instead of writing attention.html.", STREAMS, word="json")] = False,
+    device: Annotated[DeviceChoice, DEVICE] = "auto",
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
 ) -> None:
     """Draw the attention weights of every layer and head, for sentences and their translations.
 

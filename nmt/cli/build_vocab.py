@@ -3,67 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
+from nmt.api import data
 from nmt.cli.console import notice, warn
-from nmt.cli.options import Threads, option
+from nmt.cli.options import command
 from nmt.cli.progress_lines import CONSOLE
 from nmt.data.data_folder import DataFolder
-from nmt.option_fields import STREAMS, VOCABULARY
-from nmt.text.lines import NormalizationRule
 
 if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
 
 
-def build_vocab(
-    data: Annotated[
-        list[Path] | None,
-        option("A prepared data set; several share one vocabulary.  [newest below data/]", group=STREAMS),
-    ] = None,
-    size: Annotated[int | None, option("Pieces.  [by the size of the corpus]", min=1, group=VOCABULARY)] = None,
-    model_type: Annotated[Literal["bpe", "unigram"], option("Algorithm of the vocabulary.", group=VOCABULARY)] = "bpe",
-    vocab: Annotated[
-        Path | None, option("Use an existing vocabulary (.model file, bundle or run).", metavar="MODEL", group=STREAMS)
-    ] = None,
-    character_coverage: Annotated[
-        float, option("Share of characters that get pieces of their own.", min=0.98, max=1.0, group=VOCABULARY)
-    ] = 1.0,
-    normalization: Annotated[
-        NormalizationRule, option("SentencePiece's rule for both sides; identity is lossless.", group=VOCABULARY)
-    ] = "identity",
-    source_normalization: Annotated[
-        NormalizationRule | None,
-        option("Rule for the source alone, repeated by translate.  [identity, or that of --vocab]", group=VOCABULARY),
-    ] = None,
-    byte_fallback: Annotated[
-        bool | None,
-        option(
-            "Spell characters without a piece in bytes.  [on from 1,024 pieces]",
-            "--byte-fallback/--no-byte-fallback",
-            group=VOCABULARY,
-        ),
-    ] = None,
-    sampling_temperature: Annotated[
-        float | None,
-        option("Balances the languages of several data sets; 1: by size.  [5]", metavar="T", group=VOCABULARY),
-    ] = None,
-    max_pieces: Annotated[int, option("Leave out pairs with more pieces on a side.", min=1, group=VOCABULARY)] = 256,
-    threads: Threads = None,
-    force: Annotated[bool, option("Replace a vocabulary that runs were trained with.", group=STREAMS)] = False,
-) -> None:
-    """Train a vocabulary on a data set's text, and encode the text with it.
-
-    Writes vocab.model, vocab.txt, vocab.json and shards/ into the data set's folder. Several data sets get one
-    vocabulary.
+@command(data.build_vocab)
+def build_vocab(given: dict[str, Any]) -> None:
+    """Writes vocab.model, vocab.txt, vocab.json and shards/ into the data set's folder.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
-    given = dict(locals())
-    from nmt.api.data import build_vocab
-
-    _report(build_vocab(**given, report=CONSOLE), max_pieces)
+    _report(data.build_vocab(**given, report=CONSOLE), given["max_pieces"])
 
 
 def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:

@@ -6,11 +6,9 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from nmt.cli.console import notice, warn
-from nmt.cli.options import model_to_use, option
-from nmt.option_fields import SETTINGS, STREAMS
+from nmt.cli.options import command, model_to_use
+from nmt.option_fields import SETTINGS, STREAMS, Argument, Option
 from nmt.text.lines import read_lines
 
 if TYPE_CHECKING:
@@ -18,24 +16,25 @@ if TYPE_CHECKING:
 
 _MAX_LINES = 200
 
-CheckText = Annotated[Path | None, option("Source text to compare both models on (first 200 lines).", group=STREAMS)]
+CHECK_TEXT = Option("Source text to compare both models on (first 200 lines).", STREAMS)
 
 
+@command()
 def import_model(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The other toolkit's folder, file or .zip archive.")],
-    out: Annotated[Path | None, option("The bundle to write.  [models/NAME]", "-o", "--out", group=STREAMS)] = None,
+    path: Annotated[Path, Argument("The other toolkit's folder, file or .zip archive.", metavar="PATH")],
+    out: Annotated[Path | None, Option("The bundle to write.", STREAMS, unset="models/NAME", letter="o")] = None,
     format: Annotated[
-        str | None, option("The format, if its files do not tell.  [by the files]", metavar="NAME", group=SETTINGS)
+        str | None, Option("The format, if its files do not tell.", SETTINGS, unset="by the files", metavar="NAME")
     ] = None,
     source_spm: Annotated[
-        Path | None, option("SentencePiece model of source text.  [beside it]", group=STREAMS)
+        Path | None, Option("SentencePiece model of source text.", STREAMS, unset="beside it")
     ] = None,
     target_spm: Annotated[
-        Path | None, option("SentencePiece model of target text.  [beside it]", group=STREAMS)
+        Path | None, Option("SentencePiece model of target text.", STREAMS, unset="beside it")
     ] = None,
-    source_lang: Annotated[str | None, option("Language of source text.", metavar="LANG", group=SETTINGS)] = None,
-    target_lang: Annotated[str | None, option("Language of target text.", metavar="LANG", group=SETTINGS)] = None,
-    check_text: CheckText = None,
+    source_lang: Annotated[str | None, Option("Language of source text.", SETTINGS, metavar="LANG")] = None,
+    target_lang: Annotated[str | None, Option("Language of target text.", SETTINGS, metavar="LANG")] = None,
+    check_text: Annotated[Path | None, CHECK_TEXT] = None,
 ) -> None:
     """Import a model of another toolkit as a bundle.
 
@@ -55,30 +54,21 @@ def import_model(
     notice(f"to translate, run: nmt translate -m {out} < input.txt")
 
 
-def _formats(incomplete: str) -> list[str]:
-    """The formats of exports whose names begin so: those of :mod:`nmt.convert.formats`, which is slow to import."""
-    formats = ("marian", "ctranslate2", "huggingface", "argos")
-    return [name for name in formats if name.startswith(incomplete.lower())]
-
-
+@command()
 def export_model(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
-    to: Annotated[
-        str,
-        option("marian, ctranslate2, huggingface or argos.", metavar="FORMAT", autocompletion=_formats, group=STREAMS),
-    ],
-    out: Annotated[
-        Path | None, option("The folder to write.  [models/NAME-FORMAT]", "-o", "--out", group=STREAMS)
-    ] = None,
+    model: Annotated[Path, Argument("Run or bundle.", metavar="MODEL")],
+    to: Annotated[str, Option("marian, ctranslate2, huggingface or argos.", STREAMS, metavar="FORMAT")],
+    out: Annotated[Path | None, Option("The folder to write.", STREAMS, unset="models/NAME-FORMAT", letter="o")] = None,
     quantization: Annotated[
         str | None,
-        option(
-            "float32, float16, bfloat16, int8, int16, int8_float16 or int8_bfloat16, by format.  [float32]",
+        Option(
+            "float32, float16, bfloat16, int8, int16, int8_float16 or int8_bfloat16, by format.",
+            SETTINGS,
+            unset="float32",
             metavar="TYPE",
-            group=SETTINGS,
         ),
     ] = None,
-    check_text: CheckText = None,
+    check_text: Annotated[Path | None, CHECK_TEXT] = None,
 ) -> None:
     """Export a model to the format of another toolkit.
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from nmt.cli.console import notice, warn, write_stdout
-from nmt.cli.options import option
-from nmt.option_fields import STREAMS
+from nmt.cli.options import JSON, command
 
 
-def doctor(as_json: Annotated[bool, option("Print JSON.", "--json", group=STREAMS)] = False) -> None:
+@command()
+def doctor(as_json: Annotated[bool, JSON] = False) -> None:
     """Examine this machine: what it is, whether it computes right, and how fast.
 
     Takes half a minute; nothing else should run meanwhile. Attach the output to a bug report: it holds no

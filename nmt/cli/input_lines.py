@@ -13,50 +13,31 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, cast
-
-import typer
+from typing import cast
 
 from nmt.cli.console import is_terminal, notice, stderr, warn
-from nmt.cli.options import option
 from nmt.errors import ConfigError
-from nmt.option_fields import STREAMS
+from nmt.option_fields import STREAMS, Argument
 from nmt.text.lines import STDIN, InvalidUtf8, InvalidUtf8Error, decode_line
 
-InputArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=STREAMS),
-]
-Models = Annotated[
-    list[Path] | None, option("Run or bundle; several: ensemble.  [newest run]", "--model", "-m", group=STREAMS)
-]
-Input = Annotated[Path | None, option("Text, one sentence per line.  [standard input]", "--input", "-i", group=STREAMS)]
-Output = Annotated[Path, option("File to write or resume.  [standard output]", "--output", "-o", group=STREAMS)]
-FreshFile = Annotated[bool, option("Start over in the next free file.", group=STREAMS)]
-Interactive = Annotated[
-    bool | None,
-    option(
-        "Answer each line before the next is read.  [on in a terminal]",
-        "--interactive/--no-interactive",
-        group=STREAMS,
-    ),
-]
-InvalidBytes = Annotated[InvalidUtf8, option("What to do with bytes that are not UTF-8.", group=STREAMS)]
+INPUT = Argument("The same as --input.", STREAMS, metavar="INPUT")
 
 _STDOUT, _STDERR = 1, 2
 
 
-def input_to_use(text: Path | None, named: Path | None) -> Path:
+def input_to_use(text: Path | None, named: Path) -> Path:
     """The input of a command, which may be given as an argument or as an option.
 
     Raises:
         ConfigError: it was given twice, or a sentence was given in place of a file.
     """
-    if text is not None and named is not None:
+    if text is None:
+        return named
+    if named != Path(STDIN):
         raise ConfigError(f"the input was given twice, as {text} and as --input {named}: give one.")
-    if text is not None and " " in str(text) and not os.path.lexists(text):
+    if " " in str(text) and not os.path.lexists(text):
         raise ConfigError(f'{text}: there is no such file. To translate a sentence: echo "{text}" | nmt translate')
-    return text or named or Path(STDIN)
+    return text
 
 
 def typed_lines(invalid: InvalidUtf8) -> Iterator[str]:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.console import notice, warn, write_stdout
-from nmt.cli.options import option
+from nmt.cli.options import command
 from nmt.errors import ConfigError
+from nmt.option_fields import Argument, Option
 from nmt.text.printable import printable
 
 if TYPE_CHECKING:
     from nmt.lineage.comparing import Lineage
 
 
+@command()
 def inspect(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="Score's JSON, translation, run, bundle, exported model or data.")
-    ],
-    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
-    out: Annotated[Path | None, option("Write a page instead of printing.", "-o", "--out")] = None,
+    path: Annotated[Path, Argument("Score's JSON, translation, run, bundle, exported model or data.", metavar="PATH")],
+    as_json: Annotated[bool, Option("Print JSON.", None, word="json")] = False,
+    out: Annotated[Path | None, Option("Write a page instead of printing.", None, letter="o")] = None,
 ) -> None:
     """Show what something is and where it comes from, back to the archives and their licences.
 

@@ -1,6 +1,4 @@
-"""Options that commands share, with what they mean when they are not given; options derived from their definition; and
-help in groups.
-"""
+"""Commands: options derived from their definitions (:mod:`nmt.option_fields`), and help in groups."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -21,19 +18,7 @@ import typer.core
 from nmt.cli.console import be_quiet, notice
 from nmt.errors import ConfigError
 from nmt.io.streams import STANDARD_OUTPUT, naming_stream
-from nmt.option_fields import (
-    DOWNLOADS,
-    GROUPS,
-    HARDWARE,
-    SETTINGS,
-    STREAMS,
-    DeviceChoice,
-    EngineName,
-    OptionField,
-    TranslationPrecision,
-    flag_of,
-    option_fields,
-)
+from nmt.option_fields import GROUPS, STREAMS, Argument, Option, OptionField, flag_of, option_fields, option_parameters
 
 if TYPE_CHECKING:
     from nmt.config.section import StrictSection
@@ -52,20 +37,7 @@ _METAVARS = {int: "N", float: "X", Path: "PATH"}
 """What the help calls the value of an option that names it no other way."""
 
 
-def option(help: str, *words: str, group: str | None = None, **details: Any) -> Any:
-    """An option of a command.
-
-    Args:
-        help: what it does. The default is added, unless it says that itself in brackets.
-        words: its spellings, if they are not that of the parameter: ``--set``, ``-o``. A switch that may be None has
-            two: ``--dedup/--no-dedup``.
-        group: its heading in the help.
-        details: further arguments of ``typer.Option``. By default ``metavar`` is N, X or PATH, by the type.
-    """
-    return typer.Option(*words, help=help, show_default="[" not in help, rich_help_panel=group, **details)
-
-
-def yaml_names(folder: str) -> Callable[[str], list[str]]:
+def _yaml_names(folder: str) -> Callable[[str], list[str]]:
     """Completion of the names of the YAML files in a folder of this program."""
 
     def complete(incomplete: str) -> list[str]:
@@ -83,31 +55,21 @@ def _setting_keys(incomplete: str) -> list[str]:
     return [f"{name}=" for name in setting_names(Config) if name.startswith(incomplete)]
 
 
-Model = Annotated[Path | None, option("A run or bundle.  [newest run]", "-m", "--model", group=STREAMS)]
-Mirrors = Annotated[
-    list[str] | None,
-    option("Folder or URL with the downloads, by name; tried first.", metavar="URL", group=DOWNLOADS),
-]
-Offline = Annotated[bool, option("Use no network; report what is missing.", group=DOWNLOADS)]
-Changes = Annotated[
-    list[str] | None,
-    option(
-        "Change a setting: model.dropout=0.3.",
-        "--set",
-        metavar="KEY=VALUE",
-        group=SETTINGS,
-        autocompletion=_setting_keys,
-    ),
-]
-Device = Annotated[DeviceChoice, option("Where to compute.", group=HARDWARE)]
-Precision = Annotated[
-    TranslationPrecision, option("auto: bf16 where faster; int8: fastest on most CPUs.", group=HARDWARE)
-]
-Engine = Annotated[EngineName, option("ctranslate2: faster on CPUs, with fewer options.", group=HARDWARE)]
-Threads = Annotated[int | None, option("CPU threads.  [all cores]", group=HARDWARE, min=1)]
-Batches = Annotated[
-    int | None, option("Batches searched at once.  [CPU: one per thread; GPU: 1]", group=HARDWARE, min=1)
-]
+def _formats(incomplete: str) -> list[str]:
+    """The formats of exports whose names begin so: those of :mod:`nmt.convert.formats`, which is slow to import."""
+    formats = ("marian", "ctranslate2", "huggingface", "argos")
+    return [name for name in formats if name.startswith(incomplete.lower())]
+
+
+_COMPLETIONS: dict[str, Callable[[str], list[str]]] = {
+    "dataset": _yaml_names("corpora/recipes"), "preset": _yaml_names("presets"), "set": _setting_keys, "to": _formats,
+}  # fmt: skip
+"""Option -> completion of its value in the shell. The values of a ``Literal`` and files are completed in any case."""
+_QUIET = OptionField("quiet", bool, False, (), "Print warnings and errors only.", Option(letter="q", group=None))
+
+MODEL = Option("A run or bundle.", STREAMS, unset="newest run", letter="m")
+JSON = Option("Print JSON.", STREAMS, word="json")
+"""Options that commands of no function of the Python API share."""
 
 
 def model_to_use(model: Path | None) -> Path:
@@ -211,7 +173,9 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
         grouped: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
         others: list[tuple[str, str]] = []
         arguments: list[tuple[str, str]] = []
-        for param in sorted(self.get_params(ctx), key=lambda param: not param.required):
+        for param in sorted(
+            self.get_params(ctx), key=lambda param: (not param.required, param.param_type_name != "argument")
+        ):
             record = param.get_help_record(ctx)
             if record is None:
                 continue
@@ -234,63 +198,90 @@ def _shortened(words: str, text: str) -> tuple[str, str]:
     """A line of the help without what an error says as well: bounds; ``--[no-]guard`` for a switch of two names."""
     words = re.sub(r"<list\[(.*)\]>", r"<\1>", words)  # a repeated choice is typed as one
     words = re.sub(r"--([a-z0-9-]+) / --no-\1", r"--[no-]\1", words)
-    text = re.sub(r"(; | *\[)[\d.<>=]*x[<>]=?[\d.]+(\]?)$", lambda bounds: bounds[2] if ";" in bounds[1] else "", text)
-    return words, text.replace("[default: ", "[").replace("; default: ", "; ")
+    return words, re.sub(r" *\[[\d.<>=]*x[<>]=?[\d.]+\]$", "", text)
 
 
-def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option ``--quiet``."""
-
-    @functools.wraps(command)
-    def run(*, quiet: bool, **words: Any) -> None:
-        if quiet:
-            be_quiet()
-        command(**words)
-
-    quiet = Annotated[bool, option("Print warnings and errors only.", "--quiet", "-q")]
-    return _with_parameters(run, command, {"quiet": (quiet, False)})
-
-
-def with_options(
-    settings: type[StrictSection], *, only: Sequence[str] = (), meaning: Mapping[str, str] | None = None
+def command(
+    function: Callable[..., Any] | None = None,
+    settings: type[StrictSection] | None = None,
+    *,
+    only: Sequence[str] = (),
+    meaning: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a settings class, after its own.
+    """Make a command: it has the options of a function, its own, those of a settings class, and ``--quiet``.
 
-    The command takes the keyword ``options``: a dict of the values that were given, by field, all checked.
+    The command of a function takes a dict first: the arguments of the function, by name. Its help begins with the first
+    paragraph of the function's documentation.
 
     Args:
-        only: the fields that are options of this command; all if it is empty.
+        function: the function of the Python API that the command calls.
+        settings: a class whose options the function takes as keywords; those that are given are checked.
+        only: the fields of the class that are options of this command; all if it is empty.
         meaning: field -> its help, for options that mean something else in this command.
     """
-    own = [field for field in option_fields(settings) if not only or field.name in only]
-    fields = [each for field in own for each in (field, *field.parts)]
+    of_function = () if function is None else option_parameters(function)
+    fields = () if settings is None else option_fields(settings)
+    of_settings = [each for field in fields if not only or field.name in only for each in (field, *field.parts)]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def run(**words: Any) -> None:
-            asked = {field.name: value for field in fields if (value := words.pop(field.name)) is not None}
-            command(**words, options=_given(settings, asked))
+    def decorate(show: Callable[..., None]) -> Callable[..., None]:
+        own = option_parameters(show)
 
-        helps = {field.name: field.help_text for field in fields} | dict(meaning or {})
-        return _with_parameters(
-            run, command, {field.name: (_typed(field, helps[field.name]), None) for field in fields}
-        )
+        @functools.wraps(show)
+        def run(*, quiet: bool = False, **words: Any) -> None:
+            if quiet:
+                be_quiet()
+            kept = {field.name: words.pop(field.name) for field in own if field.name in words}
+            asked = {field.name: value for field in of_settings if (value := words.pop(field.name, None)) is not None}
+            given = words if settings is None else words | _given(settings, asked)
+            show(*([] if function is None else [given]), **kept)
+
+        parameters = [_parameter(field, is_set=True) for field in (*of_function, *own)]
+        parameters += [_parameter(field, (meaning or {}).get(field.name)) for field in of_settings]
+        parameters.append(_parameter(_QUIET, is_set=True))
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        summary = [] if function is None else [(inspect.getdoc(function) or "").partition("\n\n")[0]]
+        run.__doc__ = "\n\n".join([*summary, inspect.getdoc(show) or ""])
+        return run
 
     return decorate
 
 
-def _typed(field: OptionField, help: str) -> Any:
-    """The type that typer makes an option of; None stands for an option that is not given."""
+def _parameter(field: OptionField, help: str | None = None, *, is_set: bool = False) -> inspect.Parameter:
+    """What typer, which reads signatures, makes an option of.
+
+    Args:
+        help: if it differs from that of the field.
+        is_set: an option that is not given has its default, and typer checks the bounds; else it is None.
+    """
+    option = field.option
     kind: Any = bool if field.parts else field.value_type
-    switch = f"/{field.flag_for(False)}" if kind is bool and field.default in (True, None) and not field.parts else ""
-    option = typer.Option(
-        field.flag + switch,
-        *([f"-{field.option.letter}"] if field.option.letter else []),
-        help=help,
-        show_default=False,
-        rich_help_panel=field.option.group,
+    metavar = option.metavar or _METAVARS.get(kind)
+    if get_origin(kind) is Literal:  # typer would show the choices in small letters
+        choices = {word: word for word in get_args(kind)}
+        metavar = metavar or f"<{'|'.join(choices)}>"
+        kind = StrEnum("Choice", choices) if field.is_list else kind  # typer takes lists of enumerations only
+    details: dict[str, Any] = {
+        "help": help or field.help_text,
+        "metavar": metavar,
+        "show_default": False,
+        "rich_help_panel": option.group,
+        "autocompletion": _COMPLETIONS.get(field.name),
+    }
+    if is_set:
+        details |= {"min": field.bounds.get("ge"), "max": field.bounds.get("le")}
+    if isinstance(option, Argument):
+        info: Any = typer.Argument(**details)
+    else:
+        is_switch = kind is bool and not field.parts and field.default is not False
+        words = [field.flag + (f"/{field.flag_for(False)}" if is_switch else "")]
+        info = typer.Option(*words, *([f"-{option.letter}"] if option.letter else []), **details)
+    kind = GenericAlias(list, (kind,)) if field.is_list else kind
+    default = field.default if is_set and field.default != () else None
+    kind = kind | None if default is None else kind
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info], default=default
     )
-    return Annotated[kind | None, option]
 
 
 def _given(settings: type[StrictSection], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,42 +299,3 @@ def _given(settings: type[StrictSection], asked: Mapping[str, Any]) -> dict[str,
             raise ConfigError(f"{flag_of(next(iter(own)))} only goes with {field.flag}.")
     settings.checked(given, called=flag_of)
     return given
-
-
-def _with_parameters(
-    run: Callable[..., None], command: Callable[..., None], further: Mapping[str, tuple[Any, Any]]
-) -> Callable[..., None]:
-    """Show typer, which reads signatures, a command with further parameters: name -> type, default."""
-    signature = inspect.signature(command, eval_str=True)
-    parameters = [one for one in signature.parameters.values() if one.name != "options"]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-        for name, (kind, default) in further.items()
-    ]
-    parameters = [_completed(one) for one in parameters]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
-    return run
-
-
-def _completed(parameter: inspect.Parameter) -> inspect.Parameter:
-    """A parameter with what its type says, and typer does not take from it."""
-    kind, info = get_args(parameter.annotation)
-    info = copy(info)  # commands share some, under names of their own
-    value = _type_of_value(kind)
-    info.metavar = info.metavar or _METAVARS.get(value)
-    if kind is bool and info.default is ... and not info.param_decls:
-        info.param_decls = [flag_of(parameter.name)]  # without --no-NAME
-    if get_origin(value) is Literal and info.metavar is None:  # typer would show the choices in small letters
-        info.metavar = f"<{'|'.join(map(str, get_args(value)))}>"
-    is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
-    if is_list and get_origin(value) is Literal:  # typer takes lists of enumerations only
-        words = {word: word for word in get_args(value)}
-        kind = GenericAlias(list, (StrEnum("Choice", words),)) | None
-    return parameter.replace(annotation=Annotated[kind, info])
-
-
-def _type_of_value(kind: Any) -> Any:
-    """The type of one value: that of ``list[Path] | None`` is ``Path``."""
-    inner = [part for part in get_args(kind) if part is not type(None)]
-    return _type_of_value(inner[0]) if inner and get_origin(kind) is not Literal else kind

@@ -3,97 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from nmt.api import data
 from nmt.cli.console import notice, write_stdout
-from nmt.cli.options import Mirrors, Offline, option, yaml_names
+from nmt.cli.options import command
 from nmt.cli.progress_lines import CONSOLE
-from nmt.option_fields import CLEANING, DOWNLOADS, FORMAT, HARDWARE, OWN_TEXT, STREAMS
+from nmt.option_fields import CLEANING, FORMAT, Option
 
 if TYPE_CHECKING:
     from nmt.data.manifest import Manifest
 
 
+@command(data.prepare_data)
 def prepare_data(
-    dataset: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASET",
-            help="Built-in name (see --list), recipe NAME.yaml, or your own name.",
-            autocompletion=yaml_names("corpora/recipes"),
-        ),
-    ] = None,
-    out: Annotated[Path | None, option("Folder of the data set.  [data/NAME]", "-o", "--out", group=STREAMS)] = None,
-    cache: Annotated[Path | None, option("Where downloads are kept.  [~/.cache/nmt]", group=DOWNLOADS)] = None,
-    mirror: Mirrors = None,
-    offline: Offline = False,
-    jobs: Annotated[int | None, option("Processes for cleaning.  [one per core]", min=1, group=HARDWARE)] = None,
-    force: Annotated[bool, option("Replace the data set even if it was edited or runs use it.", group=STREAMS)] = False,
-    source_lang: Annotated[
-        str | None, option("Source language, such as en.  [of the name]", metavar="LANG", group=OWN_TEXT)
-    ] = None,
-    target_lang: Annotated[
-        str | None, option("Target language, such as de.  [of the name]", metavar="LANG", group=OWN_TEXT)
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        option(
-            "Training text: two files or their prefix; a .tsv, .tmx or .zip; a URL; a folder; or -. May be repeated.",
-            metavar="TEXT",
-            group=OWN_TEXT,
-        ),
-    ] = None,
-    valid: Annotated[
-        list[str] | None, option("Text for validation, likewise.  [held out of train]", metavar="TEXT", group=OWN_TEXT)
-    ] = None,
-    test: Annotated[
-        list[str] | None, option("Text for testing, likewise.  [held out of train]", metavar="TEXT", group=OWN_TEXT)
-    ] = None,
-    columns: Annotated[
-        str | None,
-        option(
-            "Columns of tab-separated files: the two languages, score, and - for one to ignore.",
-            metavar="NAME,...",
-            group=OWN_TEXT,
-        ),
-    ] = None,
-    header: Annotated[bool, option("Tab-separated files begin with a line of names.", group=OWN_TEXT)] = False,
-    max_words: Annotated[
-        int | None, option("Maximum words per side of training pairs; 0: no limit.  [250]", min=0, group=CLEANING)
-    ] = None,
-    max_ratio: Annotated[
-        float | None, option("Maximum ratio of the sides' lengths; 0: no limit.  [4]", min=0, group=CLEANING)
-    ] = None,
-    dedup: Annotated[
-        bool | None,
-        option("Drop repeated training pairs.  [the recipe's, mostly on]", "--dedup/--no-dedup", group=CLEANING),
-    ] = None,
-    filter: Annotated[
-        list[str] | None,
-        option("Turn on a filter of training pairs; may be repeated.", metavar="NAME[=VALUE]", group=CLEANING),
-    ] = None,
-    show_dropped: Annotated[
-        bool, option("Print examples of the pairs that each filter dropped.", group=CLEANING)
-    ] = False,
-    show_recipe: Annotated[bool, option("Print the recipe as YAML to copy and edit.", group=FORMAT)] = False,
-    list_: Annotated[bool, option("Print the built-in data sets.", "--list", group=FORMAT)] = False,
+    given: dict[str, Any],
+    show_dropped: Annotated[bool, Option("Print examples of the pairs that each filter dropped.", CLEANING)] = False,
+    list_: Annotated[bool, Option("Print the built-in data sets.", FORMAT, word="list")] = False,
 ) -> None:
-    """Fetch parallel text, or take your own, clean it, and write a data set.
-
-    A built-in pair may be named reversed, as in multi30k-de-en.
+    """A built-in pair may be named reversed, as in multi30k-de-en.
 
     Example: nmt prepare-data multi30k-en-de
     """
-    given = dict(locals())
-    del given["list_"], given["show_dropped"]
-    from nmt.api.data import prepare_data
-
     if list_:
         _list_built_in()
         return
-    prepared = prepare_data(**given, report=CONSOLE)
+    prepared = data.prepare_data(**given, report=CONSOLE)
     if prepared.manifest is None:
         from nmt.corpora.recipe import recipe_text
 

@@ -88,6 +88,8 @@ def duration(seconds: float) -> str:
 class _Console(Reporter):
     """Shows everything on stderr."""
 
+    names_flags = True
+
     def notice(self, message: str) -> None:
         notice(message)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from nmt.cli.console import notice
-from nmt.cli.options import option
+from nmt.cli.options import command
+from nmt.option_fields import Argument, Option
 
 
+@command()
 def report(
-    runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="RUN", help="Folders of runs.  [newest below runs/]")
-    ] = None,
+    runs: Annotated[list[Path] | None, Argument("Folders of runs.", unset="newest below runs/", metavar="RUN")] = None,
     out: Annotated[
-        Path | None, option("File to write.  [RUN/report.html, or ./report.html for several runs]", "-o", "--out")
+        Path | None,
+        Option("File to write.", None, unset="RUN/report.html, or ./report.html for several runs", letter="o"),
     ] = None,
 ) -> None:
     """Write a page about a training run for a browser; for several runs, a comparison.

@@ -14,7 +14,7 @@ import nmt
 from nmt.checkpoint.bundle import kind_of, load_bundle, write_bundle, write_checksums
 from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME, BundleFolder, is_bundle
 from nmt.checkpoint.kinds import BUNDLE, read_json
-from nmt.checkpoint.lineage import EXPORTED, IMPORTED, RECORD, bundle_record
+from nmt.checkpoint.lineage import EXPORTED, IMPORTED, bundle_record
 from nmt.checkpoint.run_folder import bundle_to_use, is_run
 from nmt.config import Config, DataConfig
 from nmt.config.mistakes import first_mistake
@@ -34,7 +34,7 @@ from nmt.io.files import replacing, replacing_folder
 from nmt.io.hashing import sha256_of
 from nmt.io.ownership import Kind, check_replaceable
 from nmt.io.writing import write_file
-from nmt.record import Record, option_words, text_record
+from nmt.record import RECORD, Record, option_words, text_record
 from nmt.text.printable import writable
 
 MODELS = Path("models")

@@ -6,7 +6,7 @@ hashes on disk, so memory does not grow with the corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from nmt.corpora.filter_statistics import SAMPLES, FilterStatistics
 from nmt.corpora.filters import ChosenFilter, Filters, chosen_filters
 from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import SeenHashes, hash_lines, no_hashes
-from nmt.corpora.pair_filters import exactly, repair_encoding
+from nmt.corpora.pair_filters import exactly, near_key, repair_encoding
 from nmt.corpora.processes import map_in_order
 from nmt.corpora.schema import Normalisation
 from nmt.text.lines import comparison_key
@@ -41,14 +41,16 @@ class Rules:
         """The codes of source and target."""
         return self.source_lang, self.target_lang
 
-    @property
-    def comparison_key(self) -> Callable[[str], str]:
+    def comparison_key(self, line: str) -> str:
         """The form in which training sentences are compared with valid and test."""
-        return _repaired_key if self.filters.repair_encoding else comparison_key
+        return near_key(self._repaired(line)) if self.filters.leakage == "near" else self.exact_key(line)
 
+    def exact_key(self, line: str) -> str:
+        """The form in which both sides of a copied pair are equal."""
+        return comparison_key(self._repaired(line))
 
-def _repaired_key(line: str) -> str:
-    return comparison_key(repair_encoding(line))
+    def _repaired(self, line: str) -> str:
+        return repair_encoding(line) if self.filters.repair_encoding else line
 
 
 def distinct(
@@ -139,12 +141,16 @@ def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[PairCh
             kept.append(pair)
             kept_originals.append(original)
             repaired.append(read != original)
-    key = rules.comparison_key
+    # Valid and test are not normalised, so they are compared with the text as read.
+    sides = [[original[side] for original in kept_originals] for side in (0, 1)]
+    exact = [hash_lines(map(rules.exact_key, side)) for side in sides]
+    is_near = rules.filters.leakage == "near"
+    compared = [hash_lines(map(rules.comparison_key, side)) for side in sides] if is_near else exact
     values: dict[str, NDArray[Any]] = {
         "pair": hash_lines(map(exactly, kept)),
-        # Valid and test are not normalised, so they are compared with the text as read.
-        "source": hash_lines(key(source) for source, _ in kept_originals),
-        "target": hash_lines(key(target) for _, target in kept_originals),
+        "source": compared[0],
+        "target": compared[1],
+        "copied": exact[0] == exact[1],
         "repaired": np.array(repaired, dtype=bool),
     }
     for each, late in predicates:

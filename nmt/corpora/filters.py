@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, ValidationError, field_validator
 
 from nmt.config import Section, did_you_mean, mistakes
@@ -73,10 +72,6 @@ def _held_out(chunk: PairChunk, evaluation: EvaluationSentences) -> Mask:
     return contains(evaluation.held_out, chunk.values["pair"]) | contains(evaluation.held_out_sources, sources)
 
 
-def _copied(chunk: PairChunk, evaluation: EvaluationSentences) -> Mask:
-    return np.asarray(chunk.values["source"] == chunk.values["target"])
-
-
 class Filters(Section):
     """Which training pairs are dropped. A field is a filter; valid and test are never filtered."""
 
@@ -127,10 +122,10 @@ class Filters(Section):
         False, description="pairs that differ from an earlier one only in case, punctuation, digits or white space"
     )
     held_out: ClassVar[Filter] = Filter("held_out", chunk=_held_out)
-    leakage: Annotated[Literal["drop", "count"], Filter("leaked", "drop", chunk=_leaked)] = Field(
-        "drop", description="pairs with a side that is also in valid or test"
+    leakage: Annotated[Literal["drop", "near", "count"], Filter("leaked", "drop", chunk=_leaked)] = Field(
+        "drop", description="pairs with a side that is also in valid or test; near: up to case, punctuation and digits"
     )
-    copied: Annotated[Literal["drop", "count"], Filter("copied", "drop", chunk=_copied)] = Field(
+    copied: Annotated[Literal["drop", "count"], Filter("copied", "drop", is_late=True)] = Field(
         "count", description="pairs whose source equals their target"
     )
     invisible: Annotated[

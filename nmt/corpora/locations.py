@@ -186,11 +186,7 @@ def _advice(prefix: str) -> str:
     if kind_of(path) == "file" and plain.suffix:
         stem = str(plain.with_suffix(""))
         if has_columns(path):
-            ending = prefix.removeprefix(str(plain))
-            return (
-                f"{prefix} has columns separated by tabs: rename it to {stem}.tsv{ending} and give that name, or give "
-                "its text to --train - as standard input."
-            )
+            return f"{prefix} has columns separated by tabs: add format: tsv to its corpus in the recipe."
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
             f"and write {stem}, or name both files, one after the other. The name of a file with both sides must end "

@@ -158,11 +158,12 @@ _DIGIT = re.compile(r"\d")
 
 
 def nearly(pair: Pair) -> str:
-    """Both sides with case folded, punctuation removed, each digit as 0, and white space collapsed."""
-    return "\n".join(map(_key, pair))
+    """The :func:`near_key` of both sides, as one text."""
+    return "\n".join(map(near_key, pair))
 
 
-def _key(line: str) -> str:
+def near_key(line: str) -> str:
+    """A line with case folded, punctuation removed, each digit as 0, and white space collapsed."""
     line = _DIGIT.sub("0", comparison_key(line).casefold())
     return " ".join(_MARK.sub(_without_punctuation, line).split())
 

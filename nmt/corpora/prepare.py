@@ -6,7 +6,6 @@ sees the old data set or the new one, never a mixture.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,11 @@ from nmt.corpora.splits import write_text
 from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
 from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
-from nmt.errors import NmtWarning, OutputError
+from nmt.errors import ConfigError, OutputError
 from nmt.io.files import LockedFolder, replacing_locked
 from nmt.io.ownership import check_replaceable
 from nmt.machine.cores import usable_cores
+from nmt.reporting import warn
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def prepare(
         notify: called with notices: what a user should know but need not act upon.
 
     Raises:
+        ConfigError: the data set is to be kept apart from itself.
         DownloadError: a file could not be fetched, or is damaged.
         DataError: the text cannot be used.
         OutputError: the folder holds something other than a data set, or one of another name or other languages, or
@@ -83,6 +84,8 @@ def prepare(
     with LockedFolder.lock(out, DATA_SET, wait=False) as locked, locked.scratch() as scratch:
         if not force:
             _refuse_other(out, recipe)
+        if out.resolve() in [Path(each).resolve() for each in recipe.apart_from]:
+            raise ConfigError(f"{out}: cannot be kept apart from itself. Name other data sets with --apart-from.")
         sources = Sources(recipe, scratch)
         inputs = data_set_inputs(recipe.record(), sources.take_own())
         standing = known_manifest(out)
@@ -99,7 +102,7 @@ def prepare(
             for each in chosen_filters(recipe.filters):  # An error if a package is missing, before anything is fetched.
                 each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
-                warnings.warn(doubt, NmtWarning, stacklevel=2)
+                warn(doubt)
             sources.fetch(fetcher)
             manifest = write_text(
                 sources,
@@ -120,8 +123,7 @@ def prepare(
 
 
 def _has_inputs(standing: Manifest, inputs: Mapping[str, Any], sources: Sources) -> bool:
-    is_same = all(record in standing.sources for record in sources.records)  # of those that were fetched already
-    return is_same and standing.made.inputs == inputs
+    return all(record in standing.sources for record in sources.fetched) and standing.made.inputs == inputs
 
 
 def _refuse_other(out: Path, recipe: Recipe) -> None:

@@ -162,6 +162,11 @@ def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return parse_recipe(values, name=recipe.name)
 
 
+def kept_apart(recipe: Recipe, folders: Iterable[Path]) -> Recipe:
+    """The recipe with further data sets whose valid and test sentences are no training text."""
+    return recipe.model_copy(update={"apart_from": [*recipe.apart_from, *(str(each.resolve()) for each in folders)]})
+
+
 def checksums(recipe: Recipe) -> str:
     """Which downloads of a recipe have a known sha256, as a phrase."""
     without = [key for key, download in recipe.downloads.items() if download.sha256 is None]
@@ -182,4 +187,4 @@ def dump_recipe(recipe: Recipe) -> str:
 def _beside(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe with absolute paths; relative ones lie in a folder."""
     splits = {split: [corpus.beside(folder, recipe) for corpus in getattr(recipe, split)] for split in SPLITS}
-    return recipe.model_copy(update=splits)
+    return recipe.model_copy(update={**splits, "apart_from": [str(folder / each) for each in recipe.apart_from]})

@@ -72,6 +72,9 @@ class Recipe(Section):
     train: list[_Read] = Field(min_length=1)
     valid: list[_ReadOrHeldOut] = Field(min_length=1)
     test: list[_ReadOrHeldOut] = Field(min_length=1)
+    apart_from: list[str] = Field(
+        [], description="folders of other data sets: the sentences of their valid and test leak like those of this one"
+    )
     normalisation: Normalisation = Normalisation()
     filters: Filters = Filters()
 

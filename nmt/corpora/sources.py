@@ -12,15 +12,18 @@ from typing import BinaryIO
 
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Fetcher
-from nmt.corpora.formats import CorpusFile, ParallelText, listed
+from nmt.corpora.formats import CorpusFile, Pair, ParallelText, listed
 from nmt.corpora.locations import Input, has_columns
 from nmt.corpora.schema import SPLITS, Recipe
-from nmt.data.manifest import SourceRecord
+from nmt.data.data_folder import DataFolder
+from nmt.data.manifest import SourceRecord, read_manifest
 from nmt.errors import DataError, DownloadError
 from nmt.io.hashing import sha256_of
 from nmt.io.input_files import InputFiles
 from nmt.io.writing import open_to_write
-from nmt.text.lines import STANDARD_INPUT, STDIN, open_bytes
+from nmt.record import file_record
+from nmt.text.languages import primary_language
+from nmt.text.lines import STANDARD_INPUT, STDIN, open_bytes, read_lines
 
 _BLOCK = 1 << 20
 
@@ -36,7 +39,8 @@ class Sources:
             scratch: a folder for copies of pipes and for members of archives; the caller removes it.
 
         Raises:
-            DataError: one of the user's own files is missing, or sacreBLEU has no such test set.
+            DataError: one of the user's own files is missing, sacreBLEU has no such test set, or the training text
+                cannot be kept apart from a folder.
         """
         self.recipe = recipe
         self._scratch = scratch
@@ -45,18 +49,21 @@ class Sources:
             for split in SPLITS
             for number, corpus in enumerate(getattr(recipe, split))
         }
-        self._inputs = list(dict.fromkeys(part for parts in self._parts.values() for part, _ in parts))
+        self._apart_from = [file for folder in recipe.apart_from for file in _evaluation_files(Path(folder), recipe)]
+        parts = [part for parts in self._parts.values() for part, _ in parts]
+        self._inputs = list(dict.fromkeys([*parts, *(Input(str(path), path) for _, path in self._apart_from)]))
         own = {part.name: part.path for part in self._inputs if part.remote is None and part.name != STDIN}
         self._before = InputFiles.of(own)
         self._paths: dict[Input, Path] = {}
         self.own_records: list[SourceRecord] = []
         """The user's own files; for a pipe or standard input, size and checksum of what was read."""
-        self._fetched: list[SourceRecord] = []
+        self.fetched: list[SourceRecord] = []
+        """The downloads that :meth:`fetch` has fetched so far."""
 
     @property
     def records(self) -> list[SourceRecord]:
         """Every file that the recipe's text is read from."""
-        return [*self._fetched, *self.own_records]
+        return [*self.fetched, *self.own_records]
 
     @property
     def depends_on_a_query(self) -> bool:
@@ -82,7 +89,9 @@ class Sources:
                     self.own_records.append(_copy_stream(stream, part.name, copy))
             elif part.path.is_file():
                 self._paths[part] = part.path
-                self.own_records.append(_record(part.name, part.path))
+                record = _record(part.name, part.path)
+                made = file_record("file", part.path, record.sha256).below(Path.cwd())
+                self.own_records.append(record.model_copy(update={"made_by": made} if made.command else {}))
             else:
                 raise DataError(f"{part.path}: is neither a file nor a pipe, so it may have no end. Name a file.")
         for parts in self._parts.values():
@@ -115,7 +124,7 @@ class Sources:
                     raise
                 missing.append(str(error))
             else:
-                self._fetched.append(_record(path.name, path, url=part.remote.public_url, sha256=part.remote.sha256))
+                self.fetched.append(_record(path.name, path, url=part.remote.public_url, sha256=part.remote.sha256))
         if missing:
             raise DownloadError("\n".join(missing))
 
@@ -156,6 +165,12 @@ class Sources:
         finally:
             shutil.rmtree(members, ignore_errors=True)
 
+    def apart_from(self) -> Iterator[Pair]:
+        """Each sentence of valid and test of the data sets that training text is kept apart from, as one side."""
+        for is_source, path in self._apart_from:
+            for line in read_lines(path):
+                yield (line, "") if is_source else ("", line)
+
     def languages_found(self, split: str, number: int) -> str:
         """What languages a corpus has, as a sentence for an error; empty if its format does not say."""
         corpus = getattr(self.recipe, split)[number]
@@ -182,6 +197,28 @@ class Sources:
             file = CorpusFile(path, name, is_fetched=part.remote is not None)
             files.append(CorpusFile(unpacked[part, member], f"{name}: {member}", is_fetched=True) if member else file)
         return files
+
+
+def _evaluation_files(folder: Path, recipe: Recipe) -> Iterator[tuple[bool, Path]]:
+    """The files of valid and test of a data set in the languages of a recipe, each with whether it is the source's.
+
+    Raises:
+        DataError: the folder is no data set, or has neither language.
+    """
+    manifest = read_manifest(folder, option="--apart-from")
+    found = [
+        (own == recipe.source_lang, DataFolder(folder).text(split, code))
+        for code in (manifest.source_lang, manifest.target_lang)
+        for own in (recipe.source_lang, recipe.target_lang)
+        for split in ("valid", "test")
+        if primary_language(code) == primary_language(own)
+    ]
+    if not found:
+        raise DataError(
+            f"{folder}: has {manifest.source_lang} and {manifest.target_lang}, but neither {recipe.source_lang} nor "
+            f"{recipe.target_lang}, so nothing of it can be in this text. Leave out --apart-from {folder}."
+        )
+    yield from found
 
 
 def _record(name: str, path: Path, *, url: str | None = None, sha256: str | None = None) -> SourceRecord:

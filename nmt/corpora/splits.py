@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,8 +23,9 @@ from nmt.corpora.schema import SPLITS
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
-from nmt.errors import DataError, NmtWarning
+from nmt.errors import DataError
 from nmt.io.writing import flush_to_disk, open_to_write
+from nmt.reporting import warn
 from nmt.text.lines import encode_line, sentence_length
 
 # Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
@@ -63,7 +63,7 @@ def write_text(
     evaluation_pairs = {split: reader.evaluation_pairs(split) for split in ("valid", "test") if split not in held_out}
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     key = rules.comparison_key
-    evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
+    evaluation = EvaluationSentences.of(chain(*evaluation_pairs.values(), sources.apart_from()), key)
 
     statistics = FilterStatistics(filter_names(recipe.filters, held_out=bool(held_out)))
     chunks = distinct(reader.chunks("train", statistics), rules, statistics, scratch=scratch / "seen", workers=workers)
@@ -112,6 +112,7 @@ def write_text(
         filters=filters,
         files=files,
         source_text=recipe.normalisation.steps(recipe.source_lang),
+        target_text=recipe.normalisation.steps(recipe.target_lang),
         fingerprint=fingerprint(files),
     )
 
@@ -154,14 +155,10 @@ def _warn_of_filters(corpora: list[CorpusRecord]) -> None:
         for name, found in corpus.filters.items():
             limit = _MANY_EMPTY if name == "empty" else _MOST
             if name != "held_out" and not name.endswith(KEPT) and found.pairs > limit * corpus.pairs:
-                _warn(
+                warn(
                     f"train: {corpus.name}: the filter {name} drops {found.pairs:,} of {corpus.pairs:,} pairs "
                     f"({found.pairs / corpus.pairs:.0%}). Look at examples with --show-dropped."
                 )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, NmtWarning, stacklevel=3)
 
 
 class _Tally:
@@ -259,7 +256,7 @@ class _Reader:
             self._progress(description, tally.pairs, tally.pairs)
             languages, composes = (self._recipe.source_lang, self._recipe.target_lang), self._recipe.normalisation.nfc
             for doubt in sample.doubts(*languages, composes=composes, trains=split == "train"):
-                _warn(f"{description}: {doubt}")
+                warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 
     def _is_too_low(self, pair: ReadPair, corpus: int, statistics: FilterStatistics) -> bool:

@@ -5,13 +5,14 @@ A file may lie on the web.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nmt.corpora.corpus_kinds import Format
 from nmt.corpora.formats import listed
-from nmt.corpora.locations import files_of_prefix, kind_of, other_form, the_one
+from nmt.corpora.locations import files_of_prefix, has_columns, kind_of, other_form, the_one
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address
@@ -38,7 +39,7 @@ def user_corpora(
         languages: source and target.
         columns: what the columns of tab-separated files hold.
         header: whether tab-separated files begin with a line of names.
-        notify: called with the files that are read of a folder.
+        notify: called with the files that are read of a folder, and with what a file's text shows.
 
     Raises:
         ConfigError: an address is invalid, or its file holds one side alone.
@@ -68,6 +69,10 @@ def user_corpora(
         corpora = _in_folder(Path(text), languages, table)
         notify(f"{text}: reads {', '.join(corpora)}")
         return list(corpora.values())
+    is_other = kind_of(text) != "file" or _is_prefix(text, languages) or other_form(text)
+    if not is_other and has_columns(Path(text)):
+        notify(f"{text}: is read as tab-separated text: its lines have columns")
+        return [_pair_file(text, "tsv", table)]
     return [_prefix(text)]
 
 
@@ -78,11 +83,20 @@ def paired(texts: Iterable[str], languages: tuple[str, str]) -> list[UserText]:
 
     Raises:
         ConfigError: both are the same file.
+        DataError: one of the two files does not exist.
     """
     found: list[UserText] = []
     for text in texts:
         last = found[-1] if found else None
-        if isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
+        sides = [_is_side(word, languages) for word in (last, text)] if isinstance(last, str) else []
+        if isinstance(last, str) and sides in ([True, False], [False, True]):
+            side, other = (last, text) if sides[0] else (text, last)
+            if _is_missing(other, languages):
+                beside = [str(path) for path in Path(other).parent.glob("*")] if Path(other).parent.is_dir() else []
+                near = difflib.get_close_matches(other, {*beside} - {side}, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                raise DataError(f"{other}: there is no such file{hint}. It was given as one of two files, with {side}.")
+        if isinstance(last, str) and all(sides):
             if text == last:
                 shown = public_address(text) if is_address(text) else text
                 raise ConfigError(f"{shown}: was given as source and as target.")
@@ -129,6 +143,12 @@ def _is_side(text: str, languages: tuple[str, str]) -> bool:
     """Whether a word is a file that holds one side. A pipe is one if it stands beside another such file."""
     is_file = text != STDIN and (is_address(text) or kind_of(text) in ("file", "other"))
     return is_file and format_by_name(text) is None and not _is_prefix(text, languages)
+
+
+def _is_missing(text: str, languages: tuple[str, str]) -> bool:
+    """Whether a word names nothing: neither a file nor a prefix of one."""
+    is_found = text == STDIN or is_address(text) or kind_of(text) or format_by_name(text) is not None
+    return not is_found and not any(files_of_prefix(text, language) for language in languages)
 
 
 def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, ValidationError
 
 from nmt.config import LanguageCode, mistakes
 from nmt.config.documents import parse_json
@@ -41,9 +41,13 @@ class SourceRecord(_Part):
     """Without user information and query."""
     sha256: str
     bytes: int
+    made_by: Annotated[Record | None, PlainSerializer(lambda record: record and record.stored())] = None
+    """The record of a file that this program wrote, such as a back-translation; its paths are absolute."""
 
     def record(self) -> Record:
         """The record of the file: an archive, or a file of the user or of this program."""
+        if self.made_by is not None:
+            return self.made_by
         address = {} if self.url is None else {"url": self.url}
         kind = "file" if self.url is None else "archive"
         return text_record(kind, self.file, self.sha256, **address, bytes=self.bytes)
@@ -98,6 +102,8 @@ class Manifest(_Part):
     """The text files by name: ``train.en`` and so on."""
     source_text: Steps
     """What the recipe does to source text; ``nmt translate`` repeats it."""
+    target_text: Steps
+    """The same for target text."""
     fingerprint: str
     """Identifies the text: data sets with the same lines have the same fingerprint."""
 
@@ -140,7 +146,7 @@ def data_set_inputs(recipe: Mapping[str, Any], unfetched: Sequence[SourceRecord]
     Args:
         unfetched: the files that were not downloaded: what downloads hold is laid down by the recipe.
     """
-    return {"recipe": recipe, "sources": [record.model_dump() for record in unfetched]}
+    return {"recipe": recipe, "sources": [record.model_dump(exclude={"made_by"}) for record in unfetched]}
 
 
 def fingerprint(files: dict[str, FileRecord]) -> str:
@@ -157,8 +163,11 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
         stream.write((manifest.model_dump_json(indent=2) + "\n").encode())
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, option: str = "--data") -> Manifest:
     """Read a data set's manifest.
+
+    Args:
+        option: that names the folder, for errors.
 
     Raises:
         DataError: the folder holds no manifest, or one that this version cannot read.
@@ -168,9 +177,9 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate_json(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         problem = f"is not a prepared data set (no {path.name})" if os.path.lexists(folder) else "does not exist"
-        raise DataError(f"{folder}: {problem}. {_what_to_name(folder)}") from None
+        raise DataError(f"{folder}: {problem}. {_what_to_name(folder, option)}") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with --data.") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with {option}.") from None
     except ValidationError as error:
         problem = next(mistakes(error.errors(), Manifest, lambda _: str(path), noun="key"))
         command = "the `nmt prepare-data` command that made it"
@@ -191,16 +200,16 @@ def known_manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def _what_to_name(folder: Path) -> str:
+def _what_to_name(folder: Path, option: str) -> str:
     """What to name instead of a folder that is no data set."""
     if DataFolder(_DATA_SETS / folder).manifest.is_file():
-        return f"Did you mean --data {_DATA_SETS / folder}?"
+        return f"Did you mean {option} {_DATA_SETS / folder}?"
     if within := data_sets_below(folder):
-        return f"Name one that it holds with --data: {_listed(within)}."
+        return f"Name one that it holds with {option}: {_listed(within)}."
     known = data_sets_below(_DATA_SETS)
     return (
-        f"Name the folder of one with --data{f' ({_listed(known)})' if known else ''}, or make one: `nmt prepare-data "
-        "toy-en-de` makes data/toy-en-de."
+        f"Name the folder of one with {option}{f' ({_listed(known)})' if known else ''}, or make one: "
+        "`nmt prepare-data toy-en-de` makes data/toy-en-de."
     )
 
 

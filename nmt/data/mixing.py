@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices
 from nmt.data.data_folder import DataFolder
+from nmt.data.manifest import read_manifest
 from nmt.data.shards import ParallelShards, Side
 from nmt.errors import DataError
+from nmt.text.languages import primary_language
+
+_LINES_WITH_TAG = 1_000
+"""So many lines, spread evenly, are looked at for a tag."""
 
 
 class MixedShards:
@@ -57,8 +62,9 @@ def mixture(
     :func:`epoch_population` applies the weights. One data set of weight 1 is not wrapped in :class:`MixedShards`.
 
     Raises:
-        DataError: the source text of two was normalised differently.
+        DataError: the source text of two was normalised differently, or nothing tells the target languages apart.
     """
+    _check_target_languages(data, opened)
     first, *others = (shards.index.steps for shards in opened)
     for folder, other in zip(data[1:], others, strict=True):
         if other != first:
@@ -68,6 +74,29 @@ def mixture(
                 f"{DataFolder(data[0]).vocab} --source-normalization {first.rule}`."
             )
     return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
+
+
+def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShards]) -> None:
+    """Refuse text into several languages whose source lines do not say which one is to be written."""
+    known: dict[tuple[int, ...], tuple[Path, str]] = {}
+    for folder, shards in zip(data, opened, strict=True):
+        language = read_manifest(folder).target_lang
+        first, other = known.setdefault(_tag(shards), (folder, language))
+        if primary_language(language) != primary_language(other):
+            raise DataError(
+                f"{folder} is translated into {language}, {first} into {other}, but no tag tells a model which of the "
+                f"two to write. Begin each source line with one, such as <2{language}> and <2{other}>, or train a "
+                "model for each."
+            )
+
+
+def _tag(shards: ParallelShards) -> tuple[int, ...]:
+    """The pieces that every source line begins with; none in text without a tag."""
+    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_TAG))
+    sources = [shards.pair(index)[0].tolist() for index in sample]
+    first, last = min(sources), max(sources)  # all others begin with what these two have in common
+    common = next((place for place, piece in enumerate(first) if last[place : place + 1] != [piece]), len(first))
+    return tuple(first[:common])
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

@@ -299,6 +299,10 @@ class ParallelShards:
         )
         return source, target
 
+    def pieces_at(self, side: Side, pairs: Indices, places: Indices) -> NDArray[Any]:
+        """One piece of one side of each of some pairs, by its place from 0."""
+        return np.asarray(self._tokens[side][self._offsets[side][pairs] + places])
+
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, concatenated in the order of ``pairs``.
 

@@ -17,7 +17,6 @@ from nmt.machine.cache_folder import default_cache
 from nmt.record import ITSELF, Fact, Record
 from nmt.text.addresses import folder_parts
 from nmt.text.lines import STDIN
-from nmt.translation.lineage import recorded_output
 
 State = Literal["unchanged", "changed", "not here", "not checked"]
 _UNKNOWN = "unknown: another program"
@@ -98,12 +97,8 @@ class Lineage:
 
 
 def lineage_of(record: Record) -> Lineage:
-    """Compare a record, and all within it, with what lies on disk. The record of a translated text lies beside it."""
+    """Compare a record, and all within it, with what lies on disk."""
     found = next((path for path in _places(record) if path.exists()), None)
-    if record.kind in ("file", "text") and found is not None:
-        made = recorded_output(found)
-        if made is not None and made.files[ITSELF] == record.files.get(ITSELF):
-            record = made.as_found(found)
     name = "standard input" if record.path == STDIN else str(found or record.path)
     state, change = _state({Path(name) / file: sha256 for file, sha256 in record.files.items()})
     if record.unlocated and state != "unchanged":  # Another file may lie at this path.

@@ -23,8 +23,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.io.files import record_name
 from nmt.lineage.comparing import Lineage, lineage_of
 from nmt.lineage.scores import is_score, score_facts
-from nmt.record import Fact, parse_record
-from nmt.translation.lineage import recorded_output
+from nmt.record import Fact, parse_record, recorded_output
 
 
 def read_lineage(path: Path) -> Lineage:

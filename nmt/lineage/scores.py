@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.record import ITSELF, Fact, Record, option_words, text_record
+from nmt.record import Fact, Record, file_record, option_words, text_record
 from nmt.text.lines import STDIN
-from nmt.translation.lineage import recorded_output
 
 SCORE = "score"
 """The kind of the record."""
@@ -34,7 +33,7 @@ def score_record(
         comet_model: path and sha256 of COMET's weights, if the score depends on them.
         written_to: the file that the record is written to; None if it is not known, as behind a pipe.
     """
-    scored = [_translation(path, checksums) or _text(path, "hypothesis", checksums) for path in hypotheses]
+    scored = [_text(path, "hypothesis", checksums) for path in hypotheses]
     sources = [] if source is None else [source]
     models = [] if comet_model is None else [text_record("file", *comet_model, role="model of COMET")]
     files = {"reference": references, "source": sources, "comet_model": [model.path for model in models]}
@@ -52,15 +51,7 @@ def score_record(
 
 
 def _text(path: Path, role: str, checksums: Mapping[Path, str]) -> Record:
-    return text_record("text", str(path), checksums.get(path), role=role)
-
-
-def _translation(path: Path, checksums: Mapping[Path, str]) -> Record | None:
-    """The record of a translation; None if nmt did not write the file, or if it was changed since."""
-    record = recorded_output(path)
-    if record is None or record.files[ITSELF] != checksums.get(path):
-        return None
-    return record.as_found(path)
+    return file_record("text", path, checksums.get(path), role=role)
 
 
 def is_score(values: object) -> bool:

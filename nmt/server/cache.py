@@ -53,4 +53,6 @@ def _size(line: str, segments: Sequence[Segment]) -> int:
         size += _OBJECT + getsizeof(segment.text) + _ID * len(segment.pieces)
         size += sum(_OBJECT + getsizeof(each.text) + _PIECE * len(each.pieces) for each in segment.candidates)
         size += sum(_OBJECT + _ID * len(each.pieces) for each in segment.others)
+        if segment.onward is not None:
+            size += _size("", segment.onward.segments)
     return size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,9 @@ from nmt.server.engine_process import RemoteEngine
 from nmt.server.errors import UnknownLanguageError
 from nmt.text.languages import fitting, language_tag
 from nmt.translation.engine import Searcher
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences, translate_options
+from nmt.translation.pivot import PivotTranslator, tags_by_language
 from nmt.translation.translator import Translator
 from nmt.translation.workers import AbandonedError
 
@@ -71,16 +74,44 @@ class ServedModel:
         return self._translators[key]
 
 
+@dataclass(eq=False)
+class PivotModel:
+    """Two models that translate through a pivot language."""
+
+    first: ServedModel
+    second: ServedModel
+    via: str
+    """The language tag of the pivot language."""
+    _translators: dict[tuple[int, SplitSentences | None], LineTranslator] = field(default_factory=dict)
+
+    @property
+    def max_candidates(self) -> int:
+        """As :attr:`ServedModel.max_candidates`."""
+        return self.second.max_candidates
+
+    def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> LineTranslator:
+        """As :meth:`ServedModel.translator`. Only the second model gives several candidates."""
+        key = candidates, split
+        if key not in self._translators:
+            first, second = self.first.translator(split=split), self.second.translator(candidates, split)
+            self._translators[key] = PivotTranslator(first, second, self.via)
+        return self._translators[key]
+
+
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """A source and a target language, and the model for them."""
+    """A source and a target language, and what translates."""
 
     source: str
     """Its language tag: ``zh-Hans``."""
     target: str
-    model: ServedModel
+    model: ServedModel | PivotModel
     prefix: str = ""
     """What a line begins with, to name its target language to a model of several."""
+
+    def __str__(self) -> str:
+        through = f" via {self.model.via}" if isinstance(self.model, PivotModel) else ""
+        return f"{self.source} to {self.target}{through}"
 
     @property
     def is_identity(self) -> bool:
@@ -91,28 +122,48 @@ class Direction:
 class Models:
     """All directions of a server."""
 
-    def __init__(self, models: Sequence[ServedModel]) -> None:
+    def __init__(self, models: Sequence[ServedModel], via: Sequence[str] = ()) -> None:
         """Find the directions of the models.
 
+        Args:
+            via: codes of pivot languages, through which other languages are translated. The first one counts.
+
         Raises:
-            ConfigError: two models translate the same languages, or one does not say which.
+            ConfigError: two models translate the same languages, or one does not say which; or a pivot language has no
+                model into it, or none from it.
         """
         self._directions: dict[tuple[str, str], Direction] = {}
-        for model in models:
-            for direction in _directions(model):
-                pair = direction.source, direction.target
-                if not all(pair):
-                    raise ConfigError(
-                        "a model does not record its languages. Import it again with --source-lang and --target-lang."
-                    )
-                if pair in self._directions:
-                    raise ConfigError(
-                        f"two models translate {pair[0]} to {pair[1]}: a server has one for each pair. Leave one out."
-                    )
-                self._directions[pair] = direction
+        direct = [(direction, model) for model in models for direction in _directions(model)]
+        for direction, _ in direct:
+            pair = direction.source, direction.target
+            if not all(pair):
+                raise ConfigError(
+                    "a model does not record its languages. Import it again with --source-lang and --target-lang."
+                )
+            if pair in self._directions:
+                raise ConfigError(
+                    f"two models translate {pair[0]} to {pair[1]}: a server has one for each pair. Leave one out."
+                )
+            self._directions[pair] = direction
+        for code in via:
+            self._compose(direct, code)
+
+    def _compose(self, direct: Sequence[tuple[Direction, ServedModel]], via: str) -> None:
+        """Add the directions of two models that meet in a language, where there is no direction yet."""
+        into = [each for each in direct if fitting([each[0].target], via)]
+        onward = [each for each in direct if fitting([each[0].source], via)]
+        meeting = [pair for pair in itertools.product(into, onward) if fitting([pair[0][0].target], pair[1][0].source)]
+        if not meeting:
+            raise ConfigError(f"--via {via} needs a model to {via} and one from {via}: name both.")
+        models: dict[tuple[ServedModel, ServedModel, str], PivotModel] = {}
+        for (first, first_model), (second, second_model) in meeting:
+            pair = first.source, second.target
+            if pair not in self._directions and not fitting([first.source], second.target):
+                key = first_model, second_model, first.target
+                self._directions[pair] = Direction(*pair, models.setdefault(key, PivotModel(*key)), second.prefix)
 
     def __str__(self) -> str:
-        return ", ".join(f"{source} to {target}" for source, target in self._directions)
+        return ", ".join(map(str, self._directions.values()))
 
     @property
     def sources(self) -> dict[str, list[str]]:
@@ -177,7 +228,4 @@ def _directions(model: ServedModel) -> list[Direction]:
     source = language_tag(data.source_lang)
     if not tags:
         return [Direction(source, language_tag(data.target_lang), model)]
-    by_target: dict[str, str] = {}
-    for tag in tags:  # of two tags of one language, >>cmn<< and >>zho<<, the first
-        by_target.setdefault(language_tag(tag.strip("<>")), tag)
-    return [Direction(source, target, model, f"{tag} ") for target, tag in by_target.items()]
+    return [Direction(source, target, model, f"{tag} ") for target, tag in tags_by_language(tags).items()]

@@ -241,7 +241,10 @@ class Pool:
     def _search(self, batch: Batch) -> None:
         """Search a batch; if that fails, the segments of each job alone, so that one job does not fail another."""
         try:
-            batch[0][0].translator.search([segment for _, segment in batch])
+            segments = [segment for _, segment in batch]
+            batch[0][0].translator.search(segments)
+            for segment in segments:
+                segment.is_searched = True
         except AbandonedError:  # at the server's end: nobody waits for a job
             return
         except Exception as error:

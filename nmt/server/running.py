@@ -69,20 +69,22 @@ def run(
     access: Access,
     limits: Limits,
     max_waiting: int,
+    via: Sequence[str] = (),
     started: Callable[[Models], None] = lambda models: None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; then answer those that were accepted.
 
     Args:
         max_waiting: the maximum source pieces that wait for a batch.
+        via: codes of pivot languages, as of :class:`~nmt.server.models.Models`.
         started: called when requests are answered.
 
     Raises:
-        ConfigError: two models translate the same languages, or one does not say which; or another server began to
-            listen at the address while the models were loaded.
+        ConfigError: as :class:`~nmt.server.models.Models`, or another server began to listen at the address while the
+            models were loaded.
         NmtError: the process of a model has ended by itself.
     """
-    models, metrics = Models(served), Metrics()
+    models, metrics = Models(served, via), Metrics()
     detector = Detector(models.languages)
     for model in served:
         model.warm_up()

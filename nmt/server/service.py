@@ -22,10 +22,10 @@ from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
 from nmt.server.pool import BusyError, Job, Pool
 from nmt.translation.guard import Problem
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
 from nmt.translation.segment import Segment
-from nmt.translation.translator import Translator
 
 _RETRY_SECONDS = 10
 _MOST_SAID = 20
@@ -191,7 +191,7 @@ class Service:
         except NmtError as error:
             raise _refusal(error) from error
 
-    async def _prepared(self, translator: Translator, lines: list[str]) -> dict[str, list[Segment]]:
+    async def _prepared(self, translator: LineTranslator, lines: list[str]) -> dict[str, list[Segment]]:
         """The segments of each line. Encoding a long text takes milliseconds, in which the server answers others.
 
         Raises:

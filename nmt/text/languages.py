@@ -119,12 +119,13 @@ _VARIANTS = {
     "Aran": ("Arab",),
 }
 
-# The script that regions use, of languages whose regions use different ones.
-_USUAL_SCRIPTS = """
-zh-CN=Hans zh-SG=Hans zh-TW=Hant zh-HK=Hant zh-MO=Hant yue-CN=Hans yue-HK=Hant sr-RS=Cyrl sr-BA=Cyrl sr-ME=Latn
-uz-UZ=Latn uz-AF=Arab az-AZ=Latn az-IR=Arab kk-KZ=Cyrl kk-CN=Arab mn-MN=Cyrl mn-CN=Mong pa-IN=Guru pa-PK=Arab
+# The likely script of a language in a region, by likelySubtags.json of Unicode's CLDR 45, where regions differ in it.
+_LIKELY_SCRIPTS = """
+az-AZ=Latn az-IQ=Arab az-IR=Arab az-RU=Cyrl kk-CN=Arab kk-KZ=Cyrl mn-CN=Mong mn-MN=Cyrl pa-IN=Guru pa-PK=Arab
+sr-BA=Cyrl sr-ME=Latn sr-RO=Latn sr-RS=Cyrl sr-TR=Latn uz-AF=Arab uz-CN=Cyrl uz-UZ=Latn yue-CN=Hans yue-HK=Hant
+zh-AU=Hant zh-CN=Hans zh-GB=Hant zh-HK=Hant zh-ID=Hant zh-MO=Hant zh-SG=Hans zh-TH=Hant zh-TW=Hant zh-US=Hant
 """
-_SCRIPT_OF_REGION = dict(entry.split("=") for entry in _USUAL_SCRIPTS.split())
+_SCRIPT_OF_REGION = dict(entry.split("=") for entry in _LIKELY_SCRIPTS.split())
 _SCRIPTS_OF_GETTEXT = {"latin": "Latn", "cyrillic": "Cyrl", "arabic": "Arab", "devanagari": "Deva", "iqtelif": "Latn"}
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
@@ -254,7 +255,7 @@ def _rank(found: _Code, wanted: _Code) -> int:
 
 
 def _script(code: _Code) -> str:
-    """The script of a code: its own, or the usual one of its region."""
+    """The script of a code: its own, or the likely one of its region."""
     return code.script or _SCRIPT_OF_REGION.get(f"{code.language}-{code.region}", "")
 
 

@@ -276,8 +276,11 @@ class TextSteps:
         )
 
     def include(self, others: TextSteps) -> bool:
-        """Whether these steps do what others do, in their order. NFC does not count: a text may be composed already."""
-        return all(
+        """Whether these steps do what others do, in their order, and no other rule.
+
+        NFC does not count: a text may be composed already.
+        """
+        return self.rule == others.rule and all(
             [step for step in mine if step in theirs and not isinstance(step, Nfc)]
             == [step for step in theirs if not isinstance(step, Nfc)]
             for mine, theirs in ((self.source, others.source), (self.target, others.target))

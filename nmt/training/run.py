@@ -132,11 +132,10 @@ def train(
                 lines = ", ".join(f"{number:,}" for number in damaged)
                 listener.noticed(f"{RunFolder(run).metrics}: damaged lines were left out: {lines}.")
         batch_tokens = min(found.micro_batch_tokens, VALIDATION_BATCH_TOKENS)
-        validator = Validator(
-            data.sets.folders[0], config, data.vocab, learner.hardware, ranks, batch_tokens=batch_tokens
-        )
+        vocab = data.sets.vocab
+        validator = Validator(data.sets.folders[0], config, vocab, learner.hardware, ranks, batch_tokens=batch_tokens)
         log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
-        writer = CheckpointWriter(run, config, data.vocab, record)
+        writer = CheckpointWriter(run, config, vocab, record)
         with data.epochs(run, ranks) as epochs, telling_where_to_resume(run):
             limits = Limits(config, progress)
             updates = Updates(config, progress, learner, epochs, batching, limits, stop, log)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.lineage import CHECKPOINT, RECORD
+from nmt.checkpoint.lineage import CHECKPOINT
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import WriteError
-from nmt.record import Record
+from nmt.record import RECORD, Record
 
 
 @contextmanager

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import Literal
 
+from nmt.translation.options import Form
 from nmt.translation.paragraphs import Paragraph
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.target_scorer import ScoredTarget
 from nmt.translation.word_alignment import pharaoh
-
-Form = Literal["text", "jsonl", "tsv", "moses", "pharaoh"]
 
 _MOSES_SEPARATOR = " ||| "
 """Separates the fields of a Moses n-best list."""
@@ -30,7 +28,7 @@ def formatted(translation: Translation, number: int, nbest: int, form: Form, *, 
         alignment: add the alignment, which the candidates must have: of pieces in jsonl, else of words.
     """
     if form == "jsonl":
-        return [_object(translation, number)]
+        return [json.dumps({"line": number, "source": translation.source, **_facts(translation)}, ensure_ascii=False)]
     candidates = translation.candidates[:nbest]
     lines = [
         _line(translation, candidate, number, rank, form, alignment) for rank, candidate in enumerate(candidates, 1)
@@ -66,18 +64,18 @@ def _words(translation: Translation, candidate: TranslatedText) -> str:
     return pharaoh(translation.source, translation.source_pieces, candidate.text, candidate.pieces, candidate.alignment)
 
 
-def _object(translation: Translation, number: int) -> str:
-    record = {
-        "line": number,
-        "source": translation.source,
+def _facts(translation: Translation) -> dict[str, object]:
+    record: dict[str, object] = {
         "translation": translation.text,
         "parts": translation.parts,
         "guard": asdict(translation.guard) if translation.guard is not None else None,
         "candidates": [_candidate(candidate) for candidate in translation.candidates],
     }
+    if translation.via is not None:
+        record["via"] = _facts(translation.via)
     if translation.candidates[0].alignment is not None:
         record["source_pieces"] = translation.source_pieces
-    return json.dumps(record, ensure_ascii=False)
+    return record
 
 
 def formatted_paragraph(

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from nmt.corpora.wrong_language import SAMPLE, alike, in_other_script, in_words, seems_to_be
-from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
+from nmt.translation.formats import formatted, formatted_paragraph, formatted_score
+from nmt.translation.line_translator import LineTranslator
+from nmt.translation.options import Form
 from nmt.translation.paragraphs import translate_paragraphs
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun
 from nmt.translation.tally import Tally
 from nmt.translation.target_scorer import TargetScorer
-from nmt.translation.translator import Translator
 
 Pairs = Iterable[tuple[str, str]]
 """Lines, each with its parallel line: the beginning of its translation, or a translation to score."""
@@ -54,7 +55,7 @@ class TranslationJob:
 
     def __init__(
         self,
-        translator: Translator,
+        translator: LineTranslator,
         form: Form,
         *,
         nbest: int = 1,
@@ -124,7 +125,7 @@ class TranslationJob:
             text = functools.reduce(str.removeprefix, self.tally.language_tags, translation.source.strip())
             if text and not self._has_looked and sum(map(len, self._sample)) < SAMPLE:
                 self._sample.append(text[:SAMPLE])
-                self._strange += _is_strange(translation)
+                self._strange += _is_strange(translation.via or translation)
             self.tally.add(number, translation)
 
     def doubt(self, *, at_end: bool) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from nmt.checkpoint.lineage import RECORD, bundle_record
-from nmt.config.documents import parse_json
+from nmt.checkpoint.lineage import bundle_record
 from nmt.errors import DataError
-from nmt.io.files import record_name, replacing
 from nmt.io.hashing import sha256_of
-from nmt.io.regular import read_regular
-from nmt.record import ITSELF, Record, parse_record, text_record
+from nmt.record import ITSELF, Record, file_record
 from nmt.text.lines import can_be_read_again
 from nmt.translation.options import recorded_words
 
@@ -21,8 +17,6 @@ INPUTS = ("input", "prefix", "target")
 """The roles of input files in a record."""
 TRANSLATION = "translation"
 """The kind of the record of an output."""
-
-_VERSION = 1
 
 
 def translation_record(
@@ -52,7 +46,7 @@ def translation_record(
         made_from=(
             *models,
             *(
-                text_record("text", str(path), checksum(path) if can_be_read_again(path) else None, role=name)
+                file_record("text", path, checksum(path) if can_be_read_again(path) else None, role=name)
                 for name, path in files.items()
             ),
         ),
@@ -61,8 +55,8 @@ def translation_record(
 
 def made_with(record: Record) -> dict[str, Any]:
     """What an output depends on, to compare: the sha256 of models and inputs (None for a pipe), and each option."""
-    models = [part.files for part in record.made_from if part.kind != "text"]
-    inputs = {str(part.facts.get("role")): part.files.get(ITSELF) for part in record.made_from if part.kind == "text"}
+    models = [part.files for part in record.made_from if "role" not in part.facts]
+    inputs = {str(part.facts["role"]): part.files.get(ITSELF) for part in record.made_from if "role" in part.facts}
     options = dict(word.removeprefix("--").partition("=")[::2] for word in record.command[1:])
     others = {name.replace("-", "_"): value or "on" for name, value in options.items()}
     paths = {"model", "output", *INPUTS}
@@ -108,40 +102,6 @@ def without_inputs(record: Record, names: Sequence[str]) -> Record:
         for part in record.made_from
     ]
     return record.model_copy(update={"made_from": tuple(parts)})
-
-
-class Stored(NamedTuple):
-    """The content of the file of a record."""
-
-    record: Record
-    values: Mapping[str, Any]
-    """What lies beside the record: ``bytes`` of a complete output, or what is ``written`` of a partial one."""
-
-
-def read_stored(path: Path) -> Stored | None:
-    """The file of a record; None if it does not exist, or is damaged or something else."""
-    try:
-        values = parse_json(read_regular(path))
-        return Stored(parse_record(values[RECORD], str(path)), values)
-    except (OSError, ValueError, TypeError, LookupError, DataError):
-        return None
-
-
-def write_stored(path: Path, record: Record, beside: Mapping[str, Any]) -> None:
-    """Write the file of a record.
-
-    Raises:
-        WriteError: it could not be written.
-    """
-    with replacing(path) as stream:
-        values = {"version": _VERSION, RECORD: record.stored(), **beside}
-        stream.write(json.dumps(values, indent=2).encode() + b"\n")
-
-
-def recorded_output(path: Path) -> Record | None:
-    """The record of an output, complete or changed since; None if nmt did not write the file."""
-    stored = read_stored(record_name(path))
-    return None if stored is None or ITSELF not in stored.record.files else stored.record
 
 
 def checksum(path: Path) -> str:

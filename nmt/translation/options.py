@@ -15,6 +15,8 @@ from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, HARDWARE, Option, OptionField, option_fields
 from nmt.search.settings import Sampling, SearchSettings
 
+Form = Literal["text", "jsonl", "tsv", "moses", "pharaoh"]
+"""How translations are written."""
 SplitSentences = Literal["auto", "always", "never"]
 """auto splits lines unlike the training lines, or like always if these are unknown; always splits every line of several
 sentences; never does not split into sentences. Lines that are too long are split in any case."""

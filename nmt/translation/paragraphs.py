@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from nmt.errors import DataError
 from nmt.text.languages import is_unspaced
 from nmt.text.lines import MAX_LINE_BYTES
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.results import Translation
-from nmt.translation.translator import Translator
 
 _WORD = re.compile(r"\S+\s*")
 _SOFT_HYPHEN = "\u00ad"
@@ -96,7 +96,7 @@ def paragraphs(lines: Iterable[str], done: int = 0) -> Iterator[Paragraph]:
 
 
 def translate_paragraphs(
-    translator: Translator, lines: Iterable[str], *, done: int = 0, done_lines: int = 0
+    translator: LineTranslator, lines: Iterable[str], *, done: int = 0, done_lines: int = 0
 ) -> Iterator[list[tuple[Paragraph, Translation]]]:
     """Translate the paragraphs of a text in order, window by window.
 

@@ -49,7 +49,10 @@ class Translation:
     is_cut: bool = False
     """Whether a sentence was cut into parts, because it has more pieces than the maximum."""
     guard: Finding | None = None
-    """The problems of the best candidate, if any, and whether another candidate replaced it."""
+    """The problems of the best candidate, if any, and whether another candidate replaced it. Through a pivot language:
+    those of both translations."""
+    via: Translation | None = None
+    """The translation into the pivot language that was translated on; None if there is no such language."""
 
     @property
     def text(self) -> str:

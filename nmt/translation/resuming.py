@@ -24,16 +24,14 @@ from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
 from nmt.io.writing import flush_to_disk
 from nmt.option_fields import Precision
-from nmt.record import ITSELF, Record
+from nmt.record import ITSELF, Record, read_stored, write_stored
 from nmt.translation.lineage import (
     checksum,
     differences,
     has_pipe,
     made_with,
-    read_stored,
     with_content,
     without_inputs,
-    write_stored,
 )
 
 _WRITTEN = "written"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nmt.search.hypotheses import Hypothesis
@@ -37,6 +37,20 @@ class Segment:
     """Whether its translations are found."""
     taken: Taken | None = None
     """The unknown characters that were taken out of the text, if there were any."""
+    onward: Onward | None = None
+    """How the first candidate is translated on, where that is the pivot language."""
+
+
+@dataclass
+class Onward:
+    """The translation of a segment into the pivot language, as the source of the next model."""
+
+    tag: str = ""
+    """The tag that names the target language, with a space; empty for most models."""
+    prefix: str = ""
+    """The beginning of the next translation."""
+    segments: list[Segment] = field(default_factory=list)
+    """Its segments; empty before it is searched."""
 
 
 def joined_segments(segments: Sequence[Segment], target_lang: str) -> tuple[TranslatedText, ...]:
@@ -49,9 +63,9 @@ def joined_segments(segments: Sequence[Segment], target_lang: str) -> tuple[Tran
     )
 
 
-def joined_findings(segments: Sequence[Segment]) -> Finding | None:
-    """The guard's findings in all segments of a line, as one finding."""
-    found = [segment.finding for segment in segments if segment.finding is not None]
+def joined_findings(findings: Iterable[Finding | None]) -> Finding | None:
+    """What the guard found in all parts of a line, as one finding."""
+    found = [finding for finding in findings if finding is not None]
     if not found:
         return None
     # Each problem once, in the order of the parts.

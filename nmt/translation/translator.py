@@ -1,4 +1,4 @@
-"""Lines in, lines out: a bounded window of lines, searched in batches of similar length, restored to input order.
+"""Lines in, lines out, with one model or an ensemble.
 
 A line that is longer than the training lines becomes several segments; every other line is one segment. Candidates are
 reranked on request, and translations that look wrong to the guard are searched again.
@@ -7,26 +7,24 @@ reranked on request, and translations that look wrong to the guard are searched 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
 from nmt.config.section import StrictSection
 from nmt.errors import ConfigError, DataError
-from nmt.text.lines import parallel
 from nmt.text.steps import normalizer
 from nmt.translation.batches import tokens_for
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import BLANK, Translation
 from nmt.translation.segment import Segment, joined_findings, joined_segments
 from nmt.translation.sentence_splitting import LineSplitter, Part
 from nmt.translation.unknown_characters import UnknownCharacters
-from nmt.translation.windows import windows
 
 # The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256
@@ -43,7 +41,7 @@ class _Pace(StrictSection):
     workers: int | None = Field(ge=1)
 
 
-class Translator:
+class Translator(LineTranslator):
     """Translates lines with one model, or several that share a vocabulary."""
 
     def __init__(
@@ -94,14 +92,13 @@ class Translator:
             self._vocab.source.split_tag,
         )
         self.language_tags = self._vocab.source.language_tags
-        """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown, data.source_lang)
         self._searcher = searcher or engine.searcher(self._first_search, workers)
         self.window = window or max(_MIN_WINDOW, self.batch_tokens // _PIECES_PER_LINE)
-        self._languages = Languages(data.source_lang, data.target_lang)
+        self.source_lang, self.target_lang = data.source_lang, data.target_lang
         self._guard = GuardRepair(
             self._vocab,
-            self._languages,
+            Languages(data.source_lang, data.target_lang),
             self._first_search,
             self._searcher,
             short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
@@ -112,73 +109,23 @@ class Translator:
         self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)
 
     @property
-    def source_lang(self) -> str:
-        """The language code of the lines."""
-        return self._languages.source
-
-    @property
-    def target_lang(self) -> str:
-        """The language code of the translations."""
-        return self._languages.target
-
-    @property
     def worker_count(self) -> int:
         """The number of batches that are searched at the same time."""
         return self._searcher.worker_count
 
     @property
     def batch_tokens(self) -> int:
-        """The maximum source pieces per batch of the first search, padding included."""
+        """As :attr:`LineTranslator.batch_tokens`."""
         return tokens_for(self._first_search.beam, self._searcher.batch_tokens)
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings that translations depend on."""
+        """As :attr:`LineTranslator.settings`."""
         return recorded(self._options) | {
             "max_source_length": self.max_source_length,
             "engine": self._engine.name,
             "precision": self._engine.precision,
         }
-
-    def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
-        """Translate lines. Yields one translation per line, in order.
-
-        Reads at most one window ahead, so memory does not grow with the input. If reading fails, the lines before the
-        error are translated before it is raised.
-
-        Args:
-            prefixes: the beginning of each line's translation.
-
-        Raises:
-            DataError: the numbers of lines and prefixes differ, or a prefix is too long for the model.
-        """
-        if prefixes is None:
-            pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
-        else:
-            pairs = parallel(lines, prefixes, names=("the input", "the list of prefixes"))
-        for window in self.translate_windows(pairs):
-            yield from window
-
-    def translate_windows(
-        self,
-        pairs: Iterable[tuple[str, str]],
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-    ) -> Iterator[list[Translation]]:
-        """Like :meth:`translate`, but yields the translations of one window at a time.
-
-        Args:
-            pairs: lines and the prefixes of their translations (usually empty).
-            done: the number of lines before these. The samples of a line depend on its number.
-            line_number: the number by which errors name the line at an index of the input.
-        """
-        for window in windows(pairs, self.window):
-            lines, prefixes = [line for line, _ in window], [prefix for _, prefix in window]
-            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number)
-            self.search(list(itertools.chain.from_iterable(segments_by_line)))
-            yield list(map(self.joined, lines, segments_by_line))
-            done += len(window)
 
     def prepare(
         self,
@@ -187,21 +134,26 @@ class Translator:
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
+        whole: Sequence[bool] | None = None,
     ) -> list[list[Segment]]:
-        """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
+        """As :meth:`LineTranslator.prepare`.
+
+        Args:
+            whole: which lines are not divided into sentences; by default those with a prefix.
+        """
         prefixes = list(map(self._normalize_target, prefixes or [""] * len(lines)))
-        segments_by_line = self._segments(lines, prefixes)
+        segments_by_line = self._segments(lines, prefixes, whole or list(map(bool, prefixes)))
         self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done, line_number)
         self._set_prefixes(segments_by_line, prefixes)
         return segments_by_line
 
-    def search(self, segments: list[Segment]) -> None:
-        """Find the translations of segments, in batches of similar length: of one line or of many.
+    def split_tag(self, line: str) -> tuple[str, str]:
+        """The language tag that a line begins with (or no text), and the rest of the line."""
+        return self._vocab.source.split_tag(line)
 
-        Raises:
-            BeamTooWideError: a single sentence does not fit into the memory.
-        """
+    def search(self, segments: list[Segment]) -> None:
+        """As :meth:`LineTranslator.search`."""
         searched = [segment for segment in segments if segment.pieces]
         self._searcher.search(searched, self._first_search)
         self._rerank(searched)
@@ -209,20 +161,13 @@ class Translator:
         self._keep_best(segments)
         self._align(segments)
         self._put_back_unknown(segments)
-        for segment in segments:
-            segment.is_searched = True
 
     def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
-        """The translation of a line from those of its segments.
-
-        Args:
-            target_lang: the language code of the translation, where it is known better than :attr:`target_lang`: a
-                model of several target languages records one code for all.
-        """
-        candidates = joined_segments(segments, target_lang or self._languages.target)
-        finding = joined_findings(segments)
+        """As :meth:`LineTranslator.joined`."""
+        candidates = joined_segments(segments, target_lang or self.target_lang)
+        finding = joined_findings(segment.finding for segment in segments)
         if any(segment.taken is not None for segment in segments):
-            finding = self._guard.check_copied(finding, self._vocab.source.split_tag(line)[1], candidates[0].text)
+            finding = self._guard.check_copied(finding, self.split_tag(line)[1], candidates[0].text)
         return Translation(
             line,
             candidates,
@@ -232,19 +177,19 @@ class Translator:
             guard=finding,
         )
 
-    def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:
-        """Divide each line into one or more segments. Lines with a prefix or without words stay whole if possible."""
+    def _segments(self, lines: list[str], prefixes: list[str], whole: Sequence[bool]) -> list[list[Segment]]:
+        """Divide each line into one or more segments. Whole lines, and those without words, stay one if possible."""
         segments_by_line = []
         normalized = [self._normalize(line) for line in lines]
         encoded = self._vocab.source.encode(normalized)
-        for raw, line, pieces, prefix in zip(lines, normalized, encoded, prefixes, strict=True):
+        for raw, line, pieces, prefix, is_whole in zip(lines, normalized, encoded, prefixes, whole, strict=True):
             if not prefix and self._unknown.is_copied(raw):
                 segments_by_line.append([Segment("", [], taken=self._unknown.take_out([raw])[0])])
                 continue
             if not line.strip():
                 segments_by_line.append([Segment(line, [])])
                 continue
-            parts = self._splitter.parts(line, len(pieces), whole=bool(prefix))
+            parts = self._splitter.parts(line, len(pieces), whole=is_whole)
             segments_by_line.append([Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
         return segments_by_line
 

@@ -172,3 +172,8 @@ def test_scoring_has_the_batches_of_scoring_on_every_device():
     [param] = [param for param in COMMANDS["score-target"].params if param.name == "batch_tokens"]
     default = inspect.signature(nmt.Model.score).parameters["batch_tokens"].default
     assert param.help == f"Pieces of the longer side per batch, padding included.  [{default}]"
+
+
+def test_a_second_metric_is_no_file():
+    result = CliRunner().invoke(app, ["score", "--reference", "r", "--metric", "bleu", "chrf"])
+    assert "chrf: there is no such file" in result.stderr and "--metric bleu --metric chrf" in result.stderr

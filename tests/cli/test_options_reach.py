@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -18,7 +17,6 @@ from nmt.cli.app import app
 from nmt.errors import DataError
 from nmt.option_fields import option_fields
 from nmt.search.settings import Sampling
-from nmt.translation.options import ScoringOptions, TranslateOptions
 
 FUNCTIONS = {
     "prepare-data": "data.prepare_data", "build-vocab": "data.build_vocab", "train": "training.train",
@@ -28,10 +26,7 @@ FUNCTIONS = {
 }  # fmt: skip
 SHOWING = {"list_", "show_dropped", "as_json", "form", "quiet", "help"}
 """What the commands do themselves: how they print."""
-OF_PYTHON = {"report", "listener", "typed", "quiet", "options"}
 OF_SAMPLING = {field.name for field in option_fields(Sampling)}
-OPTIONS = {"translate": {field.name for field in option_fields(TranslateOptions)} | OF_SAMPLING}
-OPTIONS["score-target"] = set(ScoringOptions.__annotations__)
 ALLOWED = {"nbest": 2}
 COMMANDS = typer.main.get_command(app).commands
 
@@ -64,6 +59,7 @@ def typed(param: Any, value: Any) -> list[str]:
 @pytest.mark.parametrize("command", FUNCTIONS)
 def test_every_option_reaches_the_function(command, monkeypatch):
     module, _, name = FUNCTIONS[command].partition(".")
+    assert name in nmt.__all__
     function = Mock(side_effect=DataError("called"))
     monkeypatch.setattr(importlib.import_module(f"nmt.api.{module}"), name, function)
     params = [each for each in COMMANDS[command].params if each.name not in SHOWING | {"text"}]
@@ -76,18 +72,3 @@ def test_every_option_reaches_the_function(command, monkeypatch):
         values["sampling"] = Sampling(**{name: values.pop(name) for name in OF_SAMPLING})
     got = function.call_args.kwargs
     assert {name: got.get(name, "missing") for name in values} == values
-
-
-@pytest.mark.parametrize("command", FUNCTIONS)
-def test_function_and_command_have_the_same_names_and_defaults(command):
-    module, _, name = FUNCTIONS[command].partition(".")
-    assert name in nmt.__all__
-    function = getattr(importlib.import_module(f"nmt.api.{module}"), name)
-    keywords = inspect.signature(function).parameters
-    params = {each.name: each.default for each in COMMANDS[command].params if each.name not in SHOWING | {"text"}}
-    assert params.keys() - OPTIONS.get(command, set()) == keywords.keys() - OF_PYTHON
-    for name in params.keys() & keywords.keys():
-        default = keywords[name].default
-        if default is not inspect.Parameter.empty:
-            assert (params[name] or None) == (default or None) or (name, default) == ("input", Path("-")), name
-    assert all(f"{name}" in (function.__doc__ or "") for name in keywords), "the docstring names all"

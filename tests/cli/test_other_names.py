@@ -7,7 +7,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
-from nmt.cli.convert import _formats
+from nmt.cli.options import _formats
 from nmt.cli.other_names import COMMANDS as RECOMMENDED_COMMANDS
 from nmt.cli.other_names import OPTIONS
 from nmt.config import Config, setting_names

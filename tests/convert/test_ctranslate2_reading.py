@@ -330,8 +330,9 @@ def test_an_export_whose_source_is_normalised_says_so(exported):
     _, folder = exported()
     assert not any("normalises" in remark for remark in read_ctranslate2(folder).remarks)
     config = (folder / "config.yaml").read_text()
-    assert "punctuation: false" in config
-    (folder / "config.yaml").write_text(config.replace("punctuation: false", "punctuation: true"))
+    assert "source_text: []" in config
+    steps = "source_text: [{step: moses_punctuation, language: en}]"
+    (folder / "config.yaml").write_text(config.replace("source_text: []", steps))
     assert any("normalises source text" in remark for remark in read_ctranslate2(folder).remarks)
 
 

@@ -209,22 +209,3 @@ def test_pieces_named_as_special_ones_but_for_apostrophes_keep_names_of_their_ow
     names = piece_names(type(source)(odd, "<unk>", "</s>", b"x"), None)
     assert len(set(names.values())) == len(odd)
     assert [their_piece(names[piece]) for piece in odd] == list(odd)
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("# no normalize-punctuation.perl any more\ncat\n", False),
-        ("cat  # was: normalize-punctuation.perl\n", False),
-        ("perl normalize-punctuation.perl -l $1 | sed 's/#//'\n", True),
-        ("${MOSES}/normalize-punctuation.perl $#\n", True),
-        pytest.param(
-            "sed 's/，/,/g' | sed 's/。/. /g'\n", True,
-            marks=pytest.mark.xfail(strict=True, reason="marks that a script replaces by sed are not read"),
-        ),
-    ],
-)  # fmt: skip
-def test_a_step_that_is_commented_out_is_no_step(script, expected, write):
-    folder = write("marian")
-    (folder / "preprocess.sh").write_text(script)
-    assert read_marian(folder, PAIR).punctuation is expected

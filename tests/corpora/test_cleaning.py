@@ -202,6 +202,20 @@ def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(t
     assert counts == {"empty": 0, "leaked_kept": 2, "copied_kept": 0, "invisible_kept": 0}
 
 
+def test_leaks_may_be_found_up_to_case_punctuation_and_digits(tmp_path):
+    evaluation = [("The 12 houses are old.", "Die 12 Häuser sind alt."), ("...", "!")]
+    pairs = [
+        ("the 34 houses are old", "etwas"),
+        ("something", "DIE 12 HÄUSER: sind alt!"),
+        ("The 1 houses are old.", "anderes"),
+        ("Same 1", "same 2"),  # not copied: that is compared exactly
+        ("?", "."),  # nothing but punctuation is no sentence
+    ]
+    kept, counts = run(pairs, tmp_path, evaluation=evaluation, leakage="near", copied="drop", **LOOSE)
+    assert kept == pairs[2:]
+    assert dropped(counts) == {"leaked": 2}
+
+
 def test_both_sides_of_held_out_pairs_leak(tmp_path):
     """A held-out source under another target is a leak, and so is a held-out target under another source."""
     held_out = [("a red house", "ein rotes Haus"), ("", "")]

@@ -52,6 +52,7 @@ def test_a_limit_of_zero_is_a_limit():
         (["letters=many"], "--filter letters=many: expected a number, got 'many'."),
         (["html=["], "--filter html=[: "),
         (["html=3"], "--filter html=3: expected true or false, got 3."),
+        (["leakage=all"], "--filter leakage=all: expected 'drop', 'near' or 'count', got 'all'."),
         (["copied=keep"], "--filter copied=keep: expected 'drop' or 'count', got 'keep'."),
         (["html", "html=false"], "--filter html=false: the filter html is given twice. Give it once."),
     ],

@@ -5,6 +5,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, DataConfig, dump_config
 from nmt.corpora.prepare import prepare
-from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
+from nmt.corpora.recipe import kept_apart, own_recipe, parse_recipe, with_filters
 from nmt.corpora.schema import Normalisation
 from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
@@ -23,7 +24,7 @@ from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.errors import DataError, NmtWarning, OutputError
+from nmt.errors import DataError, NmtError, NmtWarning, OutputError
 from nmt.io.locking import exclusive
 from nmt.training.start.data_record import write_data_record
 from tests.data.one_data_set import build_vocabulary
@@ -171,6 +172,43 @@ def test_held_out_pairs_share_nothing_with_a_set_that_was_given(tmp_path, counti
     prepare(with_filters(own, counting), tmp_path / "out")
     held = set(lines(tmp_path / "out", "test.en"))
     assert len(held) == 10 and held.isdisjoint(sources[::2])
+
+
+def test_text_is_kept_apart_from_the_valid_and_test_sets_of_other_data_sets(own, tmp_path):
+    other = tmp_path / "other"
+    prepare(own, other)
+    leaks = [("W", "x 1"), ("e f", "x 2"), ("y", " t ")]
+    fine = [("t", "x 3"), ("a b", "A B"), *((f"neu {n}", f"new {n}") for n in range(40))]
+    target, source = zip(*leaks, *fine, strict=True)
+    recipe = own_recipe("back", source_lang="deu", target_lang="en-GB", train=[corpus(tmp_path, "x", source, target)])
+    apart = kept_apart(recipe, [other])
+    counted = prepare(with_filters(apart, {"leakage": "count"}), tmp_path / "counted")
+    assert counted.manifest.filters["leaked_kept"] == 3
+    prepared = prepare(apart, tmp_path / "back")
+    assert prepared.manifest.filters["leaked"] == 3
+    held = [lines(tmp_path / name, f"{split}.deu") for name in ("back", "counted") for split in ("valid", "test")]
+    assert {"W", "e f", "y"}.isdisjoint(sum(held, lines(tmp_path / "back", "train.deu")))
+    assert len(lines(tmp_path / "back", "train.deu")) == len(fine) - 6
+    assert not prepare(apart, tmp_path / "back").changed
+    write(other / "test.en", ["new 7"])
+    assert prepare(apart, tmp_path / "back").changed
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ("out", "out: cannot be kept apart from itself"),
+        ("none", "none: does not exist. Name the folder of one with --apart-from"),
+        ("own", "own: has en and de, but neither fr nor it, so nothing of it can be in this text"),
+    ],
+)
+def test_what_text_cannot_be_kept_apart_from(own, tmp_path, other, message):
+    prepare(own, tmp_path / "own")
+    write(tmp_path / "x.fr", ["a"])
+    write(tmp_path / "x.it", ["b"])
+    recipe = own_recipe("out", source_lang="fr", target_lang="it", train=[str(tmp_path / "x")])
+    with pytest.raises(NmtError, match=re.escape(message)):
+        prepare(kept_apart(recipe, [tmp_path / other]), tmp_path / "out")
 
 
 def test_held_out_text_is_as_read_and_repetitions_of_it_go(tmp_path):

@@ -84,7 +84,6 @@ def test_what_was_a_prefix_stays_one(here):
         (["a.en", "t.tsv", "a.de"], ["a.en", "t.tsv", "a.de"]),
         (["http://h/a.de", "http://h/a.en.gz?x=1"], [("http://h/a.en.gz?x=1", "http://h/a.de")]),
         (["http://h/a", "a.de", "http://h/t.tsv"], [("http://h/a", "a.de"), "http://h/t.tsv"]),
-        (["a.en", "missing.de", "-", "a.de"], ["a.en", "missing.de", "-", "a.de"]),
         (["pipe", "a.de", "pipe"], [("pipe", "a.de"), "pipe"]),
     ],
 )
@@ -117,12 +116,21 @@ def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
             prepare(recipe(train=[name, "x.de"]), here / "own")
 
 
-@pytest.mark.parametrize(("name", "renamed"), [("anki.txt", "anki.tsv"), ("en-de.txt.gz", "en-de.tsv.gz")])
-def test_tab_separated_text_of_another_name_is_recognised(here, name, renamed):
-    content = b"#separator:tab\n" + b"a\tA\tCC-BY\n" * 20
+@pytest.mark.parametrize("name", ["anki.txt", "en-de.txt.gz", "pairs"])
+def test_tab_separated_text_of_another_name_is_recognised(here, name):
+    content = b"#separator:tab\n" + b"".join(b"a %d\tA %d\tCC-BY\n" % (n, n) for n in range(20))
     (here / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(DataError, match=rf"rename it to {renamed} and give that name, or .*--train -"):
-        prepare(recipe(train=[name]), here / "own")
+    notices: list[str] = []
+    layout = {"columns": ["de", "en", "-"], "notify": notices.append}
+    own = own_recipe("own", source_lang="en", target_lang="de", train=[name], **layout)
+    assert notices == [f"{name}: is read as tab-separated text: its lines have columns"]
+    [read] = [corpus for corpus in prepare(own, here / "own").manifest.corpora if corpus.split == "train"]
+    assert (read.pairs, read.skipped) == (20, 1)
+    assert "A 1" in lines(here / "own" / "train.en")
+    in_recipe = own.model_dump(mode="json") | {"train": [{"kind": "text", "files": str(here / name)}]}
+    if "." in name:
+        with pytest.raises(DataError, match="has columns separated by tabs: add format: tsv to its corpus"):
+            prepare(parse_recipe(in_recipe, name="own"), here / "other")
 
 
 @pytest.mark.parametrize(
@@ -580,3 +588,12 @@ def test_one_file_for_both_sides_is_refused_without_secrets():
     address = "https://user:s3cret@example.org/a.en?sig=s3cret"
     with pytest.raises(ConfigError, match=r"^https://example\.org/a\.en: was given as source and as target\.$"):
         recipe(train=[address, address])
+
+
+@pytest.mark.parametrize("words", [["english.txt", "germam.txt"], ["germam.txt", "english.txt"]])
+def test_a_misspelt_file_of_two_is_named(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    for name in ("english.txt", "german.txt"):
+        (tmp_path / name).write_text("a\n")
+    with pytest.raises(DataError, match=r"^germam\.txt: there is no such file \(did you mean german\.txt\?\)"):
+        paired(words, ("en", "de"))

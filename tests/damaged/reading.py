@@ -12,10 +12,11 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from tests.commands import forking
 
 if TYPE_CHECKING:
     from tests.damaged.formats import Format
@@ -49,7 +50,7 @@ class Reader:
     """Hands damaged content to a process of its own, which is started again when it dies."""
 
     def __init__(self) -> None:
-        self._context = get_context("spawn")
+        self._context = forking()
         self._start()
 
     def _start(self) -> None:

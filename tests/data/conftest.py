@@ -33,7 +33,7 @@ def write_data_set() -> Callable[..., Path]:
                 files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
         manifest = Manifest(
             name="small", source_lang=languages[0], target_lang=languages[1], recipe={}, sources=[], filters={},
-            files=files, source_text=source_text, fingerprint=fingerprint(files),
+            files=files, source_text=source_text, target_text=(), fingerprint=fingerprint(files),
         )  # fmt: skip
         write_manifest(manifest, folder)
         return folder

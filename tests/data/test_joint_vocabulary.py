@@ -41,7 +41,7 @@ def write_set(folder, source_lang, target_lang, pairs):
     write_manifest(
         Manifest(
             name=folder.name, source_lang=source_lang, target_lang=target_lang, recipe={}, sources=[], filters={},
-            files=files, source_text=(), fingerprint=fingerprint(files),
+            files=files, source_text=(), target_text=(), fingerprint=fingerprint(files),
         ),
         folder,
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Mixing: each pair comes as often as its corpus weighs, and a mixture reads like one corpus."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batching import collate
+from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.mixing import MixedShards, epoch_population, mixture, parse_weighted
 from nmt.data.shards import SIDES, ParallelShards
+from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import DataError
 from tests.data.one_data_set import build_vocabulary
 
@@ -99,6 +102,26 @@ def test_a_mixture_reads_like_its_corpora_in_one(shards_of, data, corpora):
 def mixed(weights: dict[Path, float]) -> ParallelShards | MixedShards:
     opened = [ParallelShards.open(folder, "train") for folder in weights]
     return mixture(list(weights), list(weights.values()), opened)
+
+
+@pytest.mark.parametrize(
+    ("languages", "tags", "is_refused"),
+    [
+        (("de", "fr"), ("", ""), True),
+        (("de", "fr"), ("<2x> ", "<2x> "), True),
+        (("de", "fr"), ("<2de> ", "<2fr> "), False),
+        (("de", "fr"), ("", "<2fr> "), False),
+        (("de", "deu"), ("", ""), False),
+    ],
+)
+def test_target_languages_are_told_apart_by_tags(tmp_path, write_data_set, languages, tags, is_refused):
+    folders = {}
+    for number, (language, tag) in enumerate(zip(languages, tags, strict=True)):
+        sources = [f"{tag}{word} {n}" for n in range(30) for word in ("house", "tree")]
+        folders[write_data_set(tmp_path / str(number), sources, sources, languages=("en", language))] = 1.0
+    build_vocabularies(list(folders), VocabularySettings(200), threads=1)
+    with pytest.raises(DataError, match="no tag tells a model") if is_refused else nullcontext():
+        mixed(folders)
 
 
 def test_data_sets_of_two_source_rules_are_refused(two_data_sets):

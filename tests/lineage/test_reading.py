@@ -14,8 +14,8 @@ from nmt.errors import NmtError
 from nmt.io.files import record_name
 from nmt.io.hashing import sha256_of
 from nmt.lineage.reading import read_lineage
-from nmt.record import Record
-from nmt.translation.lineage import translation_record, with_content, write_stored
+from nmt.record import Record, write_stored
+from nmt.translation.lineage import translation_record, with_content
 
 BUNDLE = Path(__file__).parents[1] / "bundles" / "0.1.0"
 PARITY = {
@@ -86,7 +86,7 @@ def test_a_record_does_not_show_the_checksum_of_the_file_that_it_names(tmp_path,
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_the_model_that_translated_training_text_is_shown(tmp_path, monkeypatch, is_same):
+def test_the_model_that_translated_training_text_is_recorded(tmp_path, monkeypatch, is_same):
     monkeypatch.chdir(tmp_path)
     Path("mono.de").write_text("".join(f"Das Haus Nummer {n} ist alt.\n" for n in range(9)))
     Path("mono.en").write_text("".join(f"House number {n} is old.\n" for n in range(9)))
@@ -94,8 +94,27 @@ def test_the_model_that_translated_training_text_is_shown(tmp_path, monkeypatch,
     sha256 = sha256_of(Path("mono.en" if is_same else "mono.de"))
     write_stored(record_name(Path("mono.en")), with_content(record, sha256), {})
     recipe = own_recipe("own", source_lang="en", target_lang="de", train=["mono.en", "mono.de"])
-    prepare(recipe, Path("data/own"), workers=1)
-    kinds = [lineage.kind for lineage in read_lineage(Path("data/own")).all()]
+    assert prepare(recipe, Path("data/own"), workers=1).changed
+    record_name(Path("mono.en")).unlink()
+    assert not prepare(recipe, Path("data/own"), workers=1).changed
+    monkeypatch.chdir("/")
+    found = list(read_lineage(tmp_path / "data" / "own").all())
+    kinds = [lineage.kind for lineage in found]
     assert kinds.count("translation") == is_same, kinds
     assert ("model" in kinds) == is_same
     assert kinds.count("file") == 2 - is_same
+    assert {lineage.state for lineage in found if lineage.kind in ("file", "text", "translation")} == {"unchanged"}
+
+
+def test_the_model_that_translated_an_input_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("text.de", "text.en"):
+        Path(name).write_text(f"{name}\n")
+    first = translation_record(Path("text.en"), [BUNDLE], {"input": Path("text.de")}, {})
+    write_stored(record_name(Path("text.en")), with_content(first, sha256_of(Path("text.en"))), {})
+    [_, made] = translation_record(Path("text.fr"), [BUNDLE], {"input": Path("text.en")}, {}).made_from
+    assert (made.kind, made.path, made.facts["role"]) == ("translation", "text.en", "input")
+    assert [part.path for part in made.made_from] == [str(BUNDLE), "text.de"]
+    Path("text.en").write_text("edited\n")
+    [_, edited] = translation_record(Path("text.fr"), [BUNDLE], {"input": Path("text.en")}, {}).made_from
+    assert (edited.kind, edited.made_from) == ("text", ())

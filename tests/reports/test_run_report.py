@@ -62,7 +62,7 @@ def manifest_of(**changed) -> str:
         {
             "name": "tiny", "source_lang": "en", "target_lang": "de", "licence": "CC0", "fingerprint": "f00d",
             "recipe": {}, "sources": [{**SOURCE, "url": None}], "filters": {"too_long": 1234},
-            "files": {"train.en": {"lines": 29000, "sha256": "beef"}}, "source_text": [],
+            "files": {"train.en": {"lines": 29000, "sha256": "beef"}}, "source_text": [], "target_text": [],
         }
         | changed
     )  # fmt: skip

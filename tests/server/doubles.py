@@ -38,6 +38,9 @@ class Capitals:
 
     candidates: int = 1
     split: str | None = None
+    source_lang: str = "en"
+    target_lang: str = "de"
+    language_tags: Sequence[str] = ()
     batch_tokens: int = 40
     worker_count: int = 1
     gate: threading.Event = field(default_factory=threading.Event)
@@ -50,7 +53,15 @@ class Capitals:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def prepare(self, lines: Sequence[str]) -> list[list[Segment]]:
+    window = max_source_length = 1
+
+    @staticmethod
+    def split_tag(line: str) -> tuple[str, str]:
+        """The tag of a line, and the rest."""
+        tag, end, rest = line.partition("<< ")
+        return (tag + end.strip(), rest) if end else ("", line)
+
+    def prepare(self, lines: Sequence[str], *_: object, **__: object) -> list[list[Segment]]:
         """A line ``fail`` fails, here for ``fail early`` and otherwise when it is searched."""
         if "fail early" in lines:
             raise ZeroDivisionError
@@ -67,7 +78,6 @@ class Capitals:
         for segment in segments:
             texts = [segment.text.upper() + "'" * rank for rank in range(self.candidates)]
             segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
-            segment.is_searched = True
 
     def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
         """The translation of a line, in which the guard finds something wrong if the line says so."""
@@ -87,7 +97,8 @@ class Model:
         Args:
             tags: the tags of a model of several target languages: ``>>deu<<``.
         """
-        data = SimpleNamespace(source_lang=source, target_lang=(*targets, "de")[0])
+        self.languages = source, (*targets, "de")[0], tags
+        data = SimpleNamespace(source_lang=source, target_lang=self.languages[1])
         self.engine = SimpleNamespace(
             config=SimpleNamespace(data=data), vocab=SimpleNamespace(source=SimpleNamespace(language_tags=tags))
         )
@@ -104,7 +115,7 @@ class Model:
 
     def translator(self, candidates: int = 1, split: str | None = None) -> Capitals:
         """The translator with these settings."""
-        return self.translators.setdefault((candidates, split), Capitals(candidates, split))
+        return self.translators.setdefault((candidates, split), Capitals(candidates, split, *self.languages))
 
 
 class KnownWords(Detector):
@@ -156,6 +167,7 @@ class Running:
 def serving(
     models: Sequence[Model] = (),
     *,
+    via: Sequence[str] = (),
     keys: Sequence[str] = (),
     requests_per_minute: int | None = None,
     origins: Sequence[str] = (),
@@ -175,7 +187,7 @@ def serving(
         options: of the server.
     """
     models = models or [Model("en", "de")]
-    known, metrics = Models(models), Metrics()  # type: ignore[arg-type]
+    known, metrics = Models(models, via), Metrics()  # type: ignore[arg-type]
     pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
     metrics.watch(lambda: pool.waiting)
     service = Service(known, pool, KnownWords(known.languages), metrics)

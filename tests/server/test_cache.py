@@ -9,7 +9,7 @@ import pytest
 from nmt.search.hypotheses import Hypothesis
 from nmt.server.cache import LineCache
 from nmt.translation.results import TranslatedText
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Onward, Segment
 from tests.server.doubles import Model, serving, wait_for
 
 
@@ -35,17 +35,25 @@ def test_the_line_that_was_not_asked_for_longest_makes_room():
 
 
 @pytest.mark.parametrize(
-    ("candidates", "others", "pieces"), [(1, 0, 10), (1, 3, 30), (5, 0, 30), (5, 95, 30), (1, 3, 200)]
+    ("candidates", "others", "pieces", "lines"),
+    [(1, 0, 10, 1_000), (1, 3, 30, 500), (5, 0, 30, 300), (5, 95, 30, 100), (1, 3, 200, 200)],
 )
-def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, others, pieces):
-    """A wide beam has a hundred candidates, and more text than the line."""
+def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, others, pieces, lines):
+    """A wide beam has a hundred candidates, and more text than the line. The lines are more than the cache holds."""
     cache = LineCache(max_size=1_000_000)
     tracemalloc.start()
-    for number in range(1_000):
+    for number in range(lines):
         cache.put("translator", f"line {number}", found("Ein Satz. " * 5, candidates, others, pieces))
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.5e6 < taken < 1.5e6
+
+
+def test_the_second_translation_through_a_pivot_language_counts():
+    cache, segments = LineCache(max_size=2_000), found("a")
+    segments[0].onward = Onward(segments=found("b", pieces=20))
+    cache.put("translator", "a", segments)
+    assert cache.get("translator", "a") is None
 
 
 def test_long_lines_are_not_kept():

@@ -77,6 +77,65 @@ def test_of_two_tags_of_a_language_the_first_counts():
     assert Models([Model("en", tags=[">>zho<<", ">>cmn<<"])]).find("en", "zh").prefix == ">>zho<< "
 
 
+DE_EN, EN_FR = Model("de", "en"), Model("en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("models", "via", "directions"),
+    [
+        ([DE_EN, EN_FR], [], "de to en, en to fr"),
+        ([DE_EN, EN_FR], ["eng"], "de to en, en to fr, de to fr via en"),
+        ([DE_EN, EN_FR, Model("de", "fr")], ["en"], "de to en, en to fr, de to fr"),
+        ([DE_EN, EN_FR, Model("en", "de_AT")], ["en"], "de to en, en to fr, en to de-AT, de to fr via en"),
+        (
+            [Model("de", "en_US"), Model("en_GB", "it"), EN_FR],
+            ["en"],
+            "de to en-US, en-GB to it, en to fr, de to fr via en-US",
+        ),
+        (
+            [Model("de", "es"), DE_EN, Model("es", "fr"), EN_FR, Model("en", "it")],
+            ["en", "es"],
+            "de to es, de to en, es to fr, en to fr, en to it, de to fr via en, de to it via en",
+        ),
+        (
+            [Model("de", tags=[">>eng<<", ">>nld<<"]), Model("en", tags=[">>fra<<", ">>ita<<"])],
+            ["en"],
+            "de to en, de to nl, en to fr, en to it, de to fr via en, de to it via en",
+        ),
+    ],
+)
+def test_models_that_meet_in_a_pivot_language_are_composed(models, via, directions):
+    assert str(Models(models, via)) == directions
+
+
+@pytest.mark.parametrize("models", [[DE_EN], [EN_FR], [Model("de", "en_US"), Model("en_GB", "fr")]])
+def test_a_pivot_language_needs_a_model_on_either_side(models):
+    with pytest.raises(ConfigError, match="--via en needs a model to en and one from en: name both"):
+        Models(models, ["en"])
+
+
+def test_what_is_composed_is_listed_and_translated_like_the_rest():
+    first, second = models = Model("de", tags=[">>nld<<", ">>eng<<"]), Model("en", tags=[">>fra<<", ">>ita<<"])
+    with serving(models, via=["en"]) as running:
+        listed = {one["code"]: one["targets"] for one in running.client.get("/languages").json()}
+        assert listed["de"] == ["nl", "en", "fr", "it"]
+        targets = running.client.get("/v2/languages", params={"type": "target"}).json()
+        assert {"NL", "EN", "FR", "IT"} == {one["language"] for one in targets}
+        pairs = running.client.get("/listPairs").json()["responseData"]
+        assert {"sourceLanguage": "de", "targetLanguage": "fr"} in pairs
+        asked = {"source": "auto", "target": "it", "alternatives": 1}
+        for _ in range(2):  # the second time from memory
+            answer = running.translate(["ein wort. \n\n", "wrong de"], **asked).json()
+            assert answer["translatedText"] == [">>ITA<< >>ENG<< EIN WORT. \n\n", ">>ITA<< >>ENG<< WRONG DE"]
+            assert answer["alternatives"] == [[">>ITA<< >>ENG<< EIN WORT.' \n\n"], [">>ITA<< >>ENG<< WRONG DE'"]]
+            assert [one["language"] for one in answer["detectedLanguage"]] == ["de"] * 2
+            assert answer["warning"] == "Translation 2 looks wrong (number)."
+        assert first.translator().batches == [[">>eng<< ein wort.", ">>eng<< wrong de"]]
+        assert second.translator(2).batches == [[">>ita<< >>ENG<< EIN WORT.", ">>ita<< >>ENG<< WRONG DE"]]
+        streamed = running.client.post("/stream", json={"q": "a\nb", "source": "de", "target": "fr"}).text
+        assert ">>FRA<< >>ENG<< A" in streamed and ">>FRA<< >>ENG<< B" in streamed
+
+
 def test_several_models_answer_at_the_same_time():
     models = [Model("en", "de"), Model("en", "fr")]
     with serving(models, workers=2) as running:

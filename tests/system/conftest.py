@@ -59,8 +59,12 @@ def trained_once(made_once, nmt) -> Path:
 def _train_once(nmt, folder: Path) -> None:
     nmt("prepare-data", "toy-en-de", cwd=folder)
     nmt("build-vocab", cwd=folder)
-    settings = ["--set", "checkpoints.every_updates=20", "--set", "validation.bleu_sentences=20"]
-    nmt("train", "--max-updates", "60", "--set", "schedule.warmup=60", *settings, cwd=folder)
+    (folder / "tiny.yaml").write_text(
+        "training: {max_updates: 60}\nschedule: {warmup: 60}\ncheckpoints: {every_updates: 20}\n"
+        "validation: {bleu_sentences: 20}\n"
+        "batching: {update_tokens: 250, group_tokens: 250, micro_batch_tokens: 256}\n"
+    )
+    nmt("train", "--config", "tiny.yaml", cwd=folder)
     nmt("average-checkpoints", cwd=folder)
 
 

@@ -1,17 +1,14 @@
 """The six commands, one after the other, as a person types them."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import yaml
 
-from tests.processes import running
+from tests.commands import running_command
 
 
 def head(path, count: int) -> str:
@@ -158,8 +155,7 @@ def test_settings_that_are_shown_can_be_read_again(trained, nmt, tmp_path):
 
 
 def test_a_finished_run_says_so(trained, nmt):
-    settings = ["--set", "checkpoints.every_updates=20", "--set", "validation.bleu_sentences=20"]
-    again = nmt("train", "--max-updates", "60", "--set", "schedule.warmup=60", *settings, cwd=trained)
+    again = nmt("train", "--config", "tiny.yaml", cwd=trained)
     assert "Nothing to do" in again.stderr
     changed = nmt("train", "--max-updates", "60", cwd=trained, check=False)
     assert changed.returncode == 2
@@ -185,21 +181,19 @@ def test_fresh_starts_in_the_next_free_folder(trained, nmt, tmp_path):
 )
 def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, number, code):
     shutil.copytree(trained / "data", tmp_path / "data")
-    command = [sys.executable, "-m", "nmt", "train", "--set", "logging.every_updates=1"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    with running(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stderr is not None
+    train = ["train", "--config", trained / "tiny.yaml", "--set", "logging.every_updates=1"]
+    with running_command(train, cwd=tmp_path) as process:
         for line in process.stderr:
-            if line.startswith("update "):
+            if line.startswith(b"update "):
                 process.send_signal(number)
                 break
-        rest = process.stderr.read()
+        rest = process.stderr.read().decode()
     assert process.returncode == code, rest
     assert "Saved" in rest
     assert "Traceback" not in rest
     checkpoint = next((tmp_path / "runs" / "toy-en-de-tiny" / "checkpoints").iterdir())
     update = int(checkpoint.name.removeprefix("step-"))
-    resumed = nmt("train", "--set", "logging.every_updates=1", "--max-updates", str(update + 1), cwd=tmp_path)
+    resumed = nmt(*train, "--max-updates", str(update + 1), cwd=tmp_path)
     assert f"Resuming from runs/toy-en-de-tiny/checkpoints/{checkpoint.name}" in resumed.stderr
 
 
@@ -256,17 +250,12 @@ def test_files_of_a_run_hold_no_pickle(trained):
 
 
 def test_interrupting_a_command_exits_with_130(trained):
-    command = [sys.executable, "-m", "nmt", "translate", "--interactive"]
-    with running(
-        command, cwd=trained, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("The man sleeps.\n")
+    with running_command(["translate", "--interactive"], cwd=trained) as process:
+        process.stdin.write(b"The man sleeps.\n")
         process.stdin.flush()
         process.stdout.readline()
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate()
     assert process.returncode == 130
-    assert "Traceback" not in error
+    assert b"Traceback" not in error

@@ -1,5 +1,6 @@
 """``nmt prepare-data`` as a user types it: options, output, processes. ``tests/corpora`` has what it does."""
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.commands import ForkedPython, run_command
+from tests.commands import run_command, running_command
 
 CAPTIONS = {"en": "A dog number {n} runs .\n", "de": "Ein Hund Nummer {n} läuft .\n"}
 
@@ -172,20 +173,16 @@ def test_no_name_steers_the_terminal(tmp_path):
         ["score", "--json", "--reference", "ref.de", "a.de", evil],
     ):
         ours, theirs = pty.openpty()
-        streams = [theirs, os.dup(theirs), os.dup(theirs)]
-        terminal = os.environ | {"OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
-        process = ForkedPython(["-m", "nmt", *arguments], str(tmp_path), terminal, streams)
-        shown = b""
-        while True:
-            try:
-                block = os.read(ours, 4096)
-            except OSError:  # What Linux says at the end.
-                block = b""
-            if not block:
-                break
-            shown += block
+        terminal = {"TERM": "xterm-256color"}
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        with running_command(arguments, cwd=tmp_path, environment=terminal, **streams) as process:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError):  # what Linux says at the end
+                while block := os.read(ours, 4096):
+                    shown += block
         os.close(ours)
-        assert process.wait(60) == (2 if arguments[0] == "prepare-data" else 0), shown
+        assert process.returncode == (2 if arguments[0] == "prepare-data" else 0), shown
         assert b"Traceback" not in shown
         assert rb"b\u001b]0;owned\u0007[bold red].de" in shown
         assert b"\x1b]" not in shown
@@ -215,16 +212,13 @@ def test_mistakes_are_explained(nmt, arguments, message):
 def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     (tmp_path / "corpus").mkdir()
     for language in ("en", "de"):
-        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 200_000))
+        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 50_000))
     arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--jobs", "1"]
-    process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
-    until = time.monotonic() + 300
-    while not list((tmp_path / "data").glob(".big-en-de.*.tmp/train.en")):
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    with running_command(arguments, cwd=tmp_path) as process:
+        while not list((tmp_path / "data").glob(".big-en-de.*.tmp/train.en")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "data" / "big-en-de").exists()
 
     nmt(*arguments)

@@ -43,7 +43,7 @@ def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
     heard = []
 
     def train(data, run, listener, **how):
-        heard.append(([*data.sets.folders], run, data.config, how))
+        heard.append((list(data.sets.folders), run, data.config, how))
         return Outcome(run, Ending.INTERRUPTED, False, Progress(), 2)
 
     monkeypatch.setattr("nmt.training.run.train", train)
@@ -52,7 +52,10 @@ def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
     shutil.copytree(data, "copy")
     how = {"fresh": True, "accept_changes": True, "init_from": run}
     settings = {"seed": 0, "threads": 1, "device": "cpu", "precision": "fp32", "max_minutes": 1.5}
-    training = nmt.train([f"{data}:2", "copy"], **how, **settings, set="training.patience=3")
+    for language in ("en", "de"):  # what the other is trained on
+        shutil.copy(data / f"train.{language}", f"copy/test.{language}")
+    with pytest.warns(nmt.NmtWarning, match="toy-en-de: its training text has a sentence of .* of copy, so scores"):
+        training = nmt.train([f"{data}:2", "copy"], **how, **settings, set="training.patience=3")
     assert training.exit_code == 130
     # A mixture does not collide with the run of its first data set.
     assert heard == [([data, Path("copy")], Path("runs/toy-en-de+toy-en-de-tuned"), training.config, how)]
@@ -73,6 +76,8 @@ def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
     found = prepared.recipe.filters
     assert (found.max_words, found.max_ratio, found.dedup, found.html) == (20, None, False, True)
     assert prepared.manifest.files["train.en"].lines == 90
+    apart = nmt.prepare_data("mine-en-de", **pair, apart_from=[tmp_path / "mine"], show_recipe=True)
+    assert apart.recipe.apart_from == [str(tmp_path / "mine")]
     trained = {"size": 80, "model_type": "unigram", "character_coverage": 0.99, "normalization": "nfkc"}
     trained |= {"source_normalization": "nmt_nfkc", "byte_fallback": False}
     [built] = nmt.build_vocab(tmp_path / "mine", **trained, max_pieces=30, threads=1)
@@ -81,14 +86,14 @@ def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
 
 
 def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):
-    data, output = folder / "data" / "toy-en-de", folder / "hypothesis.de"
-    reference = data / "test.de"
-    scored = nmt.score_target(
-        data / "test.en", folder / "scores", target=reference, model=folder / "runs/toy", length_penalty=0
-    )
-    assert scored.entries == len((folder / "scores").read_text("utf-8").splitlines()) == 500
+    source, reference, output = (folder / f"short.{name}" for name in ("en", "de", "hypothesis"))
+    whole = (folder / "data/toy-en-de/test.en", folder / "data/toy-en-de/test.de", folder / "hypothesis.de")
+    for path, short in zip(whole, (source, reference, output), strict=True):
+        short.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:50]), "utf-8")
+    scored = nmt.score_target(source, folder / "scores", target=reference, model=folder / "runs/toy", length_penalty=0)
+    assert scored.entries == len((folder / "scores").read_text("utf-8").splitlines()) == 50
     compared = nmt.compare(output, reference, reference=reference, out=str(folder / "page.html"))
-    assert compared.found.totals.lines == 500
+    assert compared.found.totals.lines == 50
     assert (folder / "page.html").is_file()
     sheet = nmt.score([output, reference], reference=reference, sheet=True).found
     assert list(sheet.systems) == [str(output), str(reference)]
@@ -97,5 +102,5 @@ def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):
 
 def test_what_looks_wrong_is_a_warning_of_python(folder):
     reference = folder / "data/toy-en-de/test.de"
-    with pytest.warns(nmt.NmtWarning, match="--target-lang english is not a language code"):
+    with pytest.warns(nmt.NmtWarning, match="^target_lang english is not a language code"):
         nmt.score(reference, reference=reference, target_lang="english", metric="chrf")

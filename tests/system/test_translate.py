@@ -26,8 +26,8 @@ from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.transformer import Transformer
 from nmt.translation.resuming import Begun, OutputFile
-from tests.commands import run_command
-from tests.processes import SECONDS, kill_after, running
+from tests.commands import nmt_for_scripts, run_command, running_command
+from tests.processes import SECONDS, running
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 NMT = [sys.executable, "-m", "nmt"]
@@ -136,10 +136,7 @@ def test_compressed_text_with_a_byte_order_mark_is_read_from_a_pipe(bundle):
 
 
 def test_a_line_is_answered_before_the_next_is_sent(bundle):
-    command = [*NMT, "translate", "--model", str(bundle), "--interactive"]
-    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    with running_command(["translate", "--model", bundle, "--interactive"], stderr=None) as process:
         for line in (b"ba do\n", b"\n", b"ki\n"):
             process.stdin.write(line)
             process.stdin.flush()
@@ -150,22 +147,26 @@ def test_a_line_is_answered_before_the_next_is_sent(bundle):
 
 
 def test_whoever_stops_reading_is_no_error(bundle):
-    command = " ".join([*NMT, "translate", "--model", str(bundle), "--batch-tokens", "4096", "--beam", "1"])
-    lines = "ba do ki\\n" * 6000  # three windows: there is more to write when the first lines have been read
-    script = f"printf '{lines}' | {command} | head -n 1; echo ${{PIPESTATUS[1]}}"
-    result = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, check=False)
-    assert result.stdout.decode().splitlines()[1] == "0"
-    assert b"Traceback" not in result.stderr
-    assert b"Broken" not in result.stderr
+    with running_command(["translate", "--model", bundle, "--batch-tokens", "4096", "--beam", "1"]) as process:
+        feeder = threading.Thread(target=_feed, args=(process.stdin, b"ba do ki\n" * 6_000))  # three windows
+        feeder.start()
+        process.stdout.readline()
+        process.stdout.close()
+        messages = process.stderr.read()
+        feeder.join()
+    assert process.returncode == 0
+    assert b"Traceback" not in messages
+    assert b"Broken" not in messages
+
+
+def _feed(stdin, text: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), stdin:
+        stdin.write(text)
 
 
 @pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_interrupted_it_ends_without_a_word_however_often(bundle, times):
-    command = [*NMT, "translate", "--model", str(bundle), "--threads", "2", "--no-guard"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with running(command, env=ENVIRONMENT, **pipes) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    with running_command(["translate", "--model", bundle, "--threads", "2", "--no-guard"]) as process:
         process.stdin.write(b"ba do ki lu me\n" * 4_096)  # and more may come
         process.stdin.flush()
         process.stdout.readline()
@@ -179,10 +180,9 @@ def test_interrupted_it_ends_without_a_word_however_often(bundle, times):
 
 def test_interrupted_it_says_what_is_left(bundle, tmp_path):
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("ba do ki lu me\n" * 200_000)
-    command = [*NMT, "translate", "--model", str(bundle), "--input", str(source), "--output", str(output)]
+    source.write_text("ba do ki lu me\n" * 50_000)
     partial = tmp_path / "out.txt.partial"
-    with running(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
+    with running_command(["translate", "--model", bundle, "--input", source, "--output", output]) as process:
         while not partial.exists() or not partial.stat().st_size:
             assert process.poll() is None
             time.sleep(0.01)
@@ -342,9 +342,9 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
             refused = translate(bundle, b"", *options, "--output", str(output))
             assert refused.returncode == 2
             assert f"error: {output}: writing it would destroy the file of --".encode() in refused.stderr
-    command = [*NMT, "translate", "--model", str(bundle), "--output", str(source)]
-    with source.open("rb") as stdin:
-        assert subprocess.run(command, stdin=stdin, env=ENVIRONMENT, check=False).returncode == 2
+    command = ["translate", "--model", bundle, "--output", source]
+    with source.open("rb") as stdin, running_command(command, stdin=stdin) as process:
+        assert process.wait() == 2
     assert source.read_text() == "ba do\n"
     assert partial.read_text() == record.read_text() == "ki\n"
     assert sorted(tmp_path.iterdir()) == [source, link, partial, record]
@@ -367,8 +367,10 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(bundle, tmp_path, redirection, message):
     (tmp_path / "in.txt").write_text("ba do\n")
-    script = f"{shlex.join([*NMT, 'translate', '--model', str(bundle)])} {redirection}"
-    result = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, cwd=tmp_path, check=False)
+    command = NMT if "&-" in redirection else ["./nmt"]  # a forked command has all of its streams
+    script = f"{shlex.join([*command, 'translate', '--model', str(bundle)])} {redirection}"
+    with nmt_for_scripts(tmp_path):
+        result = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, cwd=tmp_path, check=False)
     assert result.returncode == 2
     lines = result.stderr.decode().splitlines()
     assert [line for line in lines if not line.startswith("model: ")] == [message]
@@ -433,7 +435,7 @@ def lines_in_journal(partial: Path) -> int:
     return Begun.of(json.loads(journal.read_text())).lines if journal.exists() else 0
 
 
-LONG = "".join(f"{' '.join(WORDS[: 1 + number % 7])}\n" for number in range(5_000)).encode()
+LONG = "".join(f"{' '.join(WORDS[: 1 + number % 3])}\n" for number in range(4_200)).encode()
 
 
 @pytest.mark.parametrize(
@@ -445,8 +447,7 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, wind
     source.write_bytes(gzip.compress(LONG))
     partial = tmp_path / "out.txt.partial"
     options = ["--input", str(source), "--no-guard", *options]
-    command = [*NMT, "translate", "--model", str(bundle), *options, "--output", str(output)]
-    with running(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+    with running_command(["translate", "--model", bundle, *options, "--output", output]) as process:
         while lines_in_journal(partial) < window:
             assert process.poll() is None
             time.sleep(0.01)
@@ -552,10 +553,11 @@ class Conversation:
 
         self.ours, self.theirs = pty.openpty()
         self.modes = termios.tcgetattr(self.theirs)
-        command = [*NMT, "translate", "--model", str(bundle), "--no-guard", *options]
-        streams = {"stdin": self.theirs, "stderr": self.theirs, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen(command, env=ENVIRONMENT | {"TERM": "dumb"} | environment, **streams)
-        self.timer = kill_after(self.process)  # an answer that does not come ends the test
+        self.running = running_command(
+            ["translate", "--model", bundle, "--no-guard", *options],
+            environment={"TERM": "dumb"} | environment, stdin=self.theirs, stderr=self.theirs,
+        )  # fmt: skip
+        self.process = self.running.__enter__()
         self.shown = b""
         self.changing = threading.Lock()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -582,14 +584,11 @@ class Conversation:
             typed = typed[os.write(self.ours, typed[:500]) :]
 
     def answer(self) -> bytes:
-        assert self.process.stdout is not None
         return self.process.stdout.readline()
 
     def end(self) -> int:
         code = self.process.wait(timeout=60)
-        self.timer.cancel()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self.running.__exit__(None, None, None)
         assert termios.tcgetattr(self.theirs) == self.modes
         os.close(self.theirs)
         return code
@@ -685,8 +684,7 @@ def test_the_api_takes_every_precision(bundle, precision):
 def test_an_output_that_is_a_pipe_is_written_into(bundle, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    command = [*NMT, "translate", "--model", str(bundle), "--output", str(pipe)]
-    with running(command, stdin=subprocess.PIPE, env=ENVIRONMENT) as process:
+    with running_command(["translate", "--model", bundle, "--output", pipe], stderr=None) as process:
         process.stdin.write(b"ba do\n\nki\n")
         process.stdin.close()
         assert pipe.read_bytes().count(b"\n") == 3

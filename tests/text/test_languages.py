@@ -122,6 +122,7 @@ def test_a_name_may_end_in_a_language(name, code):
         (["zh-Hans-CN", "zh-TW"], "zh-CN", ["zh-Hans-CN"]),
         (["zh-TW", "zh_HK", "zho_CN"], "zh-Hans", ["zho_CN"]),
         (["zh-TW", "zh_CN"], "zho_Hant", ["zh-TW"]),
+        (["zh-US", "zh_SG"], "zh-Hans", ["zh_SG"]),
         (["sr-RS", "sr@latin", "sr_RS@latin"], "sr-Latn", ["sr@latin"]),
         (["sr-RS"], "sr-Latn", []),
         (["sr-RS", "sr-BA"], "sr-Cyrl", ["sr-RS", "sr-BA"]),

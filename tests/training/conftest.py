@@ -54,7 +54,7 @@ def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
     write_manifest(
         Manifest(
             name=folder.name, source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
-            source_text=(), fingerprint=fingerprint(files),
+            source_text=(), target_text=(), fingerprint=fingerprint(files),
         ),
         folder,
     )  # fmt: skip

@@ -84,5 +84,5 @@ def test_a_reader_that_is_lost_before_the_last_notice_is_a_lost_terminal(monkeyp
     with os.fdopen(writer, "w", 1) as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         with pytest.raises(SystemExit) as ended:
-            train()
+            train(show_settings=False, fresh=False)
     assert ended.value.code == 128 + signal.SIGHUP

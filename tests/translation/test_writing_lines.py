@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.record import Record
+from nmt.record import Record, read_stored
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import InvalidUtf8Error
 from nmt.translation.guard import Finding
 from nmt.translation.jobs import TranslationJob
-from nmt.translation.lineage import read_stored
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.resuming import Begun, OutputFile
 from nmt.translation.streams import Streams

@@ -14,6 +14,7 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.convert.files import named_in, read_bytes, shown
 from nmt.convert.foreign import COMPOSED, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
+from nmt.convert.marian.scripts import steps_of_script
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.segmenters import read_segmenter
 from nmt.convert.settings import (
@@ -29,16 +30,14 @@ from nmt.convert.settings import (
 )
 from nmt.convert.tensors import foreign_model
 from nmt.errors import CheckpointError, ConfigError
-from nmt.text.languages import primary_language
 from nmt.text.printable import printable
-from nmt.text.steps import MosesPunctuation, TextSteps
+from nmt.text.steps import TextSteps
 
 DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
 """The largest ratio of unpacked to packed bytes of a large member: weights hardly shrink."""
 _SETTINGS = "special:model.yml"
 _UNTIED_OUTPUT, _BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_b"
-_COMMENT = re.compile(rb"(?:^|(?<=\s))#.*", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 _SEGMENTERS = {"source": ("source.spm", "source.model"), "target": ("target.spm", "target.model")}
 # Options of Marian's search that a bundle does not keep -> the values without effect.
@@ -130,6 +129,7 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
                 f"and target.spm into {files.weights.parent}, or name them with --source-spm and --target-spm."
             )
     ours = _model_settings(settings)
+    text, text_remarks = _text(files.scripts, given)
     found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
     return foreign_model(
         str(files.weights),
@@ -143,11 +143,12 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
         target=target,
         start=None,
         files=found,
-        text=_text(files, given),
+        text=text,
         languages=given.languages(),
         settings=settings,
         ignored=[_SETTINGS],
         remarks=[
+            *text_remarks,
             *((DECODES_OTHERWISE,) if ours["norm"] == "pre" else ()),
             *unused_remarks(files.decoder, _SEARCH, DECODER_NAME, "Marian"),
             *unknown_remarks(settings, _MODEL, "Marian"),
@@ -155,16 +156,15 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
     )
 
 
-def _text(files: MarianFiles, given: Given) -> TextSteps:
-    if not any(map(_normalises, files.scripts)):
-        return COMPOSED
-    punctuation = MosesPunctuation(language=primary_language(given.source_lang or ""))
-    return TextSteps((*COMPOSED.source, punctuation), COMPOSED.target)
-
-
-def _normalises(script: Path) -> bool:
-    """Whether a script that prepares source text normalises punctuation, other than in a comment."""
-    return b"normalize-punctuation" in _COMMENT.sub(b"", read_bytes(script))
+def _text(scripts: Sequence[Path], given: Given) -> tuple[TextSteps, list[str]]:
+    """What source text goes through, and remarks on what is not known."""
+    steps, unknown = list(COMPOSED.source), list[str]()
+    for script in scripts:
+        found, not_known = steps_of_script(read_bytes(script).decode(errors="replace"), given.source_lang or "")
+        steps += found
+        unknown += not_known
+    remarks = [f"preprocess.sh runs `{printable(command)}` on text, which nmt does not do." for command in unknown]
+    return TextSteps(tuple(steps), COMPOSED.target), remarks
 
 
 def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:

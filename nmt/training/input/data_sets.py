@@ -6,7 +6,7 @@ import math
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,6 @@ class TrainingData:
 
     config: Config
     sets: DataSets
-    vocab: VocabularyPair
-    """Of the data sets, with the steps that prepare text."""
     shards: Shards
     """The training pairs of all."""
     longest: int
@@ -133,7 +131,7 @@ class TrainingData:
                 f"{_shorten_commands(data.folders, config.model.max_positions - 1)}."
             )
         vocab = data.vocab.prepared(config.data.steps, config.data.choices)
-        return TrainingData(config, data, vocab, shards, longest)
+        return TrainingData(config, replace(data, vocab=vocab), shards, longest)
 
     def max_positions(self) -> int:
         """The approximate maximum of padded positions, source or target, in an update."""
@@ -181,7 +179,7 @@ class TrainingData:
                     SampledEpochs(
                         folder,
                         RunFolder(run).sampled / socket.gethostname() / f"{number}-{folder.name}",
-                        self.vocab,
+                        self.sets.vocab,
                         dropout=training.subword_sampling,
                         seed=training.seed,
                         writer=ranks.local_rank == 0,

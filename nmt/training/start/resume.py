@@ -163,7 +163,7 @@ def make_learner(beginning: Beginning, data: TrainingData, ranks: Ranks) -> Lear
     """
     config, progress, hardware, state = data.config, beginning.progress, beginning.hardware, beginning.state
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
-    model, whose = build_model(config, data.vocab, kernels), "the model"
+    model, whose = build_model(config, data.sets.vocab, kernels), "the model"
     if beginning.bundle is not None:
         model.load_state_dict(beginning.bundle.weights)
         if state is not None:

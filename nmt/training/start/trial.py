@@ -235,10 +235,12 @@ def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_lef
         last, about = progress.update + round(seconds_left * rate / config.batching.update_tokens), "about "
     if last is None or (highest := peak_update(config.schedule, last)) >= warmup:
         return None
+    shorter = max(highest // 2, 1)
+    factor = config.schedule.factor * (shorter / warmup) ** 0.5  # the peak is factor · (d_model · warmup)^-0.5
     return (
         f"the run ends at {about}update {last:,}, and the learning rate grows until update {highest:,}, within its "
-        f"warm-up of {warmup:,} updates: it does not reach its peak. Train longer, or lower schedule.warmup and "
-        "schedule.factor: the peak is factor · (d_model · warmup)^-0.5"
+        f"warm-up of {warmup:,} updates: it does not reach its peak. Train longer, or reach the same peak sooner: "
+        f"--set schedule.warmup={shorter} --set schedule.factor={factor:.3g}"
     )
 
 

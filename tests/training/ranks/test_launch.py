@@ -211,9 +211,9 @@ def test_the_command_names_a_rank_that_is_killed_while_training_and_else_finishe
     run, errors = tmp_path / "run", tmp_path / "errors"
 
     def start(module, arguments, *, environment):
-        streams = [os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR)]
-        stderr = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, [*streams, stderr])
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        with errors.open("ab") as stderr:
+            rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, stderr=stderr, **streams)
         if is_killed and environment["RANK"] == "1":
             threading.Thread(target=kill_in_training, args=(rank,)).start()
         return rank

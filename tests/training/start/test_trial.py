@@ -1,6 +1,7 @@
 """The micro-batch that is found fits, is not needlessly small, and is found in few tries."""
 
 import dataclasses
+import re
 import time
 from functools import partial
 from itertools import pairwise
@@ -353,6 +354,11 @@ def test_a_run_that_ends_within_its_warm_up_is_warned_of(settled, changes, warne
     left, ends_by_minutes = module._seconds_left(config, progress, 300.0)
     found = module._within_warm_up(config, progress, 300.0, left if ends_by_minutes else None)
     assert found is None if warned is None else warned in found
+    if found is not None:  # the advice can be copied, and helps
+        advised = settled("training.max_updates=60", *changes, *re.findall(r"--set (\S+)", found))
+        assert module._within_warm_up(advised, progress, 300.0, left if ends_by_minutes else None) is None
+        peaks = [each.schedule.factor * each.schedule.warmup**-0.5 for each in (config, advised)]
+        assert peaks[1] == pytest.approx(peaks[0], rel=0.01)
 
 
 def test_the_warning_of_the_warm_up_reaches_whoever_starts_or_tries_a_run(

@@ -1,0 +1,192 @@
+"""Translating through a pivot language: one model translates into it, and another one from there."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Unpack
+
+from nmt.errors import ConfigError, NmtError
+from nmt.text.languages import fitting, language_tag
+from nmt.translation.engine import Engine
+from nmt.translation.line_translator import LineTranslator
+from nmt.translation.options import Options, TranslateOptions, translate_options
+from nmt.translation.results import Translation
+from nmt.translation.segment import Onward, Segment, joined_findings
+from nmt.translation.translator import Translator
+
+
+class PivotTranslator(LineTranslator):
+    """Translates with two translators. The second translates the best candidate of each segment of the first.
+
+    A line with a prefix stays whole in the first, since only a whole line can get its prefix in the second.
+    """
+
+    def __init__(self, first: Translator, second: Translator, via: str) -> None:
+        """Prepare to translate.
+
+        Args:
+            via: the code of the pivot language.
+
+        Raises:
+            ConfigError: the first does not translate into it.
+        """
+        tags = tags_by_language(first.language_tags)
+        found = fitting(tags or [language_tag(first.target_lang)], via)
+        if not found:
+            known = ", ".join(tags) or first.target_lang
+            raise ConfigError(f"--via {via}: the model from {first.source_lang} translates to {known}.")
+        self._first, self._second, self._via = first, second, found[0]
+        self._tag = f"{tags[found[0]]} " if tags else ""
+        self.source_lang, self.target_lang = first.source_lang, second.target_lang
+        self.window = max(first.window, second.window)
+        self.max_source_length = min(first.max_source_length, second.max_source_length)
+        self.language_tags = second.language_tags
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """As :attr:`LineTranslator.settings`, without those in which two models differ by their own defaults."""
+        first, second = self._first.settings, self._second.settings
+        own = _of_last(samples=second["sampling"] is not None)
+        shared = {name: value for name, value in second.items() if name in own or value == first[name]}
+        return shared | {"via": self._via}
+
+    @property
+    def batch_tokens(self) -> int:
+        """As :attr:`LineTranslator.batch_tokens`."""
+        return self._first.batch_tokens
+
+    def prepare(
+        self,
+        lines: list[str],
+        prefixes: list[str] | None = None,
+        *,
+        done: int = 0,
+        line_number: Callable[[int], int] = lambda index: index + 1,
+    ) -> list[list[Segment]]:
+        """As :meth:`LineTranslator.prepare`. A tag at the beginning of a line names the target language."""
+        prefixes = prefixes or [""] * len(lines)
+        divided = list(map(self._second.split_tag, lines))
+        segments_by_line = self._first.prepare(
+            [self._tag + rest for _, rest in divided],
+            done=done,
+            line_number=line_number,
+            whole=list(map(bool, prefixes)),
+        )
+        for segments, (tag, _), prefix in zip(segments_by_line, divided, prefixes, strict=True):
+            for segment in segments:
+                segment.onward = Onward(tag and f"{tag} ", prefix if len(segments) == 1 else "")
+        return segments_by_line
+
+    def search(self, segments: list[Segment]) -> None:
+        """As :meth:`LineTranslator.search`."""
+        with _naming(self._first.source_lang, self._first.target_lang):
+            self._first.search(segments)
+        onward = list(map(_onward, segments))
+        texts = [each.tag + segment.candidates[0].text for each, segment in zip(onward, segments, strict=True)]
+        prefixes = [each.prefix for each in onward]
+        with _naming(self._second.source_lang, self._second.target_lang):
+            prepared = self._second.prepare(texts, prefixes, line_number=lambda index: segments[index].line)
+            for segment, each, parts in zip(segments, onward, prepared, strict=True):
+                each.segments, parts[0].before = parts, segment.before
+                for part in parts:
+                    part.number = segment.number  # the seed of its samples
+            self._second.search(list(itertools.chain.from_iterable(prepared)))
+
+    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+        """As :meth:`LineTranslator.joined`."""
+        between = self._first.joined(line, segments, self._via)
+        parts = [part for segment in segments for part in _onward(segment).segments]
+        found = self._second.joined(between.text, parts, target_lang)
+        return dataclasses.replace(
+            found,
+            source=line,
+            source_pieces=between.source_pieces,
+            parts=max(between.parts, found.parts),
+            is_cut=between.is_cut or found.is_cut,
+            guard=joined_findings([between.guard, found.guard]),
+            via=between,
+        )
+
+
+def line_translator(
+    engines: Sequence[Engine],
+    via: str | None = None,
+    *,
+    called: Callable[[str], str] = str,
+    window: int | None = None,
+    workers: int | None = None,
+    **options: Unpack[Options],
+) -> tuple[LineTranslator, TranslateOptions]:
+    """What translates with one engine, or with two through a pivot language; and the settings of the last engine.
+
+    Samples, n-best lists and reranking are of the last engine: the first gives the best translation of its beam.
+
+    Args:
+        engines: one, or two with ``via``.
+        called: as of :func:`~nmt.translation.options.translate_options`.
+        window, workers: as of :class:`Translator`.
+
+    Raises:
+        ConfigError: as :func:`~nmt.translation.options.translate_options` and :class:`Translator`, or the first engine
+            does not translate into the pivot language.
+        BeamTooWideError: a beam needs more memory than there is.
+    """
+    last = engines[-1]
+    settings = translate_options(last.config.decoding, called=called, **options)
+    if via is None:
+        return Translator(last, settings, window=window, workers=workers), settings
+    check_pivot(settings)
+    own = _of_last(samples=settings.sampling is not None)
+    given: Options = {name: value for name, value in options.items() if name not in own}  # type: ignore[assignment]
+    translators = []
+    for engine in engines:
+        data, decoding = engine.config.data, engine.config.decoding
+        chosen = settings if engine is last else translate_options(decoding, called=called, **given)
+        with _naming(data.source_lang, data.target_lang):
+            translators.append(Translator(engine, chosen, window=window, workers=workers))
+    first, second = translators
+    return PivotTranslator(first, second, via), settings
+
+
+def check_pivot(options: TranslateOptions) -> None:
+    """Check that options go with a pivot language.
+
+    Raises:
+        ConfigError: word alignments are asked for.
+    """
+    if options.alignment:
+        raise ConfigError(
+            "a word alignment is of one model's source and target: leave out --via, or --alignment and "
+            "--format pharaoh."
+        )
+
+
+def tags_by_language(tags: Collection[str]) -> dict[str, str]:
+    """The first tag of each language (``>>cmn<<`` and ``>>zho<<`` are of one), by its language tag: ``zh``."""
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(language_tag(tag.strip("<>")), tag)
+    return found
+
+
+def _of_last(*, samples: bool) -> frozenset[str]:
+    """The options that the last model alone has. The beam is the number of samples, if there are any."""
+    return frozenset({"nbest", "sampling", "mbr", *(["beam"] if samples else [])})
+
+
+def _onward(segment: Segment) -> Onward:
+    assert segment.onward is not None  # prepare() has set it
+    return segment.onward
+
+
+@contextmanager
+def _naming(source: str, target: str) -> Iterator[None]:
+    """Name the languages of a model in its errors."""
+    try:
+        yield
+    except NmtError as error:
+        error.args = (f"{source} to {target}: {error}",)
+        raise

@@ -1,0 +1,72 @@
+"""What a script of an OPUS-MT archive does to source text, beside what sed and perl do."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from nmt.convert.marian.scripts import steps_of_script
+from nmt.text.steps import normalizer
+
+SPACES = "sed 's/  */ /g;s/^ *//g;s/ *$//g'"
+MARKS = {
+    "，": ",", "。 *": ". ", "、": ",", "”": '"', "“": '"', "：": ":", "？": r"\?", "《": '"', "）": r"\)",
+    "！": r"\!", "（": r"\(", "；": ";", "１": '"', "「": '"', "０": "0", "． *": ". ", "～": r"\~", "…": r"\.\.\.",
+    "━": r"\-", "〈": r"\<", "【": r"\[", "％": r"\%",
+}  # fmt: skip
+TABLE = "sed " + " \\\n\t".join(f"-e 's/{mark}/{by}/g'" for mark, by in MARKS.items()) + ' \\\n\t-e "s/’/\\\'/g"'
+CONTROL = "perl -C -pe 's/(?!\\n)\\p{C}/ /g;'"
+ENCODE = "${SPMENCODE} --model $2"
+HEAD = (
+    "#!/bin/bash\n# USAGE preprocess.sh langid bpecodes < input > output\nSPMENCODE=`which spm_encode || echo none`\n"
+)
+SCRIPTS = {
+    "marks in sed": f"{HEAD}\n{TABLE} |    \n\t{CONTROL} |\n\t{SPACES} |\n\t{ENCODE}\n",
+    "a branch for several languages": f'{HEAD}if [ "$4" == "noflags" ]; then\n  {TABLE} |\n {CONTROL} |\n{SPACES} |\n'
+    f"{ENCODE}\nelse\n  {TABLE} |\n {CONTROL} |\n{SPACES} |\n{ENCODE} |\n sed \"s/^/>>$2<< /\"\nfi\n",
+    "spaces alone": f"{HEAD}# without normalize-punctuation.perl -l $1\n{SPACES} | {ENCODE}\n",
+}  # fmt: skip
+LINES = [
+    "It’s “fine”…", "你好，世界！ 「１０」。", "。  。a．  b ．",
+    "  two   spaces\u00a0 and\ta tab ", "a\u200bb\x07c\ufeff\ue000\u00ad",
+    "¿Qué? – „Zitat“ ‚x‘ «y»", "50％ 〈a〉 【b】 ～ ━", "C:\\new [x] (y) a.b *c* ^d $e", "", "x ’’ y",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not (shutil.which("sed") and shutil.which("perl")), reason="needs sed and perl")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_lines_are_prepared_as_by_sed_and_perl(name, tmp_path):
+    steps, unknown = steps_of_script(SCRIPTS[name], "en")
+    assert unknown == []
+    pipeline = SPACES if name == "spaces alone" else f"{TABLE} | {CONTROL} | {SPACES}"
+    text = "".join(f"{line}\n" for line in LINES).encode()
+    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", pipeline], input=text, capture_output=True, check=True, env=environment)
+    assert list(map(normalizer(steps), LINES)) == done.stdout.decode().split("\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("moses", "line", "expected"),
+    [
+        ("replace-unicode-punctuation.perl |\n${T}/remove-non-printing-char.perl |\n${T}/", "「a，\x07b”", '"a, b"'),
+        ("", "「a，b”", '「a，b"'),
+    ],
+)
+def test_moses_programs_are_known(moses, line, expected):
+    script = f"{HEAD}${{T}}/{moses}normalize-punctuation.perl -l $1 |\n{SPACES.replace('$/', '$$/')} |\n{ENCODE}\n"
+    steps, unknown = steps_of_script(script, "en")
+    assert (normalizer(steps)(line), unknown) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["tokenizer.perl -l $1", "sed 's/[0-9]/0/g'", "sed 's/a/b/'", "sed -n 's/x/y/gp'",
+     "replace-unicode-punctuation.perl"]
+)  # fmt: skip
+def test_a_command_that_is_not_known_is_said(command):
+    _, unknown = steps_of_script(f"{HEAD}{command} | {ENCODE}\n", "en")
+    assert unknown == [command]
+
+
+def test_a_script_that_only_segments_has_no_steps():
+    assert steps_of_script(f"{HEAD}{ENCODE}\n", "en") == ((), [])
