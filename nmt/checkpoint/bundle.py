@@ -182,7 +182,7 @@ def load_bundle(folder: Path, verification: Verification | None = None, *, is_ve
         verify(folder)
     files = BundleFolder(folder)
     config = read_config(files.config)
-    vocab = VocabularyPair.load(files.vocab).prepared(config.data.steps, config.data.choices)
+    vocab = VocabularyPair.load(files.vocab).prepared(config.data.steps, config.data.languages)
     check_fit(files.weights, config.model, vocab.target.size, vocab.source.size)
     return Bundle(folder, config, vocab, _load_tensors(files.weights))
 

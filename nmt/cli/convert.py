@@ -21,7 +21,7 @@ CHECK_TEXT = Option("Source text to compare both models on (first 200 lines).", 
 
 @command()
 def import_model(
-    path: Annotated[Path, Argument("The other toolkit's folder, file or .zip archive.", metavar="PATH")],
+    path: Annotated[Path, Argument("The other toolkit's folder, file or archive.", metavar="PATH")],
     out: Annotated[Path | None, Option("The bundle to write.", STREAMS, unset="models/NAME", letter="o")] = None,
     format: Annotated[
         str | None, Option("The format, if its files do not tell.", SETTINGS, unset="by the files", metavar="NAME")

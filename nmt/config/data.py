@@ -89,8 +89,8 @@ class DataConfig(Section):
         return TextSteps(self.source_text, self.target_text)
 
     @property
-    def choices(self) -> dict[Choice, str]:
-        """What chooses the affixes where nothing else does."""
+    def languages(self) -> dict[Choice, str]:
+        """The codes of both sides."""
         return {"source": self.source_lang, "target": self.target_lang}
 
     @property

@@ -58,8 +58,8 @@ class ChunkEncoder:
     """Encodes chunks of one split; a function of the chunk alone."""
 
     encode: Encode
-    normalize: Callable[[str], str]
-    """Applied to each source line first."""
+    normalizers: Mapping[Side, Callable[[str], str]]
+    """Applied to each line of a side first."""
     languages: Mapping[Side, str]
     is_byte: Mapping[Side, NDArray[np.bool_]]
     """Side -> by id, whether the piece is a single byte."""
@@ -73,7 +73,9 @@ class ChunkEncoder:
     def __call__(self, chunk: Chunk) -> EncodedChunk:
         """Encode a chunk."""
         sources, targets = zip(*chunk.pairs, strict=True)
-        texts: dict[Side, list[str]] = {"source": [self.normalize(line) for line in sources], "target": list(targets)}
+        texts = {
+            side: list(map(self.normalizers[side], read)) for side, read in zip(SIDES, (sources, targets), strict=True)
+        }
         rows = {side: self.encode(texts[side], side, chunk.number) for side in SIDES}
         lengths = np.stack([rows[side].lengths for side in SIDES])
         is_short = lengths.max(axis=0) <= self.max_length

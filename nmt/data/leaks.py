@@ -41,12 +41,15 @@ def leaks(data: Sequence[Path]) -> Iterator[str]:
     held_out = {folder: _held_out(folder) for folder in data}
     for folder in data:
         manifest, shards = read_manifest(folder), ParallelShards.open(folder, "train")
+        of_folder = vocab.prepared(shards.index.steps, {"source": manifest.source_lang, "target": manifest.target_lang})
         is_leaked = {other: np.zeros(pairs, np.bool_) for other, (pairs, _) in held_out.items() if other != folder}
         for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
-            steps = shards.index.steps.after(manifest.source_text).source if side == "source" else manifest.target_text
-            normalize = normalizer(steps)
+            steps = shards.index.steps
+            normalize = normalizer(
+                steps.after(manifest.source_text).source if side == "source" else (*manifest.target_text, *steps.target)
+            )
             sentences = {
-                other: vocab.of(side).encode_rows(
+                other: of_folder.of(side).encode_rows(
                     list(map(normalize, held_out[other].lines[primary_language(language)]))
                 )
                 for other in is_leaked

@@ -109,7 +109,7 @@ class Encoding:
         step = max(1, -(-manifest.files[paths["source"].name].lines // SENTENCES_COUNTED)) if is_counted else 0
         encoder = ChunkEncoder(
             partial(self._encode, vocab),
-            _source_normalizer(manifest, split, self.steps),
+            _normalizers(manifest, split, self.steps),
             languages,
             {side: _are_bytes(self.vocab.of(side)) for side in SIDES},
             self.max_length,
@@ -166,13 +166,14 @@ def replacing_shards(
         yield indices
 
 
-def _source_normalizer(manifest: Manifest, split: str, steps: TextSteps) -> Callable[[str], str]:
-    """What is applied to the source lines of a split.
+def _normalizers(manifest: Manifest, split: str, steps: TextSteps) -> dict[Side, Callable[[str], str]]:
+    """What is applied to the lines of a split.
 
-    The recipe's steps were applied to train when it was prepared. Valid is never changed, so they are applied here, as
-    in translation. The vocabulary's steps are applied to both.
+    The recipe's steps were applied to train when it was prepared. The source of valid is never changed, so they are
+    applied here, as in translation. The vocabulary's steps are applied to both splits.
     """
-    return normalizer((steps if split == "train" else steps.after(manifest.source_text)).source)
+    source = steps if split == "train" else steps.after(manifest.source_text)
+    return {"source": normalizer(source.source), "target": normalizer(steps.target)}
 
 
 def _are_bytes(vocab: Vocabulary) -> NDArray[np.bool_]:

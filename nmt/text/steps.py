@@ -20,8 +20,8 @@ from nmt.text.lines import NormalizationRule
 from nmt.text.normalization import nfc, punctuation_normalizer
 
 Rewrite = Callable[[str], str]
-Choice = Literal["source", "target", "tag"]
-"""What chooses an affix: the language of the source, that of the target, or a tag."""
+Choice = Literal["source", "target"]
+"""The side whose language chooses an affix."""
 _SPACES = re.compile(" +")
 
 
@@ -214,24 +214,22 @@ class Lowercase(_Step):
 
 
 class Affix(_Step):
-    """Adds a piece to those of a line: one for each language or tag. In outputs it is no text."""
+    """Adds a piece to those of a line: one for each language. In outputs it is no text."""
 
     step: Literal["affix"] = "affix"
     chosen_by: Choice
     pieces: dict[str, str]
-    """Language or tag -> piece."""
+    """The code of a language -> its piece."""
     place: Literal["before", "behind"] = "before"
     """``before`` on the target's side is the first piece of each output, whatever the model finds likely."""
-    default: str = ""
-    """The language or tag where none is chosen; empty for no piece."""
 
-    def piece(self, choices: Mapping[Choice, str]) -> str | None:
-        """The piece of a choice; None for none."""
-        return self.pieces.get(choices.get(self.chosen_by) or self.default)
+    def piece(self, languages: Mapping[Choice, str]) -> str | None:
+        """The piece of the chosen language; None if it has none."""
+        return self.pieces.get(languages.get(self.chosen_by, ""))
 
     def __str__(self) -> str:
-        what = "a tag" if self.chosen_by == "tag" else f"the {self.chosen_by} language"
-        return f"{self.place} the text, a piece for {what} ({', '.join(itertools.islice(self.pieces.values(), 3))} …)"
+        shown = ", ".join(itertools.islice(self.pieces.values(), 3))
+        return f"{self.place} the text, a piece for the {self.chosen_by} language ({shown} …)"
 
 
 Step = Annotated[

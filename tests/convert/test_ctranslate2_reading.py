@@ -17,7 +17,9 @@ from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
 from nmt.convert.ctranslate2.software import imported_side
 from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.foreign import COMPOSED
 from nmt.errors import CheckpointError
+from nmt.text.steps import MosesPunctuation
 from tests.convert.conftest import failed, names, probes_of
 from tests.convert.ctranslate2_files import rewrite, write_earlier
 from tests.convert.test_argos import with_languages
@@ -326,14 +328,16 @@ def test_a_model_without_embeddings_is_damaged(exported):
         read_ctranslate2(folder)
 
 
-def test_an_export_whose_source_is_normalised_says_so(exported):
-    _, folder = exported()
-    assert not any("normalises" in remark for remark in read_ctranslate2(folder).remarks)
+def test_an_export_has_the_steps_of_its_bundle(exported):
+    bundle, folder = exported()
+    assert read_ctranslate2(folder).text == bundle.config.data.steps
     config = (folder / "config.yaml").read_text()
     assert "source_text: []" in config
     steps = "source_text: [{step: moses_punctuation, language: en}]"
     (folder / "config.yaml").write_text(config.replace("source_text: []", steps))
-    assert any("normalises source text" in remark for remark in read_ctranslate2(folder).remarks)
+    assert read_ctranslate2(folder).text.source == (MosesPunctuation(language="en"),)
+    (folder / "config.yaml").unlink()
+    assert read_ctranslate2(folder).text == COMPOSED
 
 
 def test_an_export_is_searched_as_the_bundle_was(exported):

@@ -68,5 +68,12 @@ def test_a_command_that_is_not_known_is_said(command):
     assert unknown == [command]
 
 
+@pytest.mark.parametrize("script", ["", "apply_bpe.py -c codes\n", f"it's | {ENCODE}\n", f"perl | {ENCODE}"])
+def test_a_script_of_another_form_is_said(script):
+    steps, unknown = steps_of_script(script, "en")
+    assert steps == ()
+    assert len(unknown) == 1
+
+
 def test_a_script_that_only_segments_has_no_steps():
     assert steps_of_script(f"{HEAD}{ENCODE}\n", "en") == ((), [])

@@ -8,6 +8,7 @@ import pytest
 
 from nmt.data.batching import collate
 from nmt.data.build import BuiltVocabulary, normalization_changes, warnings
+from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.shards import VERSION, ParallelShards, ShardIndex, SplitStatistics, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -275,3 +276,14 @@ def test_ids_of_the_larger_side_are_allowed(data_set, tmp_path):
         index = write_shards(data, pair)
         assert small.size < index.vocab_size == VOCAB.size
         assert are_current(data, pair, 256)
+
+
+def test_the_steps_of_a_given_vocabulary_are_done_to_both_sides(data_set, tmp_path):
+    composed, decomposed = "sch\u00f6n", "scho\u0308n"
+    vocab = VocabularyPair.shared(train_vocabulary([composed, decomposed] * 4, size=30).vocab)
+    vocab.save(tmp_path / "given.model")
+    data = data_set(tmp_path / "data", source=[decomposed], target=[decomposed])
+    steps = TextSteps((Nfc(),), (Nfc(),))
+    build_vocabularies([data], existing=tmp_path / "given.model", existing_steps=steps, threads=1)
+    [wanted] = vocab.source.encode([composed])
+    assert [list(side) for side in ParallelShards.open(data, "train").pair(0)] == [wanted, wanted]

@@ -81,10 +81,10 @@ def test_tokens_are_joined_again():
     assert plain("A&B well-known") == "A & B well @-@ known"
 
 
-def test_an_affix_is_chosen_by_a_language_or_its_default():
+def test_an_affix_is_chosen_by_a_language():
     assert [step.piece({"source": "en", "target": "fr"}) for step in affixes(ALL)] == [">>fr<<"]
     assert AFFIX.piece({"target": "xx"}) is None
-    assert AFFIX.model_copy(update={"default": "de"}).piece({}) == ">>de<<"
+    assert AFFIX.piece({}) is None
 
 
 def test_all_steps_are_plain_values_and_have_words():

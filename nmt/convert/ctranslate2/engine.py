@@ -104,7 +104,7 @@ class CTranslate2Engine:
         files = BundleFolder(folder)
         self.config = read_config(files.config)
         data = self.config.data
-        self.vocab = VocabularyPair.load(files.vocab).prepared(data.steps, data.choices)
+        self.vocab = VocabularyPair.load(files.vocab).prepared(data.steps, data.languages)
         self.positions = self.config.model.max_positions - 1
         self.threads = threads or _usual_threads()
         self.vocab.set_threads(self.threads)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nmt.config import Config, DecodingConfig, read_config
+from nmt.config import Config, DataConfig, DecodingConfig, read_config
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
     COMPOSED,
@@ -31,7 +31,6 @@ from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
 from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
-from nmt.text.steps import TextSteps
 
 MODEL_NAME = "model.bin"
 _CONFIG, _METADATA = "config.json", "metadata.json"
@@ -161,7 +160,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
             "have to begin with a given piece, which nmt does not do."
         )
     own = _own_config(folder)
-    remarks = [*_own_remarks(own), *unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
+    remarks = [*unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
     if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
     if not ours["source_eos"] and not metadata:
@@ -172,6 +171,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         toolkit="Argos Translate" if metadata else "CTranslate2",
         version=version_of(metadata.get("argos_version")),
         decoding=_SEARCH_OF_ARGOS if metadata else own.decoding,
+        text=own.data.steps,
         tensors=tensors,
         naming=_naming(tensors),
         source=source,
@@ -216,18 +216,12 @@ def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -
 
 
 def _own_config(folder: Path) -> Config:
-    """The settings that nmt wrote beside a model that it exported; CTranslate2's search without them."""
+    """The settings that nmt wrote beside a model that it exported; without them, what imported models have."""
     try:
         return read_config(folder / _OWN_CONFIG)
     except (NmtError, OSError):
-        return Config(decoding=_SEARCH)
-
-
-def _own_remarks(own: Config) -> list[str]:
-    """What a folder that nmt exported says of its source text, and a bundle made from it does not."""
-    if own.data.steps in (TextSteps(), COMPOSED):
-        return []
-    return [f"{_OWN_CONFIG} beside it says how nmt normalises source text, which the bundle does not: use the bundle."]
+        data = DataConfig(source_text=COMPOSED.source, target_text=COMPOSED.target)
+        return Config(decoding=_SEARCH, data=data)
 
 
 def _vocabulary_file(folder: Path, side: str) -> Path:

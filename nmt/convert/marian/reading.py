@@ -163,7 +163,10 @@ def _text(scripts: Sequence[Path], given: Given) -> tuple[TextSteps, list[str]]:
         found, not_known = steps_of_script(read_bytes(script).decode(errors="replace"), given.source_lang or "")
         steps += found
         unknown += not_known
-    remarks = [f"preprocess.sh runs `{printable(command)}` on text, which nmt does not do." for command in unknown]
+    remarks = [
+        f"nmt does not do what `{printable(command)}` does to source text: do it before you translate."
+        for command in unknown
+    ]
     return TextSteps(tuple(steps), COMPOSED.target), remarks
 
 

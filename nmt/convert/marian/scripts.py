@@ -7,6 +7,7 @@ with Moses' punctuation (until February 2020), with spaces alone, and with a tab
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from nmt.text.steps import Control, MosesPunctuation, Replace, Replacement, Spac
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _CONTINUED = re.compile(r"\\[ \t]*\n|(?<=\|)[ \t]*\n")
+_SEGMENTS = re.compile(r"(?:^|\|)\s*[^\s=|]*spm_?encode[^\s=|]*(?:\s|$)", re.IGNORECASE)
 _SUBSTITUTION = re.compile(r"s/((?:[^/\\]|\\.)+)/((?:[^/\\]|\\.)*)/g;?")
 _LITERAL = re.compile(r"(?P<text>(?:[^\\.*\[\]^$]|\\[^\w\s])+?)(?P<spaces> \*|\\s\*)?")
 _SPACES = {"  *": " ", "^ *": "", " *$": "", " *$$": ""}
@@ -31,44 +33,49 @@ _REPLACES, _REMOVES, _NORMALISES = (
 def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[str]]:
     """The steps of a script before it segments, and the commands of it that are not known.
 
+    Where a script segments in several branches, they prepare text alike: the first counts.
+
     Args:
         language: the code of the source language, for Moses' rules.
     """
-    for pipeline in _pipelines(script):
-        steps: list[Step] = []
-        unknown = []
-        replaces_unicode = False
-        for command in pipeline:
-            words = shlex.split(command)
-            words = words[1:] if words[0] == "perl" and words[1:2] != ["-C"] else words
-            name = words[0].rpartition("/")[2]
-            if name == _REPLACES:
-                replaces_unicode = True
-            elif name == _REMOVES or (name == "perl" and words[-1] in _CONTROL):
-                steps.append(Control())
-            elif name == _NORMALISES:
-                steps.append(
-                    MosesPunctuation(
-                        language=primary_language(language), replaces_unicode=replaces_unicode, removes_control=False
-                    )
-                )
-                replaces_unicode = False
-            elif name == "sed" and (found := _substituted(words[1:])) is not None:
-                steps += found
-            elif name != "cat":
-                unknown.append(command)
-        if replaces_unicode:
-            unknown.append(_REPLACES)
-        return tuple(steps), unknown
-    return (), []
+    steps: list[Step] = []
+    unknown: list[str] = []
+    replaces_unicode = False
+    for command, words in _commands(script):
+        name = next((word.rpartition("/")[2] for word in words if word != "perl" or word == words[-1]), "")
+        if name == _REPLACES:
+            replaces_unicode = True
+        elif name == _REMOVES or (words[:1] == ["perl"] and words[-1] in _CONTROL):
+            steps.append(Control())
+        elif name == _NORMALISES:
+            code = primary_language(language)
+            steps.append(MosesPunctuation(language=code, replaces_unicode=replaces_unicode, removes_control=False))
+            replaces_unicode = False
+        elif name == "sed" and (found := _substituted(words[1:])) is not None:
+            steps += found
+        elif name != "cat":
+            unknown.append(command)
+    return tuple(steps), [*unknown, *([_REPLACES] if replaces_unicode else [])]
 
 
-def _pipelines(script: str) -> Iterator[list[str]]:
-    """The commands before ``spm_encode`` of each pipeline that ends with it."""
-    for line in _CONTINUED.sub(" ", _COMMENT.sub("", script)).splitlines():
-        commands = [command.strip() for command in re.split(r"\|(?=(?:[^'\"]|'[^']*'|\"[^\"]*\")*$)", line)]
-        if len(commands) > 1 and re.search("spm_?encode", commands[-1], re.IGNORECASE):
-            yield list(filter(None, commands[:-1]))
+def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands before ``spm_encode`` in the first pipeline that ends with it, each with its words.
+
+    A script without such a pipeline is one command that is not known.
+    """
+    lines = _CONTINUED.sub(" ", _COMMENT.sub("", script)).splitlines()
+    if (line := next(filter(_SEGMENTS.search, lines), None)) is None:
+        yield "preprocess.sh", []
+        return
+    words = shlex.shlex(line, punctuation_chars="|")
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        commands = [list(group) for is_pipe, group in itertools.groupby(words, "|".__eq__) if not is_pipe]
+    except ValueError:  # a quotation that does not end
+        yield line.strip(), []
+        return
+    for command in itertools.takewhile(lambda words: not _SEGMENTS.search(" ".join(words)), commands):
+        yield " ".join(command), [word[1:-1] if word[0] in "'\"" and word[-1] == word[0] else word for word in command]
 
 
 def _substituted(words: list[str]) -> list[Step] | None:

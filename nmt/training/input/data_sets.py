@@ -130,7 +130,7 @@ class TrainingData:
                 f"pieces. Raise it, or encode the data again without longer ones: "
                 f"{_shorten_commands(data.folders, config.model.max_positions - 1)}."
             )
-        vocab = data.vocab.prepared(config.data.steps, config.data.choices)
+        vocab = data.vocab.prepared(config.data.steps, config.data.languages)
         return TrainingData(config, replace(data, vocab=vocab), shards, longest)
 
     def max_positions(self) -> int:

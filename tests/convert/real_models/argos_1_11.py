@@ -15,7 +15,13 @@ os.environ |= {"ARGOS_PACKAGES_DIR": str(scratch / "packages"), "ARGOS_BEAM_SIZE
 common.without("stanza", "spacy")
 
 import argostranslate.package
+import argostranslate.sbd
 import argostranslate.translate
+
+# The splitter would download a model. Each line is one sentence.
+for splitter in vars(argostranslate.sbd).values():
+    if hasattr(splitter, "lazy_detector"):
+        splitter.split_sentences = lambda self, text: [text]
 
 argostranslate.package.install_from_path(package)
 [installed] = argostranslate.package.get_installed_packages()
