@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.convert.ctranslate2.reading import read_variables
+from nmt.convert.ctranslate2.model_file import read_variables
 
 TYPES = ("float32", "int8", "int16", "int32", "float16")
 MOVED = ("num_heads", "pre_norm", "activation", "alignment_layer", "alignment_heads", "embeddings_merge")

@@ -14,7 +14,8 @@ from nmt.convert.argos import package_name, write_argos
 from nmt.convert.certificate.checks import compared
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.converting import import_model
-from nmt.convert.ctranslate2.reading import read_ctranslate2, read_variables
+from nmt.convert.ctranslate2.model_file import read_variables
+from nmt.convert.ctranslate2.reading import read_ctranslate2
 from nmt.convert.ctranslate2.software import imported_side
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.foreign import COMPOSED

@@ -13,7 +13,8 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
-from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES, read_variables, stored_tensors, variable_of
+from nmt.convert.ctranslate2.model_file import read_variables, stored_tensors, variable_of
+from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES
 from nmt.convert.exported_files import (
     check_segmenters,
     check_stored_settings,
