@@ -54,6 +54,7 @@ def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, s
     """What a toolkit's pieces are called in our vocabulary: special ones as ours, words of text with their space."""
     space = _SPACE if vocabulary.segmenter is None else ""
     names = {piece: space + _free(piece, SPECIAL_PIECES) for piece in vocabulary.pieces}
+    names |= {piece: piece for piece in vocabulary.silent}
     special = zip((vocabulary.pad, vocabulary.unk, start, vocabulary.eos), SPECIAL_PIECES, strict=True)
     return names | {piece: ours for piece, ours in special if piece is not None}
 
@@ -76,7 +77,15 @@ def _our_side(vocabulary: ForeignVocabulary, model: ForeignModel) -> ImportedVoc
     pieces = [names[vocabulary.pieces[theirs]] for theirs in others if theirs is not None]
     is_segmented = vocabulary.segmenter is None
     segmenter = vocabulary.segmenter or _word_model([piece.removeprefix(_SPACE) for piece in pieces])
-    return ImportedVocabulary(segmenter, [*SPECIAL_PIECES, *pieces], is_segmented=is_segmented, name=str(model.folder))
+    return ImportedVocabulary(
+        segmenter,
+        [*SPECIAL_PIECES, *pieces],
+        is_segmented=is_segmented,
+        codes=vocabulary.codes,
+        is_restricted=vocabulary.is_restricted,
+        silent=vocabulary.silent,
+        name=str(model.folder),
+    )
 
 
 def _free(text: str, taken: Sequence[str]) -> str:
