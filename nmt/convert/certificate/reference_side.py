@@ -29,7 +29,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.vocabulary import piece_names
 from nmt.data.byte_pair_codes import BytePairCodes, joined
-from nmt.text.steps import Rewrite, tokenizer
+from nmt.text.steps import Affix, Rewrite, affixes, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -73,6 +73,12 @@ class ReferenceSide(Side):
         source, target = tokenizer(model.text.source), tokenizer(model.text.target)
         self._tokenizers: dict[Language, Rewrite] = {"source": source[0], "target": target[0]}
         self._join = target[1]
+        languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
+        self._affixes: dict[Language, list[Affix]] = {
+            "source": affixes(model.text.source),
+            "target": affixes(model.text.target),
+        }
+        self._languages = languages
         self._segmenters: dict[Language, Segmenter] = {}
         self._codes: dict[Language, BytePairCodes | None] = {}
         for language, vocabulary in self._vocabularies.items():
@@ -88,7 +94,16 @@ class ReferenceSide(Side):
         names = self._names[language]
         unknown = names[self._vocabularies[language].unk]
         tokenize = self._tokenizers[language]
-        return [[names.get(piece, unknown) for piece in self._pieces(tokenize(line), language)] for line in lines]
+        before, behind = (self._affixed(language, place) for place in ("before", "behind"))
+        return [
+            [names.get(piece, unknown) for piece in (*before, *self._pieces(tokenize(line), language), *behind)]
+            for line in lines
+        ]
+
+    def _affixed(self, language: Language, place: str) -> list[str]:
+        """The pieces that stand before or behind those of every line."""
+        chosen = [step.piece(self._languages) for step in self._affixes[language] if step.place == place]
+        return list(filter(None, chosen))
 
     def _pieces(self, line: str, language: Language) -> list[str]:
         if (segmenter := self._segmenters.get(language)) is not None:
@@ -100,6 +115,8 @@ class ReferenceSide(Side):
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:
         """As :meth:`Side.text`."""
+        silent = {self._names["target"][piece] for piece in self._target.silent}
+        pieces = [[piece for piece in row if piece not in silent] for row in pieces] if silent else pieces
         if (segmenter := self._segmenters.get("target")) is not None:
             texts = [segmenter.text(row) for row in pieces]
         else:
