@@ -15,6 +15,7 @@ import torch
 from sentencepiece import SentencePieceProcessor
 
 import nmt
+from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.lineage import bundle_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import import_model
@@ -32,6 +33,7 @@ from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.lineage.comparing import lineage_of
+from nmt.text.steps import MosesTokenize
 from tests.convert.peers import (
     D_MODEL,
     POSITIONS,
@@ -241,6 +243,55 @@ def test_subword_nmt_is_told(certified, tmp_path):
     assert any("@@" in remark for remark in certified[1].remarks)
     plain = read_fairseq(write_fairseq(tmp_path / "plain", words=("a", "b", "c", "d")))
     assert [remark for remark in plain.remarks if "@@" in remark] == []
+
+
+WITH_CODES = ("the", "bo@@", "at", "&apos;s", "well", "@-@", ".", "boat@@")
+MERGES = "a t</w>,b o,t h,th e</w>,w e,l l</w>,we ll</w>,& a,&a p,&ap o,&apo s,&apos ;,&apos; s</w>,@ -,@- @</w>"
+CODES = "".join(f"{pair} 9\n" for pair in MERGES.split(","))
+
+
+def with_codes(folder, name="bpecodes", **options):
+    (write_fairseq(folder, words=WITH_CODES, **options) / name).write_text(CODES)
+    return folder
+
+
+def test_a_model_with_codes_reads_and_writes_text(tmp_path):
+    """As models of WMT 2019: tokens of Moses with entities and split dashes, which fastBPE's merges split."""
+    certificate = import_model(with_codes(tmp_path / "theirs"), tmp_path / "bundle")
+    assert not certificate.failed
+    assert [remark for remark in certificate.remarks if "Moses" in remark and "-a" in remark]
+    assert [remark for remark in certificate.remarks if "separated by spaces" in remark] == []
+    [found] = nmt.load(tmp_path / "bundle", device="cpu", threads=1).translate(["the boat's well-at."])
+    assert found.source_pieces == ("▁the", "▁bo@@", "▁at", "▁&apos;s", "▁well", "▁@-@", "▁at", "▁.")
+    bundle = load_bundle(tmp_path / "bundle")
+    target = bundle.vocab.target.prepared(bundle.config.data.target_text, {})
+    assert target.decode([target.ids(found.source_pieces)]) == ["the boat 's well-at."]  # as Moses does in German
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("code", {}, {"escapes": True, "splits_dashes": True}),
+        ("en.codes", {"tokenizer": "moses", "moses_no_escape": True}, {"escapes": False, "splits_dashes": True}),
+        ("bpe.codes", {"tokenizer": "moses", "moses_no_dash_splits": True}, {"escapes": True, "splits_dashes": False}),
+        ("bpecodes", {"tokenizer": "space"}, None),
+    ],
+)
+def test_the_tokeniser_of_fairseq_is_the_named_one_or_moses(tmp_path, name, options, expected):
+    model = read_fairseq(with_codes(tmp_path, name, **options))
+    assert model.source.codes == CODES and name in model.files
+    assert [step for step in model.text.source if step.step == "moses_tokenize"] == (
+        [] if expected is None else [MosesTokenize(language="en", **expected)]
+    )
+    assert any("words separated by spaces" in remark for remark in model.remarks) == (expected is None)
+    assert any("does not name the tokeniser" in remark for remark in model.remarks) == (options == {})
+
+
+def test_codes_beside_a_sentencepiece_model_are_not_used(tmp_path):
+    models, words = two_models()
+    origin = with_codes(write(tmp_path, "fairseq", words=words).parent)
+    (origin / "spm.model").write_bytes(models[0].model_bytes)
+    assert read_fairseq(origin).source.codes is None
 
 
 @pytest.mark.parametrize("name", READERS)
