@@ -13,6 +13,8 @@ from nmt.documents.document import Document, DocumentError, Reading
 from nmt.errors import DataError
 from nmt.text.lines import InvalidUtf8, InvalidUtf8Error
 
+InputFormat = Literal["lines", "paragraphs", "html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
+"""What is translated of a file: its lines, its paragraphs, or the texts of a document."""
 DocumentFormat = Literal["html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
 
 _ENDINGS: dict[DocumentFormat, str] = {

@@ -93,9 +93,10 @@ class _Catalogue:
     def places(self) -> Iterator[Place]:
         entries = list(self._entries())
         has_plurals = any(entry.get("msgid_plural") for entry in entries)
+        is_begun = any(each.value for entry in entries if not entry.is_header for each in entry.translations)
         for entry in entries:
             if entry.is_header:
-                yield from self._of_header(entry, has_plurals=has_plurals)
+                yield from self._of_header(entry, has_plurals=has_plurals, is_begun=is_begun)
             elif entry.get("msgid") is not None:
                 yield from self._of_message(entry)
 
@@ -119,7 +120,7 @@ class _Catalogue:
         if entry.translations:
             yield entry
 
-    def _of_header(self, entry: _Entry, *, has_plurals: bool) -> Iterator[Place]:
+    def _of_header(self, entry: _Entry, *, has_plurals: bool, is_begun: bool) -> Iterator[Place]:
         header, language = entry.translations[0], self._reading.target_lang
         found = _FORMS.search(header.value)
         formula = next(
@@ -134,6 +135,7 @@ class _Catalogue:
             given
             and given[1]
             and primary_language(given[1]) != primary_language(language)
+            and is_begun
             and not self._reading.retranslate
         ):
             raise DocumentError(
