@@ -94,7 +94,7 @@ class ReferenceSide(Side):
         if (segmenter := self._segmenters.get(language)) is not None:
             return segmenter.pieces(line)
         if (codes := self._codes[language]) is not None:
-            return [piece for word in line.split(" ") if word for piece in codes.split(word)]
+            line = " ".join(piece for word in line.split(" ") if word for piece in codes.split(word))
         is_at_spaces = _OTHER_SPACE.search("".join(self._vocabularies[language].pieces)) is not None
         return [word for word in line.split(" " if is_at_spaces else None) if word]
 
