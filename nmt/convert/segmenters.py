@@ -15,7 +15,7 @@ from nmt.errors import CheckpointError, VocabularyError
 from nmt.text.steps import MosesTokenize, TextSteps
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
-_JOINT_CODES = ("bpecodes", "code", "bpe.codes", "codes.bpe", "bpe.model")
+_JOINT_CODES = ("bpecodes", "code", "bpe.codes", "codes.bpe")
 _SPACE = "▁"
 _LARGEST_MODEL = 64 * 2**20
 
@@ -107,7 +107,7 @@ def _segmented_vocabulary(
     needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
     if missing := [piece for piece in needed if piece not in pieces]:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
-    if segmenter is None and any(_SPACE in piece for piece in pieces):
+    if segmenter is None and codes is None and any(_SPACE in piece for piece in pieces):
         raise VocabularyError(
             f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
             "--source-spm or --target-spm."
@@ -131,7 +131,7 @@ def check_distinct(pieces: Sequence[str], name: str) -> None:
 
 
 def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:
-    """The piece that the decoder reads first.
+    """A piece that the decoder reads before its first one, such as the beginning of a sentence or a language.
 
     Args:
         named: the piece that the files name.

@@ -233,9 +233,12 @@ class Translator(LineTranslator):
                 segment.line = line_number(index)
 
     def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
-        """Set the prefix of each line's translation. Split lines get none."""
+        """Set the prefix of each line's translation. Parts of split lines get only the pieces that every one has."""
+        [of_all] = self._vocab.target.encode([""])
         for segments, prefix in zip(segments_by_line, self._vocab.target.encode(prefixes), strict=True):
             if len(segments) > 1:
+                for segment in segments:
+                    segment.prefix = of_all
                 continue
             if len(prefix) > self._positions:
                 raise DataError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.vocabulary import piece_names
 from nmt.data.byte_pair_codes import BytePairCodes, joined
-from nmt.text.steps import Rewrite, tokenizer
+from nmt.text.steps import Steps, affixes, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -70,9 +70,11 @@ class ReferenceSide(Side):
         self._vocabularies: dict[Language, ForeignVocabulary] = {"source": model.source, "target": model.target}
         self._names: dict[Language, dict[str, str]] = {}
         self._ids: dict[Language, dict[str, int]] = {}
-        source, target = tokenizer(model.text.source), tokenizer(model.text.target)
-        self._tokenizers: dict[Language, Rewrite] = {"source": source[0], "target": target[0]}
-        self._join = target[1]
+        steps: dict[Language, Steps] = {"source": model.text.source, "target": model.text.target}
+        self._tokenizers = {language: tokenizer(of_side)[0] for language, of_side in steps.items()}
+        _, self._join = tokenizer(model.text.target)
+        languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
+        self._affixes = {language: _affixes(of_side, languages) for language, of_side in steps.items()}
         self._segmenters: dict[Language, Segmenter] = {}
         self._codes: dict[Language, BytePairCodes | None] = {}
         for language, vocabulary in self._vocabularies.items():
@@ -85,10 +87,14 @@ class ReferenceSide(Side):
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
-        names = self._names[language]
-        unknown = names[self._vocabularies[language].unk]
-        tokenize = self._tokenizers[language]
-        return [[names.get(piece, unknown) for piece in self._pieces(tokenize(line), language)] for line in lines]
+        names, vocabulary = self._names[language], self._vocabularies[language]
+        known = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
+        tokenize, unknown = self._tokenizers[language], names[vocabulary.unk]
+        before, behind = ([names[piece] for piece in pieces] for pieces in self._affixes[language])
+        return [
+            [*before, *(known.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
+            for line in lines
+        ]
 
     def _pieces(self, line: str, language: Language) -> list[str]:
         if (segmenter := self._segmenters.get(language)) is not None:
@@ -100,6 +106,7 @@ class ReferenceSide(Side):
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:
         """As :meth:`Side.text`."""
+        pieces = [[piece for piece in row if piece not in self._target.silent] for row in pieces]
         if (segmenter := self._segmenters.get("target")) is not None:
             texts = [segmenter.text(row) for row in pieces]
         else:
@@ -146,6 +153,15 @@ class ReferenceSide(Side):
         if self._last is None or self._last[0] != source:
             self._last = source, self._forward.encode([self._ids["source"][piece] for piece in source])
         return self._last[1]
+
+
+def _affixes(steps: Steps, languages: Mapping[Language, str]) -> tuple[list[str], list[str]]:
+    """The pieces before and behind those of each line."""
+    chosen = [(step.place, step.pieces.get(languages[step.chosen_by])) for step in affixes(steps)]
+    before, behind = (
+        [piece for place, piece in chosen if place == wanted and piece] for wanted in ("before", "behind")
+    )
+    return before, behind
 
 
 class _Forward:
