@@ -10,7 +10,7 @@ from typing import Any, Literal
 from nmt.config import DecodingConfig
 from nmt.convert.files import has_files, named_in, read_text, shown
 from nmt.convert.foreign import COMPOSED, ForeignModel, ForeignVocabulary, Given, Naming, matrices, torch_names
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
+from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies
 from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
@@ -122,7 +122,7 @@ def read_joeynmt(path: Path, given: Given = Given()) -> ForeignModel:
         segmenters,
         vocabularies,
         special,
-        codes=codes,
+        codes=map(read_codes, codes),
     )
     return foreign_model(
         str(weights),

@@ -39,6 +39,7 @@ from tests.convert.peers import (
     POSITIONS,
     WORDS,
     WRITERS,
+    write_eole,
     write_fairseq,
     write_joeynmt,
     write_opennmt_py,
@@ -285,6 +286,37 @@ def test_the_tokeniser_of_fairseq_is_the_named_one_or_moses(tmp_path, name, opti
     )
     assert any("words separated by spaces" in remark for remark in model.remarks) == (expected is None)
     assert any("does not name the tokeniser" in remark for remark in model.remarks) == (options == {})
+
+
+def opennmt_py(folder, transform, **options):
+    return write_opennmt_py(folder, words=WITH_CODES, transforms=[transform], **options)
+
+
+def eole(folder, transform, **options):
+    return write_eole(folder, words=WITH_CODES, transforms=[transform], transforms_configs={transform: options})
+
+
+@pytest.mark.parametrize(("write_with", "read"), [(opennmt_py, read_opennmt_py), (eole, read_eole)])
+def test_codes_that_a_transform_names_split_words(tmp_path, write_with, read):
+    """The toolkits leave it to their users to tokenise text before."""
+    named = {"src_subword_model": "/elsewhere/codes", "tgt_subword_model": "/elsewhere/other"}
+    (write_with(tmp_path, "bpe", **named) / "codes").write_text(CODES)
+    model = read(tmp_path)
+    assert model.source.codes == model.target.codes == CODES and "codes" in model.files
+    assert any("words separated by spaces" in remark for remark in model.remarks)
+    (tmp_path / "other").write_text("#version: 0.2\na b\n")
+    assert "a b" in read(tmp_path).target.codes
+    assert read(write_with(tmp_path, "bpe", src_subword_vocab="frequent", **named)).source.codes is None
+    assert read(write_with(tmp_path, "other", **named)).source.codes is None
+
+
+def test_sentencepiece_models_that_a_transform_of_opennmt_py_names_are_read(tmp_path):
+    models, words = two_models()
+    named = {"src_subword_model": "/elsewhere/mine", "transforms": ["sentencepiece", "filtertoolong"]}
+    origin = write(tmp_path, "opennmt-py", words=words, **named)
+    for name, vocab in (("mine", models[0]), ("spm.model", models[1])):
+        (origin / name).write_bytes(vocab.model_bytes)
+    assert read_opennmt_py(origin).source.segmenter == read_opennmt_py(origin).target.segmenter == models[0].model_bytes
 
 
 def test_codes_beside_a_sentencepiece_model_are_not_used(tmp_path):

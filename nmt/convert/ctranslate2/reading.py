@@ -25,7 +25,7 @@ from nmt.convert.foreign import (
     Given,
     Naming,
 )
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies, start_piece
+from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies, start_piece
 from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
@@ -137,16 +137,21 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     is_scaled = _is_scaled(attributes, ours["d_model"])
     languages = given.languages(metadata.get("from_code"), metadata.get("to_code"))
     segmenters = find_segmenters(path, given, languages)
-    package_codes = path / _PACKAGE_CODES
-    has_codes = bool(metadata) and segmenters == (None, None) and package_codes.is_file()
-    codes = [package_codes if has_codes else None] * 2
+    has_codes = bool(metadata) and segmenters == (None, None) and path.joinpath(_PACKAGE_CODES).is_file()
+    package_codes = path / _PACKAGE_CODES if has_codes else None
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
     pieces = [_pieces(file, special["unk_token"]) for file in vocabularies]
     # Neither side ever uses it, so one piece serves both.
     special["pad_token"] = next((pad for pad in _PADS if pad in pieces[1]), _PADS[0])
     source, target = segmented_vocabularies(
-        pieces, segmenters, vocabularies, special, codes=codes, source_eos=ours["source_eos"], needs_pad=False
+        pieces,
+        segmenters,
+        vocabularies,
+        special,
+        codes=[read_codes(package_codes)] * 2,
+        source_eos=ours["source_eos"],
+        needs_pad=False,
     )
     start = settings.get("decoder_start_token", special["bos_token"])
     if start not in target.pieces:
@@ -191,7 +196,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
             weights,
             *vocabularies,
             *segmenters,
-            *dict.fromkeys(codes),
+            package_codes,
             *filter(Path.is_file, (config_file, metadata_file)),
         ],
         languages=languages,
