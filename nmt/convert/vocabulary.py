@@ -54,7 +54,7 @@ def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, s
     """What a toolkit's pieces are called in our vocabulary: special ones as ours, words of text with their space."""
     space = _SPACE if vocabulary.segmenter is None else ""
     names = {piece: space + _free(piece, SPECIAL_PIECES) for piece in vocabulary.pieces}
-    names |= {piece: piece for piece in vocabulary.silent}
+    names |= {piece: _free(piece, SPECIAL_PIECES) for piece in vocabulary.silent}
     special = zip((vocabulary.pad, vocabulary.unk, start, vocabulary.eos), SPECIAL_PIECES, strict=True)
     return names | {piece: ours for piece, ours in special if piece is not None}
 
@@ -83,7 +83,7 @@ def _our_side(vocabulary: ForeignVocabulary, model: ForeignModel) -> ImportedVoc
         is_segmented=is_segmented,
         codes=vocabulary.codes,
         is_restricted=vocabulary.is_restricted,
-        silent=vocabulary.silent,
+        silent=[names[piece] for piece in vocabulary.silent],
         name=str(model.folder),
     )
 

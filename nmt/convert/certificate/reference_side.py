@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.vocabulary import piece_names
 from nmt.data.byte_pair_codes import BytePairCodes, joined
-from nmt.text.steps import Steps, affixes, tokenizer
+from nmt.text.steps import Affix, Rewrite, affixes, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -70,11 +70,15 @@ class ReferenceSide(Side):
         self._vocabularies: dict[Language, ForeignVocabulary] = {"source": model.source, "target": model.target}
         self._names: dict[Language, dict[str, str]] = {}
         self._ids: dict[Language, dict[str, int]] = {}
-        steps: dict[Language, Steps] = {"source": model.text.source, "target": model.text.target}
-        self._tokenizers = {language: tokenizer(of_side)[0] for language, of_side in steps.items()}
-        _, self._join = tokenizer(model.text.target)
+        source, target = tokenizer(model.text.source), tokenizer(model.text.target)
+        self._tokenizers: dict[Language, Rewrite] = {"source": source[0], "target": target[0]}
+        self._join = target[1]
         languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
-        self._affixes = {language: _affixes(of_side, languages) for language, of_side in steps.items()}
+        self._affixes: dict[Language, list[Affix]] = {
+            "source": affixes(model.text.source),
+            "target": affixes(model.text.target),
+        }
+        self._languages = languages
         self._segmenters: dict[Language, Segmenter] = {}
         self._codes: dict[Language, BytePairCodes | None] = {}
         for language, vocabulary in self._vocabularies.items():
@@ -88,25 +92,31 @@ class ReferenceSide(Side):
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
         names, vocabulary = self._names[language], self._vocabularies[language]
-        known = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
+        of_text = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
         tokenize, unknown = self._tokenizers[language], names[vocabulary.unk]
-        before, behind = ([names[piece] for piece in pieces] for pieces in self._affixes[language])
+        before, behind = ([names[piece] for piece in self._affixed(language, place)] for place in ("before", "behind"))
         return [
-            [*before, *(known.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
+            [*before, *(of_text.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
             for line in lines
         ]
+
+    def _affixed(self, language: Language, place: str) -> list[str]:
+        """The pieces that stand before or behind those of every line."""
+        chosen = [step.piece(self._languages) for step in self._affixes[language] if step.place == place]
+        return list(filter(None, chosen))
 
     def _pieces(self, line: str, language: Language) -> list[str]:
         if (segmenter := self._segmenters.get(language)) is not None:
             return segmenter.pieces(line)
         if (codes := self._codes[language]) is not None:
-            line = " ".join(piece for word in line.split(" ") if word for piece in codes.split(word))
+            return [piece for word in line.split(" ") if word for piece in codes.split(word)]
         is_at_spaces = _OTHER_SPACE.search("".join(self._vocabularies[language].pieces)) is not None
         return [word for word in line.split(" " if is_at_spaces else None) if word]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:
         """As :meth:`Side.text`."""
-        pieces = [[piece for piece in row if piece not in self._target.silent] for row in pieces]
+        silent = {self._names["target"][piece] for piece in self._target.silent}
+        pieces = [[piece for piece in row if piece not in silent] for row in pieces] if silent else pieces
         if (segmenter := self._segmenters.get("target")) is not None:
             texts = [segmenter.text(row) for row in pieces]
         else:
@@ -153,15 +163,6 @@ class ReferenceSide(Side):
         if self._last is None or self._last[0] != source:
             self._last = source, self._forward.encode([self._ids["source"][piece] for piece in source])
         return self._last[1]
-
-
-def _affixes(steps: Steps, languages: Mapping[Language, str]) -> tuple[list[str], list[str]]:
-    """The pieces before and behind those of each line."""
-    chosen = [(step.place, step.pieces.get(languages[step.chosen_by])) for step in affixes(steps)]
-    before, behind = (
-        [piece for place, piece in chosen if place == wanted and piece] for wanted in ("before", "behind")
-    )
-    return before, behind
 
 
 class _Forward:
