@@ -36,6 +36,8 @@ from nmt.lineage.comparing import lineage_of
 from nmt.text.steps import Lowercase, MosesTokenize, Nfc, normalizer, tokenizer
 from tests.convert.peers import (
     D_MODEL,
+    MERGES,
+    OF_MERGES,
     POSITIONS,
     WORDS,
     WRITERS,
@@ -246,13 +248,11 @@ def test_subword_nmt_is_told(certified, tmp_path):
     assert [remark for remark in plain.remarks if "@@" in remark] == []
 
 
-WITH_CODES = ("the", "bo@@", "at", "&apos;s", "well", "@-@", ".", "boat@@")
-MERGES = "a t</w>,b o,t h,th e</w>,w e,l l</w>,we ll</w>,& a,&a p,&ap o,&apo s,&apos ;,&apos; s</w>,@ -,@- @</w>"
-CODES = "".join(f"{pair} 9\n" for pair in MERGES.split(","))
+CODES = "".join(f"{pair} 9\n" for pair in MERGES)
 
 
 def with_codes(folder, name="bpecodes", **options):
-    (write_fairseq(folder, words=WITH_CODES, **options) / name).write_text(CODES)
+    (write_fairseq(folder, words=OF_MERGES, **options) / name).write_text(CODES)
     return folder
 
 
@@ -289,11 +289,11 @@ def test_the_tokeniser_of_fairseq_is_the_named_one_or_moses(tmp_path, name, opti
 
 
 def opennmt_py(folder, transform, **options):
-    return write_opennmt_py(folder, words=WITH_CODES, transforms=[transform], **options)
+    return write_opennmt_py(folder, words=OF_MERGES, transforms=[transform], **options)
 
 
 def eole(folder, transform, **options):
-    return write_eole(folder, words=WITH_CODES, transforms=[transform], transforms_configs={transform: options})
+    return write_eole(folder, words=OF_MERGES, transforms=[transform], transforms_configs={transform: options})
 
 
 @pytest.mark.parametrize(("write_with", "read"), [(opennmt_py, read_opennmt_py), (eole, read_eole)])
