@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt.convert.files import has_files, named_in, read_text, shown
 from nmt.convert.foreign import BEAM_OF_5, COMPOSED, Array, ForeignModel, Given, Naming, matrices, torch_names
-from nmt.convert.segmenters import find_codes, find_segmenters, segmented_vocabularies
+from nmt.convert.segmenters import find_codes, find_segmenters, read_codes, segmented_vocabularies
 from nmt.convert.settings import MAX_POSITIONS, Settings, Table, only_file, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
@@ -107,7 +107,7 @@ def read_fairseq(path: Path, given: Given = Given()) -> ForeignModel:
     segmenters = find_segmenters(weights.parent, given, languages)
     codes = find_codes(weights.parent, languages) if segmenters == (None, None) else (None, None)
     source, target = segmented_vocabularies(
-        map(read_dictionary, dictionaries), segmenters, dictionaries, _SPECIAL, codes=codes
+        map(read_dictionary, dictionaries), segmenters, dictionaries, _SPECIAL, codes=map(read_codes, codes)
     )
     text, text_remarks = _text(settings, languages) if any(codes) else (COMPOSED, [])
     return foreign_model(

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.convert.files import read_bytes, read_text, shown
+from nmt.convert.files import named_in, read_bytes, read_text, shown
 from nmt.convert.foreign import ForeignVocabulary, Given
 from nmt.data.byte_pair_codes import JOINER, BytePairCodes
 from nmt.errors import CheckpointError, VocabularyError
 from nmt.text.steps import MosesTokenize, TextSteps
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
-_JOINT_CODES = ("bpecodes", "code", "bpe.codes", "codes.bpe", "bpe.model")
+_JOINT_CODES = ("bpecodes", "code", "bpe.codes", "codes.bpe")
 _SPACE = "▁"
 _LARGEST_MODEL = 64 * 2**20
 
@@ -41,6 +42,18 @@ def find_codes(folder: Path, languages: tuple[str, str]) -> tuple[Path | None, P
     return _of_sides(folder, languages, (("", ".bpe"), ("", ".codes"), ("codes.", "")), _JOINT_CODES)
 
 
+def named_subwords(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, Path | None]:
+    """The files of a folder that options of a transform of OpenNMT-py or Eole name; the source's serves both sides."""
+    source, target = (named_in(folder, options.get(f"{side}_subword_model")) for side in ("src", "tgt"))
+    return source, target or source
+
+
+def named_codes(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, Path | None]:
+    """The codes that options name likewise; none if a list of frequent pieces restricts them."""
+    is_restricted = any(options.get(f"{side}_subword_vocab") for side in ("src", "tgt"))
+    return (None, None) if is_restricted else named_subwords(folder, options)
+
+
 def _of_sides(
     folder: Path, languages: tuple[str, str], around: Sequence[tuple[str, str]], joint: Sequence[str]
 ) -> tuple[Path | None, Path | None]:
@@ -63,7 +76,7 @@ def segmented_vocabularies(
     names: Iterable[object],
     special: Mapping[str, str],
     *,
-    codes: Iterable[Path | None] = (None, None),
+    codes: Iterable[str | None] = (None, None),
     source_eos: bool = True,
     needs_pad: bool = True,
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
@@ -74,7 +87,7 @@ def segmented_vocabularies(
         segmenters: the SentencePiece models that segment their text; None if text comes as pieces separated by spaces.
         names: of the vocabularies' files, for errors.
         special: ``unk_token``, ``eos_token`` and ``pad_token`` -> piece.
-        codes: the files of merges that split words into pieces, where no SentencePiece model does.
+        codes: the merges that split words into pieces, where no SentencePiece model does.
         source_eos: whether the source must have eos: one that is encoded without its end needs none.
         needs_pad: whether both sides must have the piece of padding.
 
@@ -93,7 +106,7 @@ def segmented_vocabularies(
 def _segmented_vocabulary(
     pieces: Sequence[str],
     segmenter: Path | None,
-    codes: Path | None,
+    codes: str | None,
     name: str,
     special: Mapping[str, str],
     has_eos: bool,
@@ -107,14 +120,14 @@ def _segmented_vocabulary(
     needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
     if missing := [piece for piece in needed if piece not in pieces]:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
-    if segmenter is None and any(_SPACE in piece for piece in pieces):
+    if segmenter is None and codes is None and any(_SPACE in piece for piece in pieces):
         raise VocabularyError(
             f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
             "--source-spm or --target-spm."
         )
     model = None if segmenter is None else read_segmenter(segmenter)
-    merges = None if segmenter is not None or codes is None else read_codes(codes)
-    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad if pad in pieces else None, merges)
+    pad_piece = pad if pad in pieces else None
+    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad_piece, codes if segmenter is None else None)
 
 
 def check_distinct(pieces: Sequence[str], name: str) -> None:
@@ -131,7 +144,7 @@ def check_distinct(pieces: Sequence[str], name: str) -> None:
 
 
 def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:
-    """The piece that the decoder reads first.
+    """A piece that the decoder reads before its first one, such as the beginning of a sentence or a language.
 
     Args:
         named: the piece that the files name.
@@ -197,12 +210,14 @@ def model_pieces(model: bytes) -> list[str]:
     return pieces
 
 
-def read_codes(path: Path) -> str:
-    """The text of a file of byte-pair codes.
+def read_codes(path: Path | None) -> str | None:
+    """The text of a file of byte-pair codes; None without a file.
 
     Raises:
         VocabularyError: the file cannot be read, or is another.
     """
+    if path is None:
+        return None
     try:
         # A carriage return or another end of a line may be a character of a symbol.
         text = read_text(path, keep_returns=True)

@@ -205,7 +205,7 @@ def _with_stored_positions(
     computed = fixed_positions(model_settings(name, **settings))
     assert computed is not None
     for table in names:
-        stored = tensors[table].reshape(-1, width)[: len(computed)]
+        stored = tensors[table].reshape(-1, width)[naming.first_position :][: len(computed)]
         if not np.abs(stored - computed.numpy()).max() <= _SAME_POSITIONS:
             return {**settings, "positions": "learned", "first_position": 0}
     return settings
@@ -217,7 +217,8 @@ def _both_tables(
     """The tensors, with the computed positions of a side that stores none beside one that does."""
     computed = fixed_positions(model_settings(name, **{"max_positions": MAX_POSITIONS, **settings}))
     assert computed is not None
-    return {**{naming.tensors[ours]: computed.float().numpy() for ours in POSITIONS}, **tensors}
+    table = np.pad(computed.float().numpy(), ((naming.first_position, 0), (0, 0)))
+    return {**{naming.tensors[ours]: table for ours in POSITIONS}, **tensors}
 
 
 def _check_tensors(model: ForeignModel, name: str, ignored: Iterable[str]) -> None:

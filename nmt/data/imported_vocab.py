@@ -167,10 +167,10 @@ class ImportedVocabulary(Vocabulary):
         return encoded
 
     def _split(self, line: str) -> Iterable[str]:
-        """The pieces of segmented text, or those of its words by the codes, which split words at spaces alone."""
-        if self.codes is None:
-            return filter(None, line.split(self._separator))
-        return itertools.chain.from_iterable(map(self.codes.split, filter(None, line.split(" "))))
+        """The pieces of segmented text, or those of its words by the codes, which know words by spaces alone."""
+        if self.codes is not None:
+            line = " ".join(itertools.chain.from_iterable(map(self.codes.split, filter(None, line.split(" ")))))
+        return filter(None, line.split(self._separator))
 
     def _with_others(self, line: str, marks: list[int]) -> list[int]:
         """The marks of a line, where unknown text that is a piece of the list has that piece's mark."""

@@ -7,6 +7,7 @@ applies the list, and knows no rule. A vocabulary segments what the last step gi
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -49,7 +50,12 @@ class Replacement(BaseModel):
     with_spaces: bool = False
 
 
-class Replace(_Step):
+class _InOutputs(_Step):
+    in_outputs: bool = False
+    """Whether the step is done to outputs too."""
+
+
+class Replace(_InOutputs):
     """Replaces text, one replacement after the other in the whole line."""
 
     step: Literal["replace"] = "replace"
@@ -90,21 +96,23 @@ class Control(_Step):
         return "control characters as spaces"
 
 
-class Spaces(_Step):
+class Spaces(_InOutputs):
     """Makes one space of several, and drops those at the ends."""
 
     step: Literal["spaces"] = "spaces"
+    drops_others: bool = False
+    """Whether other white space at the ends is dropped too."""
 
     def rewrite(self) -> Rewrite:
         """As :meth:`_Step.rewrite`."""
 
         def collapse(line: str) -> str:
-            return _SPACES.sub(" ", line).strip(" ")
+            return _SPACES.sub(" ", line).strip(None if self.drops_others else " ")
 
         return collapse
 
     def __str__(self) -> str:
-        return "single spaces"
+        return "single spaces" + " without white space at the ends" * self.drops_others
 
 
 class Nfc(_Step):
@@ -118,6 +126,19 @@ class Nfc(_Step):
 
     def __str__(self) -> str:
         return "Unicode NFC"
+
+
+class Nfkc(_Step):
+    """Unicode normal form KC, which also replaces other forms of characters, such as ﬁ and full-width ones."""
+
+    step: Literal["nfkc"] = "nfkc"
+
+    def rewrite(self) -> Rewrite:
+        """As :meth:`_Step.rewrite`."""
+        return functools.partial(nfc, form="NFKC")
+
+    def __str__(self) -> str:
+        return "Unicode NFKC"
 
 
 class MosesPunctuation(_Step):
@@ -237,7 +258,7 @@ class Affix(_Step):
 
 
 Step = Annotated[
-    Replace | Control | Spaces | Nfc | MosesPunctuation | SentencePieceRule | MosesTokenize | Lowercase | Affix,
+    Replace | Control | Spaces | Nfc | Nfkc | MosesPunctuation | SentencePieceRule | MosesTokenize | Lowercase | Affix,
     Field(discriminator="step"),
 ]
 Steps = tuple[Step, ...]
@@ -319,10 +340,11 @@ def normalizer(steps: Sequence[Step]) -> Rewrite:
 
 
 def tokenizer(steps: Sequence[Step]) -> tuple[Rewrite, Rewrite]:
-    """The steps from the first that tokenises on, as one function; and what undoes them in an output."""
+    """The steps from the first that tokenises on, as one function; and what is done to an output, which undoes them."""
     tokenizing = [step for step in itertools.dropwhile(_is_text, steps) if not isinstance(step, Affix)]
     undone = [undo for step in reversed(tokenizing) if (undo := step.undo()) is not None]
-    return _chain([step.rewrite() for step in tokenizing]), _chain(undone)
+    done = [step.rewrite() for step in steps if isinstance(step, _InOutputs) and step.in_outputs]
+    return _chain([step.rewrite() for step in tokenizing]), _chain([*undone, *done])
 
 
 def affixes(steps: Iterable[Step]) -> list[Affix]:

@@ -91,12 +91,12 @@ class ReferenceSide(Side):
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
-        names = self._names[language]
-        unknown = names[self._vocabularies[language].unk]
-        tokenize = self._tokenizers[language]
-        before, behind = (self._affixed(language, place) for place in ("before", "behind"))
+        names, vocabulary = self._names[language], self._vocabularies[language]
+        of_text = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
+        tokenize, unknown = self._tokenizers[language], names[vocabulary.unk]
+        before, behind = ([names[piece] for piece in self._affixed(language, place)] for place in ("before", "behind"))
         return [
-            [names.get(piece, unknown) for piece in (*before, *self._pieces(tokenize(line), language), *behind)]
+            [*before, *(of_text.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
             for line in lines
         ]
 

@@ -12,7 +12,7 @@ from nmt.config import DecodingConfig
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
 from nmt.convert.files import shown
 from nmt.convert.foreign import OUTPUT_BIAS, Array, ForeignVocabulary, Naming, matrices
-from nmt.convert.settings import Table, valid_settings
+from nmt.convert.settings import Settings, Table, valid_settings
 from nmt.convert.tensors import read_safetensors, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError
@@ -21,8 +21,7 @@ CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokeni
 WEIGHTS, _SHARDS, _PICKLED = "model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin"
 NORM_EPSILON = 1e-5
 """Layer norms have no setting for it."""
-ACTIVATION = "activation_function"
-ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
 YES_OR_NO = (True, False)
 SETTINGS: Table = {
     "is_encoder_decoder": ((True,), "a decoder without an encoder"),
@@ -59,6 +58,28 @@ NAMES = {ours: f"model.{theirs}" for ours, theirs in FAIRSEQ_NAMES.items()} | ma
 def is_huggingface(path: Path) -> bool:
     """Whether a path looks like a model of Hugging Face: a folder with config.json and weights."""
     return (path / CONFIG).is_file() and bool(weight_files(path))
+
+
+def sizes(config: Settings, activation: str) -> dict[str, Any]:
+    """The settings of our model that have the same names in all kinds of models.
+
+    Args:
+        activation: the default one.
+
+    Raises:
+        CheckpointError: encoder and decoder differ, or the activation is another. The message names the setting.
+    """
+    return {
+        "encoder_layers": config.get("encoder_layers"),
+        "decoder_layers": config.get("decoder_layers"),
+        "d_model": config.get("d_model"),
+        "d_ff": config.of_both("ffn_dim", "feed-forward networks of different sizes"),
+        "heads": config.of_both("attention_heads", "different numbers of heads"),
+        "norm_epsilon": NORM_EPSILON,
+        "activation": config.choose("activation_function", activation, _ACTIVATIONS),
+        "max_positions": config.get("max_position_embeddings"),
+        "output_bias": True,  # bos, where it is a copy of eos, must never be predicted
+    }
 
 
 def decoding(options: Mapping[str, Any], name: str) -> DecodingConfig:

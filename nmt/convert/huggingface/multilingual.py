@@ -16,17 +16,15 @@ from nmt.convert.fairseq import FIRST_POSITION
 from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import COMPOSED, OUTPUT_BIAS, POSITIONS, ForeignModel, ForeignVocabulary, Given, Naming
 from nmt.convert.huggingface.folder import (
-    ACTIVATION,
-    ACTIVATIONS,
     CONFIG,
     GENERATION,
     MATRICES,
-    NORM_EPSILON,
     SEARCH,
     SETTINGS,
     TOKENIZER,
     decoding,
     read_weights,
+    sizes,
     start_id,
     tied_naming,
     weight_files,
@@ -102,7 +100,7 @@ def read_multilingual(path: Path, config: Settings, given: Given) -> ForeignMode
     found = [path / CONFIG, path / GENERATION, *files, path / _VOCAB, segmenter, path / TOKENIZER, path / _SPECIAL_MAP]
     return foreign_model(
         str(files[0]),
-        {**kind.model, **_sizes(config)},
+        {**sizes(config, "relu"), **kind.model, "norm": "pre"},
         toolkit=kind.toolkit,
         version=version_of(config.get("transformers_version")),
         decoding=decoding(options, options_name),
@@ -128,21 +126,6 @@ def read_multilingual(path: Path, config: Settings, given: Given) -> ForeignMode
             *unknown_remarks(config, kind.table, kind.toolkit),
         ],
     )
-
-
-def _sizes(config: Settings) -> dict[str, Any]:
-    return {
-        "encoder_layers": config.get("encoder_layers"),
-        "decoder_layers": config.get("decoder_layers"),
-        "d_model": config.get("d_model"),
-        "d_ff": config.of_both("ffn_dim", "feed-forward networks of different sizes"),
-        "heads": config.of_both("attention_heads", "different numbers of heads"),
-        "norm": "pre",
-        "norm_epsilon": NORM_EPSILON,
-        "activation": config.choose(ACTIVATION, "relu", ACTIVATIONS),
-        "max_positions": config.get("max_position_embeddings"),
-        "output_bias": True,  # bos, which is a copy of eos, must never be predicted
-    }
 
 
 def _vocabulary(

@@ -9,22 +9,21 @@ from typing import Any
 from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import TARGET_EMBEDDING, Array, ForeignModel, ForeignVocabulary, Given
 from nmt.convert.huggingface.folder import (
-    ACTIVATION,
-    ACTIVATIONS,
     CONFIG,
     GENERATION,
     MATRICES,
-    NORM_EPSILON,
     SEARCH,
     SETTINGS,
     TOKENIZER,
     YES_OR_NO,
     decoding,
     read_weights,
+    sizes,
     start_id,
     tied_naming,
     weight_files,
 )
+from nmt.convert.huggingface.fsmt import FSMT, read_fsmt
 from nmt.convert.huggingface.multilingual import MULTILINGUAL, read_multilingual
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabularies
 from nmt.convert.settings import Settings, Table, flat, unknown_remarks, unused_remarks, version_of
@@ -61,6 +60,8 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     config = Settings(read_mapping(path / CONFIG), name)
     if config.get("model_type") in MULTILINGUAL:
         return read_multilingual(path, config, given)
+    if config.get("model_type") == FSMT:
+        return read_fsmt(path, config, given)
     ours = _model_settings(config)
     tokenizer = optional_mapping(path / TOKENIZER)
     special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
@@ -120,18 +121,7 @@ def _model_settings(config: Settings) -> dict[str, Any]:
             f"{config.name}: has architectures: {shown(architectures)}, which nmt does not have. It imports "
             f"{_ARCHITECTURE}."
         )
-    return {
-        "encoder_layers": config.get("encoder_layers"),
-        "decoder_layers": config.get("decoder_layers"),
-        "d_model": config.get("d_model"),
-        "d_ff": config.of_both("ffn_dim", "feed-forward networks of different sizes"),
-        "heads": config.of_both("attention_heads", "different numbers of heads"),
-        "norm_epsilon": NORM_EPSILON,
-        "activation": config.choose(ACTIVATION, "gelu", ACTIVATIONS),
-        "positions": "sinusoidal_halves",
-        "max_positions": config.get("max_position_embeddings"),
-        "output_bias": True,
-    }
+    return {**sizes(config, "gelu"), "positions": "sinusoidal_halves"}
 
 
 def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:

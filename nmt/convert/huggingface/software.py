@@ -111,7 +111,9 @@ class HuggingFaceSide(Side):
         """The log-probability of each of the written ids."""
         read_1T = torch.tensor([[self._start, *written[:-1]]])
         with torch.inference_mode():
-            logits_TV = self._model(input_ids=self._source(source), decoder_input_ids=read_1T).logits[0]
+            # With a cache, FSMT takes the pieces for one step's and lets each of them see the later ones.
+            inputs = {"input_ids": self._source(source), "decoder_input_ids": read_1T}
+            logits_TV = self._model(**inputs, use_cache=False).logits[0]
         scores: Floats = logits_TV.double().log_softmax(-1).gather(1, torch.tensor(written)[:, None])[:, 0].numpy()
         return scores
 
