@@ -24,6 +24,9 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
 from tests.processes import kill_after, running
 
 Stream = IO[Any] | int | None
@@ -73,6 +76,20 @@ def run_command(
         process = stack.enter_context(running_command(arguments, cwd=cwd, environment=environment, stdout=out))
         stdout, stderr = process.communicate(text)
     return subprocess.CompletedProcess(arguments, process.wait(), stdout or b"", stderr)
+
+
+def run_here(
+    arguments: Sequence[str | Path], *, cwd: Path | None = None, text: bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run ``nmt ARGUMENTS`` in this process: for commands that read no variable when Python starts.
+
+    A traceback is an error of the test. ``--quiet`` would outlast the command.
+    """
+    with contextlib.chdir(cwd or Path.cwd()):
+        found = CliRunner().invoke(app, [*map(str, arguments)], input=text, env=environment)
+    if found.exception and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return subprocess.CompletedProcess(arguments, found.exit_code, found.stdout_bytes, found.stderr_bytes)
 
 
 @contextlib.contextmanager

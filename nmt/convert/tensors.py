@@ -26,6 +26,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.segmenters import segmentation_remarks
 from nmt.convert.settings import MAX_POSITIONS, model_settings, plain_settings
+from nmt.convert.vocabulary import with_tags
 from nmt.convert.weights import our_parameters, split
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
@@ -154,7 +155,7 @@ def foreign_model(
         files=files_by_name(files),
         settings=plain_settings(settings),
         factors={scaled: config.d_model ** (power / 2) for scaled, power in powers.items()},
-        text=text,
+        text=with_tags(text, source),
         remarks=(*remarks, *segmentation_remarks(source, target, text)),
         **others,
     )

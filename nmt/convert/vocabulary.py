@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from sentencepiece import SentencePieceTrainer
 
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary
-from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.data.imported_vocab import LANGUAGE_TAG, ImportedVocabulary
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
+from nmt.text.languages import language_tag
+from nmt.text.steps import Affix, TextSteps
 
 _SPACE = "▁"
 _ANY = "a"
@@ -57,6 +59,16 @@ def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, s
     names |= {piece: _free(piece, SPECIAL_PIECES) for piece in vocabulary.silent}
     special = zip((vocabulary.pad, vocabulary.unk, start, vocabulary.eos), SPECIAL_PIECES, strict=True)
     return names | {piece: ours for piece, ours in special if piece is not None}
+
+
+def with_tags(text: TextSteps, source: ForeignVocabulary) -> TextSteps:
+    """The steps of text, and the tags (``>>deu<<``) of a vocabulary, of which the target language chooses one."""
+    pieces: dict[str, str] = {}
+    for tag in filter(LANGUAGE_TAG.fullmatch, source.pieces):
+        pieces.setdefault(language_tag(tag.strip("<>")), tag)  # >>cmn<< and >>zho<< are of one language
+    if not pieces:
+        return text
+    return TextSteps((*text.source, Affix(chosen_by="target", pieces=pieces, is_silent=False)), text.target)
 
 
 def our_vocabulary(model: ForeignModel) -> VocabularyPair:

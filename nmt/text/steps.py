@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from nmt.text.languages import fitting
 from nmt.text.lines import NormalizationRule
 from nmt.text.normalization import nfc, punctuation_normalizer
 
@@ -241,12 +242,15 @@ class Affix(_Step):
     chosen_by: Choice
     pieces: dict[str, str]
     """The code of a language -> its piece."""
+    is_silent: bool = True
+    """Whether no text becomes one of the pieces. Where a tag may stand in the text, a line that has one keeps it."""
     place: Literal["before", "behind"] = "before"
     """``before`` on the target's side is the first piece of each output, whatever the model finds likely."""
 
     def piece(self, languages: Mapping[Choice, str]) -> str | None:
-        """The piece of the chosen language; None if it has none."""
-        return self.pieces.get(languages.get(self.chosen_by, ""))
+        """The piece of the chosen language; None if it has none, or several variants of the language have one."""
+        found = fitting(self.pieces, languages.get(self.chosen_by, ""))
+        return self.pieces[found[0]] if len(found) == 1 else None
 
     def __str__(self) -> str:
         shown = ", ".join(itertools.islice(self.pieces.values(), 3))
@@ -271,6 +275,23 @@ class TextSteps:
     def rule(self) -> NormalizationRule:
         """The rule of SentencePiece that is applied to source text."""
         return next((step.rule for step in self.source if isinstance(step, SentencePieceRule)), "identity")
+
+    def affixes(self, side: Choice) -> list[Affix]:
+        """The affixes that the language of a side chooses."""
+        return [step for step in (*self.source, *self.target) if isinstance(step, Affix) and step.chosen_by == side]
+
+    def codes(self, side: Choice) -> list[str]:
+        """The codes of the languages that a side may have; none where no piece names its language."""
+        return list(dict.fromkeys(code for step in self.affixes(side) for code in step.pieces))
+
+    @property
+    def without_tags(self) -> TextSteps:
+        """The steps without the tags that a line may have itself: those that other toolkits take too."""
+        source, target = (
+            tuple(step for step in steps if not isinstance(step, Affix) or step.is_silent)
+            for steps in (self.source, self.target)
+        )
+        return TextSteps(source, target)
 
     @property
     def words(self) -> str:

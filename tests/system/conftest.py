@@ -1,23 +1,30 @@
 """The toy pair prepared, encoded and trained for a moment by the real commands, shared by all system tests."""
 
-import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from nmt.cli.app import app
-from tests.commands import run_command
+from tests.commands import run_command, run_here
 
 NMT = [sys.executable, "-m", "nmt"]
 
 
 @pytest.fixture(scope="session")
 def nmt():
-    """Run a command; check that it succeeds unless told otherwise."""
+    """Run a command in this process (see :func:`run_here`); check that it succeeds unless told otherwise."""
+
+    def run(*arguments: str | Path, cwd: Path, check: bool = True, text: str = "", **environment: str):
+        return _checked(run_here(arguments, cwd=cwd, text=text.encode(), **environment), check)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def nmt_apart():
+    """As ``nmt``, in a process of its own."""
 
     def run(
         *arguments: str | Path,
@@ -29,31 +36,21 @@ def nmt():
     ):
         file = None if redirected is None else cwd / redirected
         found = run_command(arguments, cwd=cwd, text=(text or "").encode(), environment=environment, redirected=file)
-        result = subprocess.CompletedProcess(found.args, found.returncode, found.stdout.decode(), found.stderr.decode())
-        assert not check or result.returncode == 0, result.stderr
-        return result
+        return _checked(found, check)
 
     return run
 
 
-@pytest.fixture(scope="session")
-def nmt_here():
-    """As ``nmt``, in this process: for commands that read no variable at their start and import no torch."""
-
-    def run(*arguments: str | Path, cwd: Path, check: bool = True, text: str = "", **environment: str):
-        with contextlib.chdir(cwd):
-            found = CliRunner().invoke(app, list(map(str, arguments)), input=text, env=environment)
-        assert not found.exception or isinstance(found.exception, SystemExit), found.exception
-        assert not check or found.exit_code == 0, found.stderr
-        return subprocess.CompletedProcess(arguments, found.exit_code, found.stdout, found.stderr)
-
-    return run
+def _checked(found: subprocess.CompletedProcess[bytes], check: bool) -> subprocess.CompletedProcess[str]:
+    result = subprocess.CompletedProcess(found.args, found.returncode, found.stdout.decode(), found.stderr.decode())
+    assert not check or result.returncode == 0, result.stderr
+    return result
 
 
 @pytest.fixture(scope="session")
-def trained_once(made_once, nmt) -> Path:
+def trained_once(made_once, nmt_apart) -> Path:
     """A folder where the bare commands ran in sequence, up to the average; training was short."""
-    return made_once("trained", lambda folder: _train_once(nmt, folder))
+    return made_once("trained", lambda folder: _train_once(nmt_apart, folder))
 
 
 def _train_once(nmt, folder: Path) -> None:

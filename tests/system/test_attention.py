@@ -55,16 +55,16 @@ def test_lines_come_from_a_file_or_a_pipe(attention, tmp_path):
 @pytest.mark.parametrize(
     ("words", "text", "message"),
     [
-        (["x", "-o", "page.pdf"], None, "--out page.pdf: expected a name that ends in .html or .json"),
-        (["x", "-o", "mine.html"], None, "mine.html"),
-        (["x", "-o", "mine.json"], None, "mine.json"),
-        (["x", "-o", "other.json"], None, "other.json"),
-        (["x", "-i", "in.txt"], None, "the input was given twice"),
-        (["x", "--target", "a", "--target", "b"], None, "got 1 sentences, but 2 targets"),
-        ([""], None, "sentence 1 is empty"),
+        (["x", "-o", "page.pdf"], "", "--out page.pdf: expected a name that ends in .html or .json"),
+        (["x", "-o", "mine.html"], "", "mine.html"),
+        (["x", "-o", "mine.json"], "", "mine.json"),
+        (["x", "-o", "other.json"], "", "other.json"),
+        (["x", "-i", "in.txt"], "", "the input was given twice"),
+        (["x", "--target", "a", "--target", "b"], "", "got 1 sentences, but 2 targets"),
+        ([""], "", "sentence 1 is empty"),
         ([], "", "standard input has no lines"),
         ([], "x\n" * 51, "a page holds 50 at most"),
-        (["-i", "missing.txt"], None, "missing.txt"),
+        (["-i", "missing.txt"], "", "missing.txt"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_error_and_nothing_is_replaced(attention, tmp_path, words, text, message):

@@ -35,13 +35,13 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def score(nmt, files):
+def score(nmt_apart, files):
     """Runs ``nmt score`` with the double."""
     path = os.pathsep.join([str(DOUBLES), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    return lambda *words, **options: nmt("score", *words, cwd=files, PYTHONPATH=path, **options)
+    return lambda *words, **options: nmt_apart("score", *words, cwd=files, PYTHONPATH=path, **options)
 
 
-def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt, files):
+def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt_apart, files):
     score(*COMET, "--json", "--sentence-scores", *TEXTS, "good.de", "bad.de", redirected="score.json")
     record = json.loads((files / "score.json").read_text("utf-8"))
     [good] = record["systems"][0]["scores"]
@@ -52,13 +52,13 @@ def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt
     assert lineage.command[1:3] == ("--metric=comet", "--target-lang=de")
     assert text_record("text", "test.en", sha256_of(files / "test.en"), role="source") in lineage.made_from
     links = {"test.en": "text: test.en", "wmt22/checkpoints/model.ckpt": f"file: {files}/wmt22/checkpoints/model.ckpt"}
-    whole = nmt("inspect", "score.json", cwd=files).stdout
+    whole = nmt_apart("inspect", "score.json", cwd=files).stdout
     assert "role: model of COMET" in whole
     assert all(f"{link}  [unchanged]" in whole for link in links.values())
     for file in links:
         with (files / file).open("ab") as stream:
             stream.write(b" ")
-    changed = nmt("inspect", "score.json", cwd=files, check=False)
+    changed = nmt_apart("inspect", "score.json", cwd=files, check=False)
     assert changed.returncode == 1
     assert all(f"{link}  [CHANGED]" in changed.stdout for link in links.values())
     assert all(f"{file} is not " in changed.stderr for file in links)

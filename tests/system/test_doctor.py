@@ -6,8 +6,8 @@ import pytest
 
 
 @pytest.mark.slow
-def test_an_examination_finds_a_machine_that_computes_right(nmt, tmp_path):
-    result = nmt("doctor", "--json", cwd=tmp_path)
+def test_an_examination_finds_a_machine_that_computes_right(nmt_apart, tmp_path):
+    result = nmt_apart("doctor", "--json", cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
     values = json.loads(result.stdout)
     assert [check["name"] for check in values["checks"] if check["passed"] is False] == []

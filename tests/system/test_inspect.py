@@ -14,12 +14,12 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.cli.app import app
 from nmt.data.lineage import encoded_record
 from nmt.io.hashing import sha256_of
-from nmt.lineage.comparing import lineage_of
+from nmt.lineage import comparing
 from nmt.record import parse_record
 
 
 @pytest.fixture(scope="module")
-def scored(trained_once, nmt, tmp_path_factory) -> Path:
+def scored(trained_once, nmt_apart, tmp_path_factory) -> Path:
     """A folder with a whole lineage: data, run, average, translation and the JSON of its score."""
     folder = tmp_path_factory.mktemp("lineage") / "work"
     shutil.copytree(trained_once, folder, symlinks=True)
@@ -27,8 +27,8 @@ def scored(trained_once, nmt, tmp_path_factory) -> Path:
         lines = (folder / "data/toy-en-de" / f"test.{language}").read_text("utf-8").splitlines(keepends=True)
         (folder / f"few.{language}").write_text("".join(lines[:20]), "utf-8")
     model = ["--model", "runs/toy-en-de-tiny/average"]
-    nmt("translate", *model, "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
-    nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder, redirected="score.json")
+    nmt_apart("translate", *model, "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
+    nmt_apart("score", "--json", "--reference", "few.de", "out.de", cwd=folder, redirected="score.json")
     return folder
 
 
@@ -256,9 +256,10 @@ def test_a_data_set_of_several_models_is_read_once(work, monkeypatch):
     parts = record["made_from"][0]["made_from"]
     parts.append(parts[0])
     read = []
-    monkeypatch.setattr("nmt.lineage.comparing.sha256_of", lambda path: read.append(path.name) or sha256_of(path))
+    comparing._sha256.cache_clear()
+    monkeypatch.setattr(comparing, "sha256_of", lambda path: read.append(path.name) or sha256_of(path))
     monkeypatch.chdir(work)
-    found = list(lineage_of(parse_record(record, "score.json")).all())
+    found = list(comparing.lineage_of(parse_record(record, "score.json")).all())
     assert [link.state for link in found if link.kind == "data set"] == ["unchanged", "unchanged"]
     assert read.count("train.de") == 1
 

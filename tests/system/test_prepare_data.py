@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.commands import run_command, running_command
+from tests.commands import run_here, running_command
 
 CAPTIONS = {"en": "A dog number {n} runs .\n", "de": "Ein Hund Nummer {n} läuft .\n"}
 
@@ -25,7 +25,7 @@ def nmt(tmp_path):
 
     def run(*arguments, expect=0, **environment):
         own = {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "NO_PROXY": "127.0.0.1"} | environment
-        done = run_command(arguments, cwd=tmp_path, environment=own)
+        done = run_here(arguments, cwd=tmp_path, **own)
         result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
         assert result.returncode == expect, result.stderr
         assert "Traceback" not in result.stderr
@@ -62,7 +62,7 @@ def test_a_copied_recipe_from_a_mirror(nmt, tmp_path):
         (tmp_path / "mirror" / base).write_bytes(packed)
         entry["sha256"] = hashlib.sha256(packed).hexdigest()
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(values, allow_unicode=True))
-    done = nmt("prepare-data", "mine.yaml", "--mirror", "mirror", "--offline", LC_ALL="C")
+    done = nmt("prepare-data", "mine.yaml", "--mirror", "mirror", "--offline")
     assert done.stdout == ""
     assert "train: 300 pairs" in done.stderr
     assert "train has 300 pairs; the published number is 29,000" in done.stderr

@@ -13,16 +13,16 @@ def project(trained, tmp_path):
     return tmp_path
 
 
-def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
+def test_a_run_is_resumed_by_its_folder_alone(project, nmt_apart):
     run = "runs/toy-en-de-tiny"
-    again = nmt("train", "--resume", run, cwd=project)
+    again = nmt_apart("train", "--resume", run, cwd=project)
     assert f"Nothing to do: {run} is finished (update 60: max_updates reached)." in again.stderr
-    resumed = nmt("train", "--resume", run, "--max-updates", "62", cwd=project)
+    resumed = nmt_apart("train", "--resume", run, "--max-updates", "62", cwd=project)
     assert "data: data/toy-en-de (of the run)" in resumed.stderr
     assert f"Resuming from {run}/checkpoints/step-00000060." in resumed.stderr
     assert "Changed since the run started: training.max_updates: 60 -> 62." in resumed.stderr
     assert resumed.stderr.endswith("Finished at update 62: max_updates reached.\n")
-    translated = nmt("translate", cwd=project, text="The man sleeps.\n")
+    translated = nmt_apart("translate", cwd=project, text="The man sleeps.\n")
     assert re.search(r"\(en-de, update 6[02], BLEU \d+\.\d\d, ", translated.stderr)  # the best of them
 
 
@@ -46,10 +46,10 @@ def test_what_is_refused_is_refused_before_anything_is_printed_about_the_run(pro
 
 
 @pytest.mark.slow
-def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
+def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt_apart):
     quick = ["--max-updates", "1", "--set", "validation.bleu=false", "--out", "runs/own"]
-    assert "run: runs/own\n" in nmt("train", *quick, cwd=project).stderr
-    assert "Nothing to do" in nmt("train", *quick, cwd=project).stderr
-    fresh = nmt("train", "--fresh", *quick, cwd=project)
+    assert "run: runs/own\n" in nmt_apart("train", *quick, cwd=project).stderr
+    assert "Nothing to do" in nmt_apart("train", *quick, cwd=project).stderr
+    fresh = nmt_apart("train", "--fresh", *quick, cwd=project)
     assert "run: runs/own-2 (runs/own is taken)\n" in fresh.stderr
-    assert "model: " in nmt("translate", cwd=project, text="The man sleeps.\n").stderr
+    assert "model: " in nmt_apart("translate", cwd=project, text="The man sleeps.\n").stderr

@@ -14,26 +14,26 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_prints_figure_and_signature(files, nmt_here):
-    result = nmt_here("score", "--reference", "ref.de", "good.txt", cwd=files)
+def test_prints_figure_and_signature(files, nmt):
+    result = nmt("score", "--reference", "ref.de", "good.txt", cwd=files)
     assert result.stdout.startswith("BLEU = 100.00 ")
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in result.stdout
 
 
-def test_reads_standard_input_in_any_locale(files, nmt):
+def test_reads_standard_input_in_any_locale(files, nmt_apart):
     text = (files / "good.txt").read_text("utf-8")
-    result = nmt("score", "--reference", "ref.de", "-", cwd=files, text=text, LC_ALL="C", PYTHONUTF8="0")
+    result = nmt_apart("score", "--reference", "ref.de", "-", cwd=files, text=text, LC_ALL="C", PYTHONUTF8="0")
     assert "BLEU = 100.00" in result.stdout
 
 
-def test_line_separators_inside_a_line_are_no_line_ends(files, nmt_here):
+def test_line_separators_inside_a_line_are_no_line_ends(files, nmt):
     (files / "ref.de").write_text("eins\u2028zwei\ndrei\u0085vier\n", "utf-8")
     (files / "good.txt").write_text("eins\u2028zwei\ndrei\u0085vier", "utf-8")
-    assert nmt_here("score", "--reference", "ref.de", "good.txt", cwd=files).returncode == 0
+    assert nmt("score", "--reference", "ref.de", "good.txt", cwd=files).returncode == 0
 
 
-def test_metrics_and_the_papers_bleu_are_told_apart(files, nmt_here):
-    result = nmt_here(
+def test_metrics_and_the_papers_bleu_are_told_apart(files, nmt):
+    result = nmt(
         "score", "--reference", "ref.de", "--metric", "bleu", "--metric", "chrf", "--metric", "ter", "--paper-bleu",
         "bad.txt", cwd=files,
     )  # fmt: skip
@@ -42,8 +42,8 @@ def test_metrics_and_the_papers_bleu_are_told_apart(files, nmt_here):
     assert "tok:moses-de|compounds:split" in result.stdout
 
 
-def test_json_holds_everything(files, nmt_here):
-    result = nmt_here("score", "--json", "--reference", "ref.de", "--paper-bleu", "good.txt", "bad.txt", cwd=files)
+def test_json_holds_everything(files, nmt):
+    result = nmt("score", "--json", "--reference", "ref.de", "--paper-bleu", "good.txt", "bad.txt", cwd=files)
     record = json.loads(result.stdout)
     assert [system["hypothesis"] for system in record["systems"]] == ["good.txt", "bad.txt"]
     assert [score["name"] for score in record["systems"][0]["scores"]] == ["BLEU", "paper BLEU"]
@@ -69,8 +69,8 @@ def test_variants_of_a_test_set_are_translated_and_scored(trained, tmp_path, nmt
         assert message in nmt(*command, *more, cwd=tmp_path, check=False).stderr
 
 
-def test_two_systems_are_compared_in_text(files, nmt_here):
-    result = nmt_here("score", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files, SACREBLEU_SEED="7")
+def test_two_systems_are_compared_in_text(files, nmt):
+    result = nmt("score", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files, SACREBLEU_SEED="7")
     figures, comparison = result.stdout.split("\n\n")
     good, bad = figures.split("bad.txt:\n")
     assert good.startswith("good.txt:\n  BLEU = 100.00 ")
@@ -82,8 +82,8 @@ def test_two_systems_are_compared_in_text(files, nmt_here):
     assert signature.startswith("  nrefs:1|bs:1000|seed:7|case:mixed|eff:no|tok:13a|")
 
 
-def test_json_holds_the_score_of_each_sentence_if_asked(files, nmt_here):
-    result = nmt_here(
+def test_json_holds_the_score_of_each_sentence_if_asked(files, nmt):
+    result = nmt(
         "score", "--json", "--sentence-scores", "--reference", "ref.de", "--metric", "bleu", "--metric", "chrf++",
         "--paper-bleu", "--lowercase", "good.txt", "bad.txt", cwd=files,
     )  # fmt: skip
@@ -97,61 +97,59 @@ def test_json_holds_the_score_of_each_sentence_if_asked(files, nmt_here):
     assert "sentences" not in good[2]
 
 
-def test_the_tokeniser_follows_a_regional_code_or_the_option(files, nmt_here):
+def test_the_tokeniser_follows_a_regional_code_or_the_option(files, nmt):
     chinese = "猫坐在垫子上。\n狗在花园里睡觉。\n"
     for name in ("ref.zh_CN", "test.ref", "out.txt"):
         (files / name).write_text(chinese, "utf-8")
-    by_name = nmt_here("score", "--reference", "ref.zh_CN", "out.txt", cwd=files)
+    by_name = nmt("score", "--reference", "ref.zh_CN", "out.txt", cwd=files)
     assert "tok:zh" in by_name.stdout
     assert "warning" not in by_name.stderr
-    unknown = nmt_here("score", "--reference", "test.ref", "out.txt", cwd=files)
+    unknown = nmt("score", "--reference", "test.ref", "out.txt", cwd=files)
     assert "tok:13a" in unknown.stdout
     assert "warning: the reference is written in Chinese characters" in unknown.stderr
     assert "--target-lang zh" in unknown.stderr
-    chosen = nmt_here("score", "--reference", "test.ref", "--tokenize", "char", "out.txt", cwd=files)
+    chosen = nmt("score", "--reference", "test.ref", "--tokenize", "char", "out.txt", cwd=files)
     assert "tok:char" in chosen.stdout
     assert "warning" not in chosen.stderr
 
 
-def test_the_model_of_a_tokeniser_is_fetched_to_where_sacrebleu_looks(files, nmt):
+def test_the_model_of_a_tokeniser_is_fetched_to_where_sacrebleu_looks(files, nmt_apart):
     from nmt.data.vocab import train_vocabulary
 
     (files / "mirror").mkdir()
     model = train_vocabulary(["Das Haus ist alt.", "Ein Hund schläft im Garten."], size=40).vocab.model_bytes
     (files / "mirror" / "sacrebleu_tokenizer_spm.model").write_bytes(model)
     arguments = ["score", "--reference", "ref.de", "--tokenize", "flores101", "--offline", "good.txt"]
-    missing = nmt(*arguments, cwd=files, check=False, SACREBLEU=str(files / "sacrebleu"))
+    missing = nmt_apart(*arguments, cwd=files, check=False, SACREBLEU=str(files / "sacrebleu"))
     assert missing.returncode == 2
     assert "sacrebleu_tokenizer_spm.model could not be fetched" in missing.stderr
-    found = nmt(*arguments, "--mirror", "mirror", cwd=files, SACREBLEU=str(files / "sacrebleu"))
+    found = nmt_apart(*arguments, "--mirror", "mirror", cwd=files, SACREBLEU=str(files / "sacrebleu"))
     assert "BLEU = 100.00" in found.stdout
     assert "tok:flores101" in found.stdout
 
 
-def test_several_references_and_a_source(files, nmt_here):
+def test_several_references_and_a_source(files, nmt):
     (files / "src.en").write_text("one\ntwo\nthree\n")
-    two = nmt_here(
-        "score", "--reference", "ref.de", "--reference", "bad.txt", "--target-lang", "de", "bad.txt", cwd=files
-    )
+    two = nmt("score", "--reference", "ref.de", "--reference", "bad.txt", "--target-lang", "de", "bad.txt", cwd=files)
     assert "nrefs:2" in two.stdout
-    result = nmt_here("score", "--reference", "ref.de", "--source", "src.en", "good.txt", cwd=files, check=False)
+    result = nmt("score", "--reference", "ref.de", "--source", "src.en", "good.txt", cwd=files, check=False)
     assert result.returncode == 2
     assert "3 lines" in result.stderr
 
 
-def test_an_unknown_language_is_warned_about(files, nmt_here):
+def test_an_unknown_language_is_warned_about(files, nmt):
     arguments = ["score", "--reference", "ref.de", "good.txt", "--target-lang"]
-    result = nmt_here(*arguments, "klingon", cwd=files)
+    result = nmt(*arguments, "klingon", cwd=files)
     assert "warning: --target-lang klingon is not a language code" in result.stderr
     assert result.stdout.startswith("BLEU = ")
     for known in ("de", "pt_BR", "zh-Hans", "tlh"):
-        assert "warning" not in nmt_here(*arguments, known, cwd=files).stderr
+        assert "warning" not in nmt(*arguments, known, cwd=files).stderr
 
 
 @pytest.mark.parametrize(("mark", "text"), [("▁", "▁Das ▁Haus\n▁Ein ▁Hund\n"), ("@@", "Das Ha@@ us\nEin Hu@@ nd\n")])
-def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt_here, mark, text):
+def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt, mark, text):
     (files / "pieces.txt").write_text(text, "utf-8")
-    result = nmt_here("score", "--reference", "ref.de", "pieces.txt", cwd=files)
+    result = nmt("score", "--reference", "ref.de", "pieces.txt", cwd=files)
     assert f"warning: 2 lines of the hypothesis hold '{mark}'" in result.stderr
     assert result.stdout.startswith("BLEU = ")
 
@@ -170,18 +168,18 @@ def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt_here, mark,
         (["--reference", "ref.de", "--sentence-scores", "good.txt"], ["--json"]),
     ],
 )
-def test_mistakes_are_told(files, nmt_here, arguments, words):
+def test_mistakes_are_told(files, nmt, arguments, words):
     (files / "empty.txt").touch()
     (files / "short.txt").write_text("eine Zeile\n")
-    result = nmt_here("score", *arguments, cwd=files, check=False)
+    result = nmt("score", *arguments, cwd=files, check=False)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     for word in words:
         assert word in result.stderr
 
 
-def test_a_test_set_offline_says_what_is_missing_and_where_to_put_it(files, nmt_here):
-    result = nmt_here(
+def test_a_test_set_offline_says_what_is_missing_and_where_to_put_it(files, nmt):
+    result = nmt(
         "score", "--test-set", "wmt14/full", "--langpair", "en-de", "--offline", "--cache", "cache", "good.txt",
         cwd=files, check=False,
     )  # fmt: skip
@@ -190,8 +188,8 @@ def test_a_test_set_offline_says_what_is_missing_and_where_to_put_it(files, nmt_
     assert "cache" in result.stderr
 
 
-def test_a_sheet_has_all_metrics_and_both_tests(files, nmt_here):
-    result = nmt_here("score", "--sheet", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files)
+def test_a_sheet_has_all_metrics_and_both_tests(files, nmt):
+    result = nmt("score", "--sheet", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files)
     lines = result.stdout.splitlines()
     assert lines[0] == "references: ref.de, 2 lines"
     assert lines[2].split("  ")[0] == "system"
@@ -200,9 +198,9 @@ def test_a_sheet_has_all_metrics_and_both_tests(files, nmt_here):
 
 
 @pytest.mark.slow
-def test_a_sheet_as_json_holds_both_tests(files, nmt_here):
+def test_a_sheet_as_json_holds_both_tests(files, nmt):
     record = json.loads(
-        nmt_here("score", "--sheet", "--json", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files).stdout
+        nmt("score", "--sheet", "--json", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files).stdout
     )
     assert [system["system"] for system in record["systems"]] == ["good.txt", "bad.txt"]
     assert record["systems"][1]["scores"][0]["p_randomization"] <= 1
@@ -216,8 +214,8 @@ def test_a_sheet_as_json_holds_both_tests(files, nmt_here):
         pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow),
     ],
 )
-def test_a_table_for_a_paper_is_a_sheet(files, nmt_here, form, begins):
-    assert nmt_here("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)
+def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
+    assert nmt("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -228,14 +226,14 @@ def test_a_table_for_a_paper_is_a_sheet(files, nmt_here, form, begins):
         (["--json", "--format", "latex"], "--json and --format latex exclude each other"),
     ],
 )
-def test_a_sheet_refuses_what_it_has_or_cannot_show(files, nmt_here, options, says):
-    result = nmt_here("score", *options, "--reference", "ref.de", "bad.txt", cwd=files, check=False)
+def test_a_sheet_refuses_what_it_has_or_cannot_show(files, nmt, options, says):
+    result = nmt("score", *options, "--reference", "ref.de", "bad.txt", cwd=files, check=False)
     assert result.returncode == 2
     assert says in result.stderr
 
 
 @pytest.mark.parametrize("marker", [".out.de.nmt.json", "manifest.json"])
-def test_a_translation_in_place_of_the_reference_is_warned_about(tmp_path, nmt_here, marker):
+def test_a_translation_in_place_of_the_reference_is_warned_about(tmp_path, nmt, marker):
     """An output of `nmt translate --output`, which has a record; or text of a data set as the hypothesis."""
     for name in ("out.de", "test.de"):
         (tmp_path / name).write_text("Ein Hund rennt .\n")
@@ -243,8 +241,8 @@ def test_a_translation_in_place_of_the_reference_is_warned_about(tmp_path, nmt_h
     ours, theirs = ("out.de", "elsewhere/ref.de") if marker.startswith(".") else ("elsewhere/ref.de", "test.de")
     (tmp_path / "elsewhere" / "ref.de").write_text("Ein Hund rennt .\n")
     (tmp_path / marker).write_text("{}")
-    right = nmt_here("score", "--reference", theirs, ours, "--target-lang", "de", cwd=tmp_path)
-    wrong = nmt_here("score", "--reference", ours, theirs, "--target-lang", "de", cwd=tmp_path)
+    right = nmt("score", "--reference", theirs, ours, "--target-lang", "de", cwd=tmp_path)
+    wrong = nmt("score", "--reference", ours, theirs, "--target-lang", "de", cwd=tmp_path)
     assert "exchanged" not in right.stderr
     assert f"are they exchanged? {ours} is compared with as the reference" in " ".join(wrong.stderr.split())
     assert right.stdout == wrong.stdout

@@ -244,16 +244,6 @@ def test_parts_are_joined_without_a_space_where_the_language_has_none():
     assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
 
 
-def test_the_target_language_may_be_named_by_who_knows_it():
-    made = translator(beam=1, config=described(target_lang="mul"), split_sentences="always", guard=False)
-    line = "Ba do ki. Lu me no."
-    [segments] = made.prepare([line])
-    made.search(segments)
-    one, two = (segment.candidates[0].text for segment in segments)
-    assert made.joined(line, segments).text == f"{one} {two}"
-    assert made.joined(line, segments, "zh-Hans").text == one + two
-
-
 SIDE = SideLines(sentences=(990, 1), pieces=PieceCounts(p50=6, p90=8, p99=10, p999=12, max=20))
 LINES = LineStatistics(
     max_length=30,

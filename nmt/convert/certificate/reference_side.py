@@ -75,7 +75,7 @@ class ReferenceSide(Side):
         self._join = target[1]
         languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
         self._affixes: dict[Language, list[Affix]] = {
-            "source": affixes(model.text.source),
+            "source": affixes(model.text.without_tags.source),
             "target": affixes(model.text.target),
         }
         self._languages = languages
