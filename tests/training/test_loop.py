@@ -300,7 +300,7 @@ def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reverse
     model = Transformer(config.model, bundle.vocab.source.size).train()
     model.load_state_dict(bundle.weights)
     hardware = choose_hardware("cpu", "fp32", 1)
-    validator = Validator(reversed_words, config, bundle.vocab, hardware)
+    validator = Validator([reversed_words], config, bundle.vocab, hardware)
     begin = time.perf_counter()
     validated = validator.validate(model)
     assert 0 < validated.seconds < time.perf_counter() - begin
