@@ -204,7 +204,7 @@ def test_a_skipped_update_is_told_with_its_batch_and_the_run_resumes_bit_for_bit
     run_training, tmp_path, monkeypatch, listener
 ):
     poison(monkeypatch, {3, 12})
-    outcome = run_training(tmp_path / "straight")
+    outcome = run_training(tmp_path / "straight", "training.max_skipped=2")  # which two would be, in a row
     assert (outcome.progress.update, outcome.progress.skipped) == (20, 2)
     events = records(tmp_path / "straight", "event")
     assert [(e["event"], e["update"]) for e in events] == [("skipped", 3), ("skipped", 12)]
