@@ -71,10 +71,7 @@ def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt
             [*COMET, *TEXTS, "--reference", "bad.de"],
             "error: COMET compares with one reference, but 2 are given. Give one.",
         ),
-        (
-            [*COMET, *TEXTS, "--lowercase"],
-            "--lowercase: COMET never ignores case. Add another metric",
-        ),
+        ([*COMET, *TEXTS, "--lowercase"], "--lowercase: COMET never ignores case. Add another metric"),
         (
             ["--reference", "test.de", "--comet-model", "wmt22"],
             "--comet-model needs --metric comet or --sheet: no other score uses that model.",

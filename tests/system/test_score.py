@@ -191,10 +191,7 @@ def test_a_sheet_as_json_holds_both_tests(files, nmt):
 
 @pytest.mark.parametrize(
     ("form", "begins"),
-    [
-        ("markdown", "References: `ref.de`"),
-        pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow),
-    ],
+    [("markdown", "References: `ref.de`"), pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow)],
 )
 def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
     assert nmt("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)

@@ -40,10 +40,7 @@ IN_SHORT = {
     "training.precision", "validation.bleu", "validation.decoding.beam",
 }  # fmt: skip
 # Each of these makes sense only with the other.
-TOGETHER = {
-    "schedule.decay": ["schedule.decay_updates=30"],
-    "schedule.decay_updates": ["schedule.decay=linear"],
-}
+TOGETHER = {"schedule.decay": ["schedule.decay_updates=30"], "schedule.decay_updates": ["schedule.decay=linear"]}
 
 
 @pytest.fixture(scope="module")

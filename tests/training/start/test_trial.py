@@ -38,13 +38,7 @@ class Machine:
     """A learner on a machine whose memory is known."""
 
     def __init__(
-        self,
-        monkeypatch,
-        usable: int,
-        bytes_a_position: int,
-        breaks_at: float = float("inf"),
-        *,
-        saved: int = 0,
+        self, monkeypatch, usable: int, bytes_a_position: int, breaks_at: float = float("inf"), *, saved: int = 0
     ) -> None:
         self._saved = saved
         self.tried: list[int] = []
@@ -332,10 +326,7 @@ def test_all_checkpoints_that_are_kept_and_the_one_that_is_written_are_counted(s
 @pytest.mark.parametrize(
     ("changes", "warned"),
     [
-        (
-            ["schedule.warmup=100"],
-            "at update 60, and the learning rate grows until update 60, within",
-        ),
+        (["schedule.warmup=100"], "at update 60, and the learning rate grows until update 60, within"),
         (
             ["schedule.warmup=100", "schedule.decay=cosine"],
             "at update 60, and the learning rate grows until update 30,",
