@@ -15,6 +15,7 @@ from nmt.config import read_config
 from nmt.errors import ConfigError
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.text.languages import fitting
+from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
 
 
@@ -70,12 +71,12 @@ class NamedModels:
         onward: list[Path] = []
         for path in named:
             [folder] = cls.of([path], engine).folders
-            source = read_config(BundleFolder(folder).config).data.source_lang
-            if not source:
+            sources = codes_of(read_config(BundleFolder(folder).config).data, "source")
+            if not sources:
                 raise ConfigError(
                     f"{path}: does not record its languages. Import it again with --source-lang and --target-lang."
                 )
-            (onward if fitting([source], via) else into).append(path)
+            (onward if fitting(sources, via) else into).append(path)
         if not (into and onward):
             missing = f"to {via}" if onward else f"from {via}"
             raise ConfigError(f"--via {via} needs a model to {via} and one from {via}: name one {missing}, too.")

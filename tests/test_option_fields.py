@@ -87,7 +87,7 @@ def test_records_of_version_0_1_stay_comparable():
     }
     assert recorded(TranslateOptions(sampling=Sampling())).items() >= of_old_version.items()
     of_scoring = {"length_penalty": 0.6, "length_normalization": "paper", "alignment": False}
-    assert recorded(TranslateOptions(), scoring=True) == of_scoring
+    assert recorded(TranslateOptions(), scoring=True).items() >= of_scoring.items()
 
 
 class MoreSampling(Sampling):

@@ -11,7 +11,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.convert.expressible import MARIANMT, Allowed, Table, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
-from nmt.convert.huggingface.reading import NAMES, SHARED
+from nmt.convert.huggingface.folder import NAMES, SHARED
 from nmt.convert.weights import their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.machine.packages import require_package

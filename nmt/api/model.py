@@ -137,6 +137,8 @@ class Model:
         lines: Iterable[str],
         targets: Iterable[str],
         *,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
         length_penalty: float | None = None,
         length_normalization: Normalization | None = None,
         alignment: bool = False,
@@ -147,13 +149,14 @@ class Model:
         Args:
             lines: texts of one line each.
             targets: one translation per line.
+            source_lang, target_lang: the codes of the languages, for models of several; by default the model's.
             length_penalty: alpha of the length penalty; the model's default if not given.
             length_normalization: the divisor of scores: the paper's penalty, or length^alpha; the model's if not given.
             alignment: align each piece of a target with a source piece.
             batch_tokens: padded pieces of the longer side per batch.
 
         Raises:
-            ConfigError: the model was loaded with a pivot language.
+            ConfigError: the model was loaded with a pivot language, or does not have a language.
             DataError: the numbers of lines and targets differ.
         """
         if self._via is not None:
@@ -161,6 +164,8 @@ class Model:
         [engine] = self._engines
         options = translate_options(
             engine.config.decoding,
+            source_lang=source_lang,
+            target_lang=target_lang,
             length_penalty=length_penalty,
             length_normalization=length_normalization,
             alignment=alignment,

@@ -16,6 +16,7 @@ from nmt.reporting import SILENT, Reporter
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
+    from nmt.evaluation.robustness import RobustnessSheet
     from nmt.evaluation.score_sheet import ScoreSheet
     from nmt.evaluation.scored_systems import ScoredSystems
     from nmt.record import Record
@@ -27,8 +28,9 @@ Metrics = Annotated[tuple[MetricName, ...], Before(several)]
 class Scored:
     """The scores of one or several systems."""
 
-    found: ScoredSystems | ScoreSheet
-    """The scores by the metrics that were asked for; with ``sheet``, all scores."""
+    found: ScoredSystems | ScoreSheet | RobustnessSheet
+    """The scores by the metrics that were asked for; with ``sheet``, all scores; with ``robustness``, those of the
+    variants."""
     test_set: str | None
     langpair: str | None
     _files: dict[str, Any] = field(repr=False)
@@ -48,7 +50,9 @@ class Scored:
 
 @checked
 def score(
-    hypothesis: Annotated[Paths, Argument("Translations, one per line; - is standard input.", metavar="HYPOTHESIS")],
+    hypothesis: Annotated[
+        Paths, Argument("Translations, one per line; - is standard input.", metavar="HYPOTHESIS")
+    ] = (),
     *,
     reference: Annotated[Paths, Option("Reference translations; may be repeated.", STREAMS, letter="r")] = (),
     source: Annotated[Path | None, Option("Source text: for COMET, and to check the number of lines.", STREAMS)] = None,
@@ -65,6 +69,10 @@ def score(
     ] = None,
     lowercase: Annotated[bool, Option("Compare without case; TER always does.", SCORES)] = False,
     paper_bleu: Annotated[bool, Option("Add BLEU as in the paper: tokenised, compounds split.", SCORES)] = False,
+    robustness: Annotated[
+        Path | None,
+        Option("Translate variants of the source by a model: capitals, typos, ...", SCORES, metavar="MODEL"),
+    ] = None,
     target_lang: Annotated[
         str | None,
         Option(
@@ -102,8 +110,12 @@ def score(
     from nmt.evaluation.scored_systems import score_systems
 
     names = list[MetricName](dict.fromkeys(metric or ["bleu"]))
-    if not hypothesis:
-        raise ConfigError("hypothesis: give a file with one translation per line, or several.")
+    if robustness is not None:
+        _refuse_beside_robustness(hypothesis, names, sheet or paper_bleu or sentence_scores)
+    elif not hypothesis:
+        raise ConfigError(
+            "hypothesis: give a file with one translation per line, or several; or a model with --robustness."
+        )
     if (test_set is None) == (not reference):
         raise ConfigError("give either --reference FILE or --test-set NAME with --langpair.")
     if sheet and (metric or paper_bleu or sentence_scores):
@@ -136,6 +148,9 @@ def score(
         "source": source if by_comet else None,
         "comet_model": None if comet is None else (str(comet.weights), comet.sha256),
     }
+    if robustness is not None:
+        variants, bundle = _robustness(robustness, texts, names[0], report, **how)
+        return Scored(variants, test_set, langpair, recorded | {"source": source, "translated_by": bundle})
     how["comet"] = comet
     if sheet:
         made = score_sheet(texts.systems, texts.references, references_name=texts.reference_names, **how)
@@ -152,6 +167,46 @@ def score(
     if "bleu" in names:
         _warn_of_tokenizer(texts.references, next(iter(scored.scores.values()))[names.index("bleu")].signature, report)
     return Scored(scored, test_set, langpair, recorded)
+
+
+def _refuse_beside_robustness(hypothesis: Paths, names: Sequence[MetricName], asks_others: bool) -> None:
+    if hypothesis:
+        raise ConfigError("--robustness translates the source itself: leave the hypotheses out.")
+    if asks_others or len(names) > 1 or "comet" in names:
+        raise ConfigError("--robustness is scored by one --metric: bleu, chrf, chrf++ or ter. Leave other scores out.")
+
+
+def _robustness(
+    named: Path, texts: _Texts, metric: MetricName, report: Reporter, *, target_lang: str, **how: Any
+) -> tuple[RobustnessSheet, Path]:
+    """The scores of the variants of a test set, and the bundle that translated them."""
+    from nmt.api.model import load
+    from nmt.evaluation.robustness import robustness_sheet
+    from nmt.loading import NamedModels
+
+    if texts.source is None:
+        raise ConfigError("--robustness needs the source of the references: --source FILE.")
+    if len(texts.references) > 1:
+        raise ConfigError("--robustness changes a reference as it changes its source: give one reference.")
+    models = NamedModels.of([named], "torch")
+    for notice in models.notices:
+        report.notice(notice)
+    [bundle] = models.folders
+    model = load(bundle)
+
+    languages = (model.source_lang, target_lang or model.target_lang)
+    with report.progress() as display:
+        update = display("lines")
+
+        def translate(variant: str, lines: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+            outputs: list[tuple[str, Sequence[str]]] = []
+            for done, found in enumerate(model.stream(lines), start=1):
+                remaining = () if found.guard is None or found.guard.repaired else found.guard.problems
+                outputs.append((found.text, remaining))
+                update(variant, done, len(lines))
+            return outputs
+
+        return robustness_sheet(translate, texts.source, texts.references[0], languages, metric, **how), bundle
 
 
 def _checksums(paths: Sequence[Path]) -> dict[Path, str]:

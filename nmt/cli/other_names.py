@@ -13,8 +13,7 @@ _LIMITS = "--max-updates N or --max-minutes X"
 _RATE = "--set schedule.factor=X, which multiplies the learning rate of the schedule"
 _TEXT = "nmt prepare-data NAME --train SOURCE TARGET, then nmt train --data data/NAME"
 _GPU = "--device cuda"
-_DIRECTION = "Leave it out: a model has its languages, which the line `model:` shows. Name another with --model RUN"
-_LANGUAGES = "source-lang target-lang src-lang tgt-lang trg-lang source-language target-language from to"
+_OF_SOURCE, _OF_TARGET = "src-lang source-language from", "tgt-lang trg-lang target-language to"
 _GLOSSARY = "There are no glossaries: train on with examples of the terms, nmt train --init-from RUN --data data/NAME"
 
 COMMANDS = {
@@ -79,7 +78,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "translate": {
         "src source text": "--input FILE",
-        _LANGUAGES: _DIRECTION,
+        _OF_SOURCE: "--source-lang CODE",
+        _OF_TARGET: "--target-lang CODE",
         "glossary glossaries terms terminology lexical-constraints": _GLOSSARY,
         "tgt ref reference": "nmt score-target --target FILE, which scores given translations",
         "batch-size max-tokens mini-batch": "--batch-tokens N",
@@ -100,13 +100,14 @@ OPTIONS: dict[str, dict[str, str]] = {
         "resume continue": "--output FILE and the same command, which resumes",
     },
     "score-target": {
-        _LANGUAGES: _DIRECTION,
+        _OF_SOURCE: "--source-lang CODE",
+        _OF_TARGET: "--target-lang CODE",
         "normalization": "--length-normalization paper or length",
         "ref reference tgt": "--target FILE",
     },
     "serve": {
         "p": "--port N",
-        _LANGUAGES: "Each model serves its own languages: leave it out",
+        f"source-lang target-lang {_OF_SOURCE} {_OF_TARGET}": "Each model serves its own languages: leave it out",
         "normalization length-normalization": "A model serves with its own: leave it out",
         "beam-size": "--beam N",
     },

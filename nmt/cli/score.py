@@ -28,7 +28,9 @@ def score(
     """
     from nmt.reports.scores import formatted_scores, scores_json
 
-    if misplaced := [path for path in given["hypothesis"] if str(path) in get_args(MetricName) and not path.exists()]:
+    if misplaced := [
+        path for path in given["hypothesis"] or () if str(path) in get_args(MetricName) and not path.exists()
+    ]:
         raise ConfigError(
             f"{misplaced[0]}: there is no such file. Name several metrics by --metric each, as in "
             f"--metric bleu --metric {misplaced[0]}."

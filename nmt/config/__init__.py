@@ -26,6 +26,7 @@ from nmt.config.reading import (
 )
 from nmt.config.section import Section
 from nmt.config.sections import (
+    AugmentationConfig,
     BatchingConfig,
     CheckpointsConfig,
     Config,

@@ -180,6 +180,16 @@ class TrainingConfig(Section):
     )
 
 
+class AugmentationConfig(Section):
+    """Shares of the training pairs that are changed, drawn anew for each epoch."""
+
+    upper_case: float = Field(0.0, ge=0, le=1, description="share of pairs in capitals")
+    title_case: float = Field(0.0, ge=0, le=1, description="share of pairs with a capital at each word")
+    no_end_mark: float = Field(0.0, ge=0, le=1, description="share of pairs whose last mark is dropped")
+    typos: float = Field(0.0, ge=0, le=1, description="share of sources in which typing errors are likely")
+    noise: float = Field(0.0, ge=0, le=1, description="pairs of random words to be copied, per pair")
+
+
 class DecodingConfig(Section):
     """Beam search; the defaults are those of section 6.1. ``nmt translate`` has the same settings as options."""
 
@@ -232,11 +242,17 @@ class Config(Section):
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
+    augmentation: AugmentationConfig = AugmentationConfig()
     validation: ValidationConfig = ValidationConfig()
     checkpoints: CheckpointsConfig = CheckpointsConfig()
     decoding: DecodingConfig = DecodingConfig()
     logging: LoggingConfig = LoggingConfig()
     data: DataConfig = DataConfig()
+
+    @property
+    def encodes_epochs(self) -> bool:
+        """Whether the training text is encoded anew for each epoch."""
+        return self.training.subword_sampling > 0 or self.augmentation != AugmentationConfig()
 
     @model_validator(mode="after")
     def _rate_lasts(self) -> Self:

@@ -25,7 +25,7 @@ from nmt.convert.certificate.record import Certificate
 from nmt.convert.exported_files import write_json
 from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
-from nmt.convert.huggingface.reading import is_huggingface
+from nmt.convert.huggingface.folder import is_huggingface
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab_pair import VocabularyPair

@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import has_files, listed, named_in, read_mapping, shown
+from nmt.convert.files import has_files, listed, read_mapping, shown
 from nmt.convert.foreign import BEAM_OF_5, POSITIONS, Array, ForeignModel, Given, Naming, matrices, torch_names
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies, start_piece
+from nmt.convert.segmenters import (
+    find_segmenters,
+    named_codes,
+    named_subwords,
+    read_codes,
+    segmented_vocabularies,
+    start_piece,
+)
 from nmt.convert.settings import Settings, Table, unknown_remarks, valid_settings, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors
 from nmt.errors import CheckpointError, VocabularyError
@@ -147,12 +154,14 @@ def read_eole(path: Path, given: Given = Given()) -> ForeignModel:
         # Eole 0.0.1 has sinusoids only where they are asked for.
         raise settings.refusal("model.embeddings.position_encoding", False, "no positions")
     segmenters = find_segmenters(folder, given, given.languages(), named=_named_models(values, folder))
+    codes = named_codes(folder, _mapping(_mapping(values.get("transforms_configs")).get("bpe")))
     special = _special_pieces(vocabulary)
     source, target = segmented_vocabularies(
         [_pieces(vocabulary, side, folder / _VOCABULARY) for side in _SIDES],
         segmenters,
         [f"{folder / _VOCABULARY}, {side}" for side in _SIDES],
         special,
+        codes=map(read_codes, codes),
         source_eos=False,
         needs_pad=False,
     )
@@ -170,7 +179,7 @@ def read_eole(path: Path, given: Given = Given()) -> ForeignModel:
         start=start_piece(start, target, str(folder / _VOCABULARY)),
         # Beside learned positions, Eole does not multiply embeddings by sqrt(hidden_size), or multiplies both.
         powers=dict.fromkeys(POSITIONS, 1) if is_normalized else UNSCALED if is_learned else NO_POWERS,
-        files=[folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters],
+        files=[folder / _CONFIG, folder / _VOCABULARY, *shards, *segmenters, *codes],
         languages=given.languages(),
         settings=told,
         ignored=filter(_SCALAR.fullmatch, tensors),
@@ -373,9 +382,8 @@ def _named_models(config: Mapping[str, Any], folder: Path) -> tuple[Path | None,
     mode = _mapping(onmt.get("src_onmttok_kwargs")).get("mode", "none")
     segments_alone = onmt.get("src_subword_type") == "sentencepiece" and mode == "none"
     for options in (_mapping(transforms.get("sentencepiece")), onmt if segments_alone else {}):
-        source, target = (named_in(folder, options.get(f"{side}_subword_model")) for side in ("src", "tgt"))
-        if source is not None:
-            return source, target or source
+        if (found := named_subwords(folder, options))[0] is not None:
+            return found
     return None, None
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from nmt.convert.files import has_files, named_in, read_text, shown
-from nmt.convert.foreign import BEAM_OF_5, Array, ForeignModel, Given, Naming, matrices, torch_names
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
+from nmt.convert.foreign import BEAM_OF_5, COMPOSED, Array, ForeignModel, Given, Naming, matrices, torch_names
+from nmt.convert.segmenters import find_codes, find_segmenters, read_codes, segmented_vocabularies
 from nmt.convert.settings import MAX_POSITIONS, Settings, Table, only_file, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
+from nmt.text.steps import MosesTokenize, TextSteps
 
 _SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The pieces that every dictionary begins with; its file does not list them."""
@@ -73,6 +74,10 @@ _ENCODER = {
 }
 _CROSS = {"cross_attention": "encoder_attn", "cross_attention_norm": "encoder_attn_layer_norm"}
 NAMES = torch_names(("encoder.layers.{n}", "decoder.layers.{n}"), _ENCODER, _ENCODER | _CROSS, _PROJECTIONS)
+_ASSUMED_MOSES = (
+    "The checkpoint does not name the tokeniser of its training text: it is taken for Moses' (with -a), as in the "
+    "models that fairseq's authors published."
+)
 _OUTPUTS = ("decoder.output_projection.weight", "decoder.embed_out", "decoder.embed_tokens.weight")
 _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 
@@ -100,7 +105,11 @@ def read_fairseq(path: Path, given: Given = Given()) -> ForeignModel:
     languages = given.languages(settings.get("source_lang"), settings.get("target_lang"))
     dictionaries = [_dictionary(weights.parent, language) for language in languages]
     segmenters = find_segmenters(weights.parent, given, languages)
-    source, target = segmented_vocabularies(map(read_dictionary, dictionaries), segmenters, dictionaries, _SPECIAL)
+    codes = find_codes(weights.parent, languages) if segmenters == (None, None) else (None, None)
+    source, target = segmented_vocabularies(
+        map(read_dictionary, dictionaries), segmenters, dictionaries, _SPECIAL, codes=map(read_codes, codes)
+    )
+    text, text_remarks = _text(settings, languages) if any(codes) else (COMPOSED, [])
     return foreign_model(
         name,
         ours,
@@ -113,11 +122,32 @@ def read_fairseq(path: Path, given: Given = Given()) -> ForeignModel:
         target=target,
         start=_SPECIAL["eos_token"],
         powers=UNSCALED if settings.get("no_scale_embedding") else NO_POWERS,
-        files=[weights, *dictionaries, *segmenters],
+        files=[weights, *dictionaries, *segmenters, *codes],
+        text=text,
         languages=languages,
         settings=settings,
-        remarks=unknown_remarks(settings, _SETTINGS, "fairseq"),
+        remarks=[*text_remarks, *unknown_remarks(settings, _SETTINGS, "fairseq")],
     )
+
+
+def _text(settings: Mapping[str, Any], languages: tuple[str, str]) -> tuple[TextSteps, list[str]]:
+    """What text goes through before codes split its words, and a remark where nothing tells.
+
+    Checkpoints hardly name a tokeniser, since fairseq trains on tokens. Its published models with codes have Moses'.
+    """
+    named = settings.get("tokenizer")
+    if named not in (None, "moses"):
+        return COMPOSED, []
+    sides = [
+        MosesTokenize(
+            language=language,
+            escapes=not settings.get("moses_no_escape"),
+            splits_dashes=not settings.get("moses_no_dash_splits"),
+        )
+        for language in languages
+    ]
+    text = TextSteps((*COMPOSED.source, sides[0]), (*COMPOSED.target, sides[1]))
+    return text, [] if named else [_ASSUMED_MOSES]
 
 
 def _settings(values: Any, name: str) -> dict[str, Any]:
@@ -134,7 +164,9 @@ def _settings(values: Any, name: str) -> dict[str, Any]:
     model, task = _values(configuration.get("model")), _values(configuration.get("task"))
     if not model:
         raise CheckpointError(f"{name}: has neither args nor cfg: is it a checkpoint of fairseq?")
-    settings = without_tensors({**task, **model}, name)
+    tokenizer = {f"moses_{key}": value for key, value in _values(configuration.get("tokenizer")).items()}
+    settings = without_tensors({**tokenizer, **task, **model}, name)
+    settings["tokenizer"] = settings.pop("moses__name", None)
     return {**settings, "task": task.get("_name", settings.get("task")), "arch": model.get("_name", model.get("arch"))}
 
 

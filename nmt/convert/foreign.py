@@ -151,6 +151,12 @@ class ForeignVocabulary:
     segmenter: bytes | None
     """The SentencePiece model that segments text; None if the toolkit reads pieces separated by spaces."""
     pad: str | None = None
+    codes: str | None = None
+    """The merges that split words (:mod:`nmt.data.byte_pair_codes`); None if words are pieces."""
+    is_restricted: bool = False
+    """Whether merges are undone whose result is not a piece."""
+    silent: tuple[str, ...] = ()
+    """Pieces that no text becomes and that become no text."""
 
 
 @dataclass(frozen=True)

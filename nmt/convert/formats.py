@@ -22,6 +22,7 @@ from nmt.convert.fairseq import is_fairseq, read_fairseq
 from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.huggingface import reading as huggingface_reading
 from nmt.convert.huggingface import writing as huggingface_writing
+from nmt.convert.huggingface.folder import is_huggingface
 from nmt.convert.huggingface.software import huggingface_side
 from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
 from nmt.convert.marian import reading as marian_reading
@@ -121,7 +122,7 @@ FORMATS = (
         "transformers",
         files="a folder with config.json, model.safetensors and the files of a MarianTokenizer (Hugging Face "
         "transformers)",
-        recognises=huggingface_reading.is_huggingface,
+        recognises=is_huggingface,
         read=huggingface_reading.read_huggingface,
         side=huggingface_side,
         holds=huggingface_writing.HOLDS,

@@ -9,13 +9,26 @@ from typing import Any, Literal
 
 from nmt.config import DecodingConfig
 from nmt.convert.files import has_files, named_in, read_text, shown
-from nmt.convert.foreign import ForeignModel, ForeignVocabulary, Given, Naming, matrices, torch_names
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
+from nmt.convert.foreign import COMPOSED, ForeignModel, ForeignVocabulary, Given, Naming, matrices, torch_names
+from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies
 from nmt.convert.sentencepiece_file import with_used_pieces
 from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
+from nmt.data.byte_pair_codes import JOINER
 from nmt.errors import CheckpointError
+from nmt.text.steps import (
+    Lowercase,
+    MosesPunctuation,
+    MosesTokenize,
+    Nfkc,
+    Replace,
+    Replacement,
+    Spaces,
+    Step,
+    Steps,
+    TextSteps,
+)
 
 NORM_EPSILON = 1e-6
 _CONFIG = "config.yaml"
@@ -30,13 +43,20 @@ _SETTINGS: Table = {
     "alpha": ((1.0,), "a factor of the residual"),
 }
 _DEFAULTS = {"activation": "relu", "embeddings.scale": False}
-_LEVEL: Table = {"level": (("word", "bpe"), "text split into characters")}
 _TEXT: Table = {
-    **_LEVEL,
-    "lowercase": ((False,), "source text in lower case"),
-    "normalize": ((False,), "JoeyNMT's normaliser"),
-    "tokenizer_cfg.pretokenizer": (("none",), "Moses' tokeniser before SentencePiece"),
+    "level": (("word", "bpe"), "text split into characters"),
+    "tokenizer_cfg.pretokenizer": (("none", "moses"), "another tokeniser"),
+    "tokenizer_cfg.separator": ((JOINER,), "another mark of pieces that the next one continues"),
 }
+_LOWERED_PIECES: Table = {"lowercase": ((False,), "pieces of SentencePiece in lower case")}
+_NORMALIZE: Steps = (
+    Nfkc(),
+    Replace(table=tuple(Replacement(text=mark, by=by) for mark, by in {"’": "'", "“": '"', "”": '"'}.items())),
+    Replace(table=(Replacement(text="\u200b", by=""),), in_outputs=True),
+    Spaces(drops_others=True, in_outputs=True),
+    Replace(table=tuple(Replacement(text=f" {mark}", by=mark) for mark in "?!,.:"), in_outputs=True),
+)
+"""What ``normalize`` does to text."""
 _IDS: Table = {f"{key.removesuffix('_token')}_id": ((index,), "") for index, key in enumerate(_SPECIAL)}
 _PROMPTS: Table = {key: ((None, "", [], {}, False), "prompts before sentences") for key in ("sep_token", "lang_tags")}
 _PROJECTIONS = ("q_layer", "k_layer", "v_layer", "output_layer")
@@ -91,8 +111,10 @@ def read_joeynmt(path: Path, given: Given = Given()) -> ForeignModel:
     languages = given.languages(*(side.get("lang") for side in sides))
     named_models = _named_model(folder, sides[0]), _named_model(folder, sides[1])
     segmenters = find_segmenters(folder, given, languages, named=named_models)
+    codes = _named_codes(folder, sides[0]), _named_codes(folder, sides[1])
     for side, segmenter in zip(sides, segmenters, strict=True):
-        Settings(side, config).check(_LEVEL if segmenter is None else _TEXT)
+        is_lowered_later = side["is_shared"] and segmenter is not None
+        Settings(side, config).check({**_TEXT, **(_LOWERED_PIECES if is_lowered_later else {})})
     special = _special(data, config)
     vocabularies = [folder / file_name for file_name in _VOCABULARIES]
     source, target = segmented_vocabularies(
@@ -100,6 +122,7 @@ def read_joeynmt(path: Path, given: Given = Given()) -> ForeignModel:
         segmenters,
         vocabularies,
         special,
+        codes=map(read_codes, codes),
     )
     return foreign_model(
         str(weights),
@@ -113,7 +136,8 @@ def read_joeynmt(path: Path, given: Given = Given()) -> ForeignModel:
         target=_restricted(target),
         start=special["bos_token"],
         powers=NO_POWERS if of_model.get("encoder.embeddings.scale") else UNSCALED,
-        files=[weights, folder / _CONFIG, *vocabularies, *segmenters],
+        files=[weights, folder / _CONFIG, *vocabularies, *segmenters, *codes],
+        text=TextSteps(_steps(sides[0], source), _steps(sides[1], target)),
         languages=languages,
         settings=of_model,
         remarks=unknown_remarks(of_model, _SETTINGS, "JoeyNMT"),
@@ -180,14 +204,38 @@ def decoding_config(settings: Mapping[str, Any]) -> DecodingConfig:
 def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
     """The settings of source or target text. In JoeyNMT 1, both share them, and a side is only the language's code."""
     values = data.get(side)
-    return flat(values if isinstance(values, dict) else {**data, "lang": values})
+    own = flat(values if isinstance(values, dict) else {**data, "lang": values})
+    pretokenizer = own.get("tokenizer_cfg.pretokenizer")
+    lowered = pretokenizer.lower() if isinstance(pretokenizer, str) else pretokenizer
+    return {**own, "tokenizer_cfg.pretokenizer": lowered, "is_shared": not isinstance(values, dict)}
 
 
 def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
     """The SentencePiece model that settings name, in this folder: JoeyNMT copies it there."""
+    return named_in(folder, side.get("tokenizer_cfg.model_file")) if _subwords(side) == "sentencepiece" else None
+
+
+def _named_codes(folder: Path, side: Mapping[str, Any]) -> Path | None:
+    """The codes of subword-nmt that settings name, likewise."""
+    return named_in(folder, side.get("tokenizer_cfg.codes")) if _subwords(side) == "subword-nmt" else None
+
+
+def _subwords(side: Mapping[str, Any]) -> Any:
+    """What splits the words of a side; None if nothing does."""
     kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
-    is_used = side.get("level") == "bpe" and kind == "sentencepiece"
-    return named_in(folder, side.get("tokenizer_cfg.model_file")) if is_used else None
+    return kind if side.get("level") == "bpe" else None
+
+
+def _steps(side: Mapping[str, Any], vocabulary: ForeignVocabulary) -> Steps:
+    """What text goes through before it is segmented. Text that comes as pieces only becomes lower case."""
+    steps: list[Step] = [*COMPOSED.source]
+    is_text = vocabulary.segmenter is not None or vocabulary.codes is not None or side.get("level") == "word"
+    normalizes, is_moses = side.get("normalize"), side.get("tokenizer_cfg.pretokenizer") == "moses"
+    if is_text and normalizes:
+        steps += [*_NORMALIZE, *([MosesPunctuation(language="en", removes_control=False)] if is_moses else [])]
+    if is_text and is_moses:
+        steps.append(MosesTokenize(language=str(side.get("lang"))))
+    return (*steps, *([Lowercase()] if side.get("lowercase") else []))
 
 
 def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -197,12 +245,12 @@ def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _restricted(vocabulary: ForeignVocabulary) -> ForeignVocabulary:
-    """The vocabulary with the SentencePiece model as JoeyNMT sets it up (``SetVocabulary``).
+    """The vocabulary with the SentencePiece model or the codes as JoeyNMT sets them up (``SetVocabulary``).
 
     A piece of several characters that the vocabulary lacks is not used, so its text is split further.
     """
     if vocabulary.segmenter is None:
-        return vocabulary
+        return replace(vocabulary, is_restricted=vocabulary.codes is not None)
     kept = frozenset(vocabulary.pieces)
     used = with_used_pieces(vocabulary.segmenter, lambda piece: len(piece) == 1 or piece in kept)
     return replace(vocabulary, segmenter=used)

@@ -9,7 +9,14 @@ from typing import Any
 
 from nmt.convert.files import has_files
 from nmt.convert.foreign import BEAM_OF_5, Array, ForeignModel, Given, Naming, matrices, torch_names
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies, start_piece
+from nmt.convert.segmenters import (
+    find_segmenters,
+    named_codes,
+    named_subwords,
+    read_codes,
+    segmented_vocabularies,
+    start_piece,
+)
 from nmt.convert.settings import Settings, Table, only_file, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
@@ -17,6 +24,7 @@ from nmt.errors import CheckpointError, VocabularyError
 
 _SPECIAL = {"pad_token": "<blank>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 _SIDES = ("src", "tgt")
+_NONE: tuple[Path | None, Path | None] = (None, None)
 _NORM_EPSILON = 1e-6
 _ACTIVATION, _POSITIONS = "pos_ffn_activation_fn", "position_encoding_type"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
@@ -90,13 +98,19 @@ def read_opennmt_py(path: Path, given: Given = Given()) -> ForeignModel:
     values = read_torch_file(weights)
     settings = Settings(_settings(values, name), name)
     tensors = _tensors(values, weights)
-    segmenters = find_segmenters(weights.parent, given, given.languages())
+    transforms, named, codes = settings.get("transforms"), _NONE, _NONE
+    if isinstance(transforms, list) and "sentencepiece" in transforms:
+        named = named_subwords(weights.parent, settings)
+    elif isinstance(transforms, list) and "bpe" in transforms:
+        codes = named_codes(weights.parent, settings)
+    segmenters = find_segmenters(weights.parent, given, given.languages(), named=named)
     vocabularies = values.get("vocab")
     source, target = segmented_vocabularies(
         [_pieces(vocabularies, side, name) for side in _SIDES],
         segmenters,
         [f"{name}, {side}" for side in _SIDES],
         _SPECIAL,
+        codes=map(read_codes, codes),
         source_eos=False,
     )
     return foreign_model(
@@ -111,7 +125,7 @@ def read_opennmt_py(path: Path, given: Given = Given()) -> ForeignModel:
         source=source,
         target=target,
         start=start_piece(vocabularies.get("decoder_start_token", _SPECIAL["bos_token"]), target, name),
-        files=[weights, *segmenters],
+        files=[weights, *segmenters, *codes],
         languages=given.languages(),
         settings=settings,
         remarks=unknown_remarks(settings, _SETTINGS, "OpenNMT-py"),

@@ -1,20 +1,23 @@
-"""The vocabularies of toolkits that read segmented text, with the SentencePiece models that segment it."""
+"""The vocabularies of toolkits that read segmented text, with the SentencePiece models or the codes that segment it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.convert.files import read_bytes, shown
+from nmt.convert.files import named_in, read_bytes, read_text, shown
 from nmt.convert.foreign import ForeignVocabulary, Given
+from nmt.data.byte_pair_codes import JOINER, BytePairCodes
 from nmt.errors import CheckpointError, VocabularyError
+from nmt.text.steps import MosesTokenize, TextSteps
 
 _JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
+_JOINT_CODES = ("bpecodes", "code", "bpe.codes", "codes.bpe")
 _SPACE = "▁"
-_SUBWORD_NMT = "@@"
 _LARGEST_MODEL = 64 * 2**20
 
 
@@ -30,15 +33,41 @@ def find_segmenters(
     Args:
         named: the models of source and target that the settings name.
     """
-    return (
-        given.source_spm or named[0] or _beside(folder, ("source", "src", languages[0])),
-        given.target_spm or named[1] or _beside(folder, ("target", "trg", "tgt", languages[1])),
-    )
+    beside = _of_sides(folder, languages, (("", ".spm"), ("spm.", ".model")), _JOINT)
+    return given.source_spm or named[0] or beside[0], given.target_spm or named[1] or beside[1]
 
 
-def _beside(folder: Path, sides: Sequence[str]) -> Path | None:
-    names = [f"{start}{side}{end}" for side in sides if side for start, end in (("", ".spm"), ("spm.", ".model"))]
-    return next((folder / name for name in (*names, *_JOINT) if (folder / name).is_file()), None)
+def find_codes(folder: Path, languages: tuple[str, str]) -> tuple[Path | None, Path | None]:
+    """The files of byte-pair codes of source and target in a folder."""
+    return _of_sides(folder, languages, (("", ".bpe"), ("", ".codes"), ("codes.", "")), _JOINT_CODES)
+
+
+def named_subwords(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, Path | None]:
+    """The files of a folder that options of a transform of OpenNMT-py or Eole name; the source's serves both sides."""
+    source, target = (named_in(folder, options.get(f"{side}_subword_model")) for side in ("src", "tgt"))
+    return source, target or source
+
+
+def named_codes(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, Path | None]:
+    """The codes that options name likewise; none if a list of frequent pieces restricts them."""
+    is_restricted = any(options.get(f"{side}_subword_vocab") for side in ("src", "tgt"))
+    return (None, None) if is_restricted else named_subwords(folder, options)
+
+
+def _of_sides(
+    folder: Path, languages: tuple[str, str], around: Sequence[tuple[str, str]], joint: Sequence[str]
+) -> tuple[Path | None, Path | None]:
+    """The files of source and target in a folder.
+
+    Args:
+        around: the beginnings and ends of names that hold a side's name.
+        joint: names of files for both sides.
+    """
+    found = []
+    for sides in (("source", "src", languages[0]), ("target", "trg", "tgt", languages[1])):
+        names = [f"{start}{side}{end}" for side in sides if side for start, end in around]
+        found.append(next((folder / name for name in (*names, *joint) if (folder / name).is_file()), None))
+    return found[0], found[1]
 
 
 def segmented_vocabularies(
@@ -47,6 +76,7 @@ def segmented_vocabularies(
     names: Iterable[object],
     special: Mapping[str, str],
     *,
+    codes: Iterable[str | None] = (None, None),
     source_eos: bool = True,
     needs_pad: bool = True,
 ) -> tuple[ForeignVocabulary, ForeignVocabulary]:
@@ -57,21 +87,30 @@ def segmented_vocabularies(
         segmenters: the SentencePiece models that segment their text; None if text comes as pieces separated by spaces.
         names: of the vocabularies' files, for errors.
         special: ``unk_token``, ``eos_token`` and ``pad_token`` -> piece.
+        codes: the merges that split words into pieces, where no SentencePiece model does.
         source_eos: whether the source must have eos: one that is encoded without its end needs none.
         needs_pad: whether both sides must have the piece of padding.
 
     Raises:
-        VocabularyError: pieces are missing or double, or a SentencePiece model is damaged or missing.
+        VocabularyError: pieces are missing or double; or a SentencePiece model, or codes, are damaged or missing.
     """
     source, target = (
-        _segmented_vocabulary(of_side, segmenter, str(name), special, has_eos, needs_pad)
-        for of_side, segmenter, name, has_eos in zip(pieces, segmenters, names, (source_eos, True), strict=True)
+        _segmented_vocabulary(of_side, segmenter, of_words, str(name), special, has_eos, needs_pad)
+        for of_side, segmenter, of_words, name, has_eos in zip(
+            pieces, segmenters, codes, names, (source_eos, True), strict=True
+        )
     )
     return source, target
 
 
 def _segmented_vocabulary(
-    pieces: Sequence[str], segmenter: Path | None, name: str, special: Mapping[str, str], has_eos: bool, needs_pad: bool
+    pieces: Sequence[str],
+    segmenter: Path | None,
+    codes: str | None,
+    name: str,
+    special: Mapping[str, str],
+    has_eos: bool,
+    needs_pad: bool,
 ) -> ForeignVocabulary:
     unk, eos, pad = (special[key] for key in ("unk_token", "eos_token", "pad_token"))
     check_distinct(pieces, name)
@@ -81,13 +120,14 @@ def _segmented_vocabulary(
     needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
     if missing := [piece for piece in needed if piece not in pieces]:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
-    if segmenter is None and any(_SPACE in piece for piece in pieces):
+    if segmenter is None and codes is None and any(_SPACE in piece for piece in pieces):
         raise VocabularyError(
             f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
             "--source-spm or --target-spm."
         )
     model = None if segmenter is None else read_segmenter(segmenter)
-    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad if pad in pieces else None)
+    pad_piece = pad if pad in pieces else None
+    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad_piece, codes if segmenter is None else None)
 
 
 def check_distinct(pieces: Sequence[str], name: str) -> None:
@@ -104,7 +144,7 @@ def check_distinct(pieces: Sequence[str], name: str) -> None:
 
 
 def start_piece(named: object, target: ForeignVocabulary, name: str) -> str:
-    """The piece that the decoder reads first.
+    """A piece that the decoder reads before its first one, such as the beginning of a sentence or a language.
 
     Args:
         named: the piece that the files name.
@@ -138,15 +178,20 @@ def pieces_by_id(ids: object, name: str) -> list[str]:
     return pieces
 
 
-def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -> Iterator[str]:
-    """What users must know about the text of a model without SentencePiece models."""
-    if source.segmenter is not None and target.segmenter is not None:
-        return
-    yield "Text is read and written as pieces separated by spaces: segment sources as in training, and join outputs."
-    for side in (source, target):
-        if side.segmenter is None and any(piece.endswith(_SUBWORD_NMT) for piece in side.pieces):
-            yield "Pieces that end with @@ are subword-nmt's: apply its codes to sources, and delete '@@ ' in outputs."
-            return
+def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary, text: TextSteps) -> Iterator[str]:
+    """What users must know about the text of a model that does not read whole text, or does not write it."""
+    of_words = [
+        side
+        for side, steps in ((source, text.source), (target, text.target))
+        if side.segmenter is None and not any(isinstance(step, MosesTokenize) for step in steps)
+    ]
+    of_pieces = [side for side in of_words if side.codes is None]
+    if of_pieces:
+        yield "Text comes and goes as pieces separated by spaces: segment sources as in training, and join outputs."
+    elif of_words:
+        yield "Text comes and goes as words separated by spaces: tokenise sources as in training, and join outputs."
+    if any(piece.endswith(JOINER) for side in of_pieces for piece in side.pieces):
+        yield "Pieces that end with @@ are subword-nmt's: apply its codes to sources, and delete '@@ ' in outputs."
 
 
 def _is_text(piece: str) -> bool:
@@ -163,6 +208,22 @@ def model_pieces(model: bytes) -> list[str]:
     processor.LoadFromSerializedProto(model)  # the constructor takes empty bytes for no model
     pieces: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
     return pieces
+
+
+def read_codes(path: Path | None) -> str | None:
+    """The text of a file of byte-pair codes; None without a file.
+
+    Raises:
+        VocabularyError: the file cannot be read, or is another.
+    """
+    if path is None:
+        return None
+    try:
+        # A carriage return or another end of a line may be a character of a symbol.
+        text = read_text(path, keep_returns=True)
+    except CheckpointError as error:
+        raise VocabularyError(str(error)) from None
+    return BytePairCodes(text, name=str(path)).text
 
 
 def read_segmenter(path: Path) -> bytes:

@@ -151,7 +151,8 @@ def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> 
     Args:
         settings: those of the model; a setting of a part is ``PART.KEY``, and known by its key.
     """
-    known = {*table, *_known_settings()[toolkit]}
+    listed_as = next(name for name in _known_settings() if toolkit.startswith(name))
+    known = {*table, *_known_settings()[listed_as]}
     unknown = [
         key for key, value in settings.items() if not _is_off(value) and not known & {key, key.rpartition(".")[2]}
     ]
@@ -169,7 +170,7 @@ def _is_off(value: Any) -> bool:
 
 @functools.cache
 def _known_settings() -> dict[str, list[str]]:
-    """Toolkit -> names of settings."""
+    """Toolkit, or the beginning of its name -> names of settings."""
     known: dict[str, list[str]] = parse_yaml(Path(__file__).with_name("known_settings.yaml").read_text("utf-8"))
     return known
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from nmt.convert.files import listed, shown
 from nmt.convert.foreign import (
+    COMPOSED,
     OUTPUT,
     POSITIONS,
     SOURCE_EMBEDDING,
@@ -25,9 +26,11 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.segmenters import segmentation_remarks
 from nmt.convert.settings import MAX_POSITIONS, model_settings, plain_settings
+from nmt.convert.vocabulary import with_tags
 from nmt.convert.weights import our_parameters, split
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
+from nmt.text.steps import TextSteps
 
 STORED_POSITIONS = (
     "The stored positions are not those that nmt computes (16 bits, another order or another rate). They are taken as "
@@ -112,6 +115,7 @@ def foreign_model(
     settings: Mapping[str, Any],
     ignored: Iterable[str] = (),
     remarks: Iterable[str] = (),
+    text: TextSteps = COMPOSED,
     **others: Any,
 ) -> ForeignModel:
     """A model of another toolkit, each of whose tensors has its place and its size.
@@ -128,7 +132,7 @@ def foreign_model(
         files: those that were read; None is left out.
         settings: the toolkit's own, of which plain values are kept.
         ignored: names of tensors that have no effect on the model.
-        remarks, others: as the attributes of :class:`ForeignModel`.
+        remarks, text, others: as the attributes of :class:`ForeignModel`.
 
     Raises:
         CheckpointError: a setting is missing or impossible; or a tensor is missing, of another size or without a place
@@ -151,7 +155,8 @@ def foreign_model(
         files=files_by_name(files),
         settings=plain_settings(settings),
         factors={scaled: config.d_model ** (power / 2) for scaled, power in powers.items()},
-        remarks=(*remarks, *segmentation_remarks(source, target)),
+        text=with_tags(text, source),
+        remarks=(*remarks, *segmentation_remarks(source, target, text)),
         **others,
     )
     _check_tensors(model, name, ignored)
@@ -200,7 +205,7 @@ def _with_stored_positions(
     computed = fixed_positions(model_settings(name, **settings))
     assert computed is not None
     for table in names:
-        stored = tensors[table].reshape(-1, width)[: len(computed)]
+        stored = tensors[table].reshape(-1, width)[naming.first_position :][: len(computed)]
         if not np.abs(stored - computed.numpy()).max() <= _SAME_POSITIONS:
             return {**settings, "positions": "learned", "first_position": 0}
     return settings
@@ -212,7 +217,8 @@ def _both_tables(
     """The tensors, with the computed positions of a side that stores none beside one that does."""
     computed = fixed_positions(model_settings(name, **{"max_positions": MAX_POSITIONS, **settings}))
     assert computed is not None
-    return {**{naming.tensors[ours]: computed.float().numpy() for ours in POSITIONS}, **tensors}
+    table = np.pad(computed.float().numpy(), ((naming.first_position, 0), (0, 0)))
+    return {**{naming.tensors[ours]: table for ours in POSITIONS}, **tensors}
 
 
 def _check_tensors(model: ForeignModel, name: str, ignored: Iterable[str]) -> None:

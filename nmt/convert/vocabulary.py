@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from sentencepiece import SentencePieceTrainer
 
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary
-from nmt.data.imported_vocab import ImportedVocabulary
+from nmt.data.imported_vocab import LANGUAGE_TAG, ImportedVocabulary
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
+from nmt.text.languages import language_tag
+from nmt.text.steps import Affix, TextSteps
 
 _SPACE = "▁"
 _ANY = "a"
@@ -54,8 +56,19 @@ def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, s
     """What a toolkit's pieces are called in our vocabulary: special ones as ours, words of text with their space."""
     space = _SPACE if vocabulary.segmenter is None else ""
     names = {piece: space + _free(piece, SPECIAL_PIECES) for piece in vocabulary.pieces}
+    names |= {piece: _free(piece, SPECIAL_PIECES) for piece in vocabulary.silent}
     special = zip((vocabulary.pad, vocabulary.unk, start, vocabulary.eos), SPECIAL_PIECES, strict=True)
     return names | {piece: ours for piece, ours in special if piece is not None}
+
+
+def with_tags(text: TextSteps, source: ForeignVocabulary) -> TextSteps:
+    """The steps of text, and the tags (``>>deu<<``) of a vocabulary, of which the target language chooses one."""
+    pieces: dict[str, str] = {}
+    for tag in filter(LANGUAGE_TAG.fullmatch, source.pieces):
+        pieces.setdefault(language_tag(tag.strip("<>")), tag)  # >>cmn<< and >>zho<< are of one language
+    if not pieces:
+        return text
+    return TextSteps((*text.source, Affix(chosen_by="target", pieces=pieces, is_silent=False)), text.target)
 
 
 def our_vocabulary(model: ForeignModel) -> VocabularyPair:
@@ -76,7 +89,15 @@ def _our_side(vocabulary: ForeignVocabulary, model: ForeignModel) -> ImportedVoc
     pieces = [names[vocabulary.pieces[theirs]] for theirs in others if theirs is not None]
     is_segmented = vocabulary.segmenter is None
     segmenter = vocabulary.segmenter or _word_model([piece.removeprefix(_SPACE) for piece in pieces])
-    return ImportedVocabulary(segmenter, [*SPECIAL_PIECES, *pieces], is_segmented=is_segmented, name=str(model.folder))
+    return ImportedVocabulary(
+        segmenter,
+        [*SPECIAL_PIECES, *pieces],
+        is_segmented=is_segmented,
+        codes=vocabulary.codes,
+        is_restricted=vocabulary.is_restricted,
+        silent=[names[piece] for piece in vocabulary.silent],
+        name=str(model.folder),
+    )
 
 
 def _free(text: str, taken: Sequence[str]) -> str:

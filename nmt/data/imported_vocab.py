@@ -40,6 +40,7 @@ class _Listed(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
     segmented: bool
     codes: str | None
+    restricted: bool
     silent: list[str]
     pieces: list[str]
 
@@ -58,6 +59,7 @@ class ImportedVocabulary(Vocabulary):
         *,
         is_segmented: bool = False,
         codes: str | None = None,
+        is_restricted: bool = False,
         silent: Iterable[str] = (),
         name: str = "vocabulary",
     ) -> None:
@@ -66,6 +68,7 @@ class ImportedVocabulary(Vocabulary):
         Args:
             is_segmented: whether text comes as words separated by spaces, which are the pieces or are split by codes.
             codes: the merges by which words are split (:mod:`nmt.data.byte_pair_codes`).
+            is_restricted: whether merges are undone whose result is none of the pieces.
             silent: pieces that no text becomes and that become no text, such as the codes of languages.
 
         Raises:
@@ -77,9 +80,16 @@ class ImportedVocabulary(Vocabulary):
         if double := next((piece for piece, count in Counter(pieces).items() if count > 1), None):
             raise VocabularyError(f"{name}: has the piece {double[:60]!r} twice. Give one of them another name.")
         self.is_segmented = is_segmented
-        self.codes = None if codes is None else BytePairCodes(codes, name=name)
         unheard = frozenset(silent)
-        content = {"segmented": is_segmented, "codes": codes, "silent": sorted(unheard), "pieces": list(pieces)}
+        heard = {piece.removeprefix(_SPACE) for piece in pieces[_FIRST:] if piece not in unheard}
+        self.codes = None if codes is None else BytePairCodes(codes, pieces=heard if is_restricted else None, name=name)
+        content = {
+            "segmented": is_segmented,
+            "codes": codes,
+            "restricted": is_restricted,
+            "silent": sorted(unheard),
+            "pieces": list(pieces),
+        }
         self.pieces_json = (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
         processor, self._made, self._pieces = self._processor, self._pieces, list(pieces)
         marks = {
@@ -120,6 +130,7 @@ class ImportedVocabulary(Vocabulary):
             listed.pieces,
             is_segmented=listed.segmented,
             codes=listed.codes,
+            is_restricted=listed.restricted,
             silent=listed.silent,
             name=name,
         )
@@ -156,9 +167,10 @@ class ImportedVocabulary(Vocabulary):
         return encoded
 
     def _split(self, line: str) -> Iterable[str]:
-        """The pieces of segmented text, or those of its words by the codes."""
-        words = filter(None, line.split(self._separator))
-        return words if self.codes is None else itertools.chain.from_iterable(map(self.codes.split, words))
+        """The pieces of segmented text, or those of its words by the codes, which know words by spaces alone."""
+        if self.codes is not None:
+            line = " ".join(itertools.chain.from_iterable(map(self.codes.split, filter(None, line.split(" ")))))
+        return filter(None, line.split(self._separator))
 
     def _with_others(self, line: str, marks: list[int]) -> list[int]:
         """The marks of a line, where unknown text that is a piece of the list has that piece's mark."""

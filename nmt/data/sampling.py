@@ -1,4 +1,4 @@
-"""Subword regularisation: the training text is segmented at random for each epoch and encoded ahead of time.
+"""The training text of each epoch, changed or segmented at random and encoded ahead of time.
 
 Encoding keeps a core busy, so another process encodes the next epoch while this process trains.
 """
@@ -12,9 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from pydantic import TypeAdapter
 
 from nmt.data.encoded_text import TextFile, changed_files
 from nmt.data.manifest import read_manifest
@@ -29,24 +32,20 @@ _POLL_SECONDS = 0.2
 _NICENESS = 10
 _VOCAB_NAME = "vocab.model"
 """A copy of the vocabulary for the encoding process."""
+_SAMPLING = TypeAdapter(Sampling)
 
 
-def write_sampled_shards(
-    data: Path, folder: Path, vocab: VocabularyPair, *, dropout: float, seed: int, epoch: int
-) -> ShardIndex:
-    """Encode both sides of a data set's training text with random segmentations, as shards in ``folder``.
+def write_sampled_shards(data: Path, folder: Path, vocab: VocabularyPair, sampling: Sampling) -> ShardIndex:
+    """Encode both sides of a data set's training text at random, as shards in ``folder``.
 
-    The bytes are a pure function of the text, the vocabulary, the dropout, the seed and the epoch. Pairs with more
-    pieces than the limit of the data set's shards are left out and counted. They differ between epochs, so a pair may
-    have another number in each epoch. The folder gets its name only once it is complete.
-
-    Args:
-        dropout: as in :meth:`nmt.data.vocab.Vocabulary.encode_sampled`.
+    The bytes are a pure function of the text, the vocabulary and the sampling. Pairs with more pieces than the limit of
+    the data set's shards are left out and counted. They differ between epochs, so a pair may have another number in
+    each epoch. The folder gets its name only once it is complete.
 
     Raises:
         DataError: the data set has no shards yet, or cannot be read.
     """
-    encoding, text = _encoding(data, vocab, Sampling(float(dropout), seed, epoch))
+    encoding, text = _encoding(data, vocab, sampling)
     with replacing_folder(folder, SHARDS) as temporary:
         index = encoding.write(data, text, temporary)
         for name in changed_files(data, text):
@@ -77,9 +76,8 @@ class SampledEpochs:
         data: Path,
         folder: Path,
         vocab: VocabularyPair,
+        sampling: Sampling,
         *,
-        dropout: float,
-        seed: int,
         writer: bool = True,
         keep: int = 0,
         timeout_seconds: float = 3_600,
@@ -88,13 +86,14 @@ class SampledEpochs:
 
         Args:
             folder: for the shards of the current and the next epoch, named ``epoch-00003`` and so on.
+            sampling: of any epoch.
             writer: whether this process makes the shards. Of all processes that share a folder, exactly one must; the
                 others wait for its shards.
             keep: number of earlier epochs to keep, for processes that are behind.
             timeout_seconds: how long the other processes wait.
         """
         self._data, self._folder, self._vocab = data, folder, vocab
-        self._dropout, self._seed = dropout, seed
+        self._sampling = sampling
         self._writer, self._keep, self._timeout_seconds = writer, keep, timeout_seconds
         self._child: _Child | None = None
         if writer:
@@ -151,14 +150,13 @@ class SampledEpochs:
             index = read_folder_index(self._path(epoch))
         except DataError:
             return False
-        encoding, text = _encoding(self._data, self._vocab, Sampling(float(self._dropout), self._seed, epoch))
+        encoding, text = _encoding(self._data, self._vocab, replace(self._sampling, epoch=epoch))
         return index.as_json() == encoding.inputs(read_manifest(self._data), text).as_json()
 
     def _begin(self, epoch: int) -> None:
         if self._child is None and not self._exists(epoch):
-            self._child = _Child(
-                epoch, self._data, self._path(epoch), self._folder / _VOCAB_NAME, self._dropout, self._seed
-            )
+            sampling = replace(self._sampling, epoch=epoch)
+            self._child = _Child(self._data, self._path(epoch), self._folder / _VOCAB_NAME, sampling)
 
     def _make(self, epoch: int) -> None:
         is_running = self._child is not None and self._child.epoch == epoch
@@ -187,13 +185,13 @@ class SampledEpochs:
 class _Child:
     """A process that writes the sampled shards of one epoch. It ends when this process ends for any reason."""
 
-    def __init__(self, epoch: int, data: Path, folder: Path, vocab: Path, dropout: float, seed: int) -> None:
-        self.epoch = epoch
+    def __init__(self, data: Path, folder: Path, vocab: Path, sampling: Sampling) -> None:
+        self.epoch = sampling.epoch
         self._folder = folder
         # Nothing is written to the child's stdin, which closes when this process ends; then the child ends too.
         self._process = start_module(
             __name__,
-            [data, folder, vocab, float(dropout), seed, epoch],
+            [data, folder, vocab, _SAMPLING.dump_json(sampling).decode()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -227,15 +225,14 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run_child(data: str, folder: str, vocab: str, dropout: str, seed: str, epoch: str) -> int:
+def _run_child(data: str, folder: str, vocab: str, sampling: str) -> int:
     """The child's main function; returns its exit status."""
     os.nice(_NICENESS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         write_sampled_shards(
-            Path(data), Path(folder), VocabularyPair.load(Path(vocab)),
-            dropout=float(dropout), seed=int(seed), epoch=int(epoch),
-        )  # fmt: skip
+            Path(data), Path(folder), VocabularyPair.load(Path(vocab)), _SAMPLING.validate_json(sampling)
+        )
     except NmtError as error:
         sys.stderr.write(str(error))
         return 2

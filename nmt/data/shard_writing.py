@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.config import AugmentationConfig
 from nmt.data.arrays import Rows
+from nmt.data.augmentation import augmented
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile, check_unchanged
-from nmt.data.encoding import ChunkEncoder, chunks_of, map_ahead
+from nmt.data.encoding import Chunk, ChunkEncoder, EncodedChunk, chunks_of, map_ahead
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import file_names
 from nmt.data.shards import (
@@ -46,11 +48,13 @@ relative error of about 7%, and counting takes some seconds for a corpus of any 
 _CHUNK_PAIRS = 2_000
 # Sampled segmentations depend on it.
 _SAMPLED_CHUNK_PAIRS = 50_000
+# The last numbers of seeds. They are not 0, so that no seed is equal to a shorter one: NumPy pads seeds with 0.
+_OF_SEGMENTATION, _OF_AUGMENTATION = 1, 2
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the text of data sets is encoded: train and valid, or train alone with random segmentations."""
+    """How the text of data sets is encoded: train and valid, or train alone at random."""
 
     vocab: VocabularyPair
     max_length: int = 256
@@ -61,7 +65,7 @@ class Encoding:
     threads: int = 1
     """They encode, each another chunk; the caller's thread reads and writes meanwhile."""
     sampling: Sampling | None = None
-    """None: no random segmentations."""
+    """None: the text is encoded as it is."""
 
     def inputs(self, manifest: Manifest, text: Mapping[str, TextFile]) -> ShardInputs:
         """The inputs of a data set's shards."""
@@ -121,24 +125,34 @@ class Encoding:
             for side in SIDES:
                 total.sides[side].sentences = []
         dtype = np.dtype(token_dtype(self.vocab.larger_size))
+
+        def encode(chunk: Chunk) -> EncodedChunk:
+            return encoder(self._augmented(chunk, (languages["source"], languages["target"])))
+
         chunks = chunks_of(
             read_parallel(paths["source"], paths["target"]),
             _CHUNK_PAIRS if self.sampling is None else _SAMPLED_CHUNK_PAIRS,
         )
         with ExitStack() as stack:
             writers = {side: _SideWriter(folder, split, side, dtype, stack) for side in SIDES}
-            for encoded in map_ahead(encoder, chunks, self.threads):
+            for encoded in map_ahead(encode, chunks, self.threads):
                 for side in SIDES:
                     writers[side].add(encoded.rows[side])
                 total.add(encoded.statistics)
         return total
 
+    def _augmented(self, chunk: Chunk, languages: tuple[str, str]) -> Chunk:
+        sampling = self.sampling
+        if sampling is None or sampling.augmentation == AugmentationConfig():
+            return chunk
+        draw = np.random.default_rng([sampling.seed, sampling.epoch, chunk.number, _OF_AUGMENTATION])
+        return replace(chunk, pairs=augmented(chunk.pairs, sampling.augmentation, languages, draw))
+
     def _encode(self, pair: VocabularyPair, lines: Sequence[str], side: Side, chunk: int) -> Rows:
         vocab, sampling = pair.of(side), self.sampling
         if sampling is None:
             return vocab.encode_rows(lines)
-        # The final 1 keeps it distinct from shorter seeds, such as that of the epoch's plan: NumPy pads seeds with 0.
-        seeds = [sampling.seed, sampling.epoch, SIDES.index(side), chunk, 1]
+        seeds = [sampling.seed, sampling.epoch, SIDES.index(side), chunk, _OF_SEGMENTATION]
         return Rows.of(vocab.encode_sampled(lines, dropout=sampling.dropout, seed=seeds))
 
 

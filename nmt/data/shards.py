@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from nmt.config import AugmentationConfig
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
@@ -118,12 +119,13 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the training text was segmented at random, for one epoch."""
+    """How the training text was changed and segmented at random, for one epoch."""
 
     dropout: float
     """As in :meth:`nmt.data.vocab.Vocabulary.encode_sampled`."""
+    augmentation: AugmentationConfig
     seed: int
-    epoch: int
+    epoch: int = 0
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,11 @@ class Vocabulary:
             )
 
     @property
+    def before(self) -> tuple[int, ...]:
+        """The ids of the affixes before a line; on the target's side, every output begins with them."""
+        return tuple(self._before)
+
+    @property
     def size(self) -> int:
         """Number of pieces, the four special ones included."""
         return len(self._pieces)

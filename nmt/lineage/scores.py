@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt.checkpoint.lineage import bundle_record
 from nmt.record import Fact, Record, file_record, option_words, text_record
 from nmt.text.lines import STDIN
 
@@ -21,6 +22,7 @@ def score_record(
     checksums: Mapping[Path, str],
     source: Path | None = None,
     comet_model: tuple[str, str] | None = None,
+    translated_by: Path | None = None,
     written_to: Path | None = None,
 ) -> Record:
     """The record of a score, with the records of the translations that nmt wrote.
@@ -31,12 +33,16 @@ def score_record(
         checksums: the sha256 of those files that can be read again, as they were when they were scored.
         source: the file of the source, if the score depends on it.
         comet_model: path and sha256 of COMET's weights, if the score depends on them.
+        translated_by: the bundle that translated the variants of the source, if that was scored.
         written_to: the file that the record is written to; None if it is not known, as behind a pipe.
     """
     scored = [_text(path, "hypothesis", checksums) for path in hypotheses]
     sources = [] if source is None else [source]
     models = [] if comet_model is None else [text_record("file", *comet_model, role="model of COMET")]
     files = {"reference": references, "source": sources, "comet_model": [model.path for model in models]}
+    if translated_by is not None:
+        models.append(bundle_record(translated_by).as_found(translated_by))
+        files["robustness"] = [models[-1].path]
     return Record(
         kind=SCORE,
         path=STDIN if written_to is None else str(written_to),

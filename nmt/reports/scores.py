@@ -8,35 +8,65 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
+from nmt.evaluation.robustness import RobustnessSheet
 from nmt.evaluation.score_sheet import ScoreSheet
 from nmt.evaluation.scored_systems import ScoredSystems
 from nmt.evaluation.significance import SystemScore
 from nmt.record import Record
 from nmt.table import Table
 
+Found = ScoredSystems | ScoreSheet | RobustnessSheet
 SheetForm = Literal["text", "markdown", "latex"]
 
 _SIGNIFICANT = 0.05
 
 
-def scores_json(found: ScoredSystems | ScoreSheet, test_set: str | None, langpair: str | None, lineage: Record) -> str:
+def scores_json(found: Found, test_set: str | None, langpair: str | None, lineage: Record) -> str:
     """All scores as JSON with a line end.
 
     Args:
         lineage: what they were made from.
     """
     facts = {"test_set": test_set, "langpair": langpair, "lineage": lineage.stored()}
-    record = sheet_record(found) | facts if isinstance(found, ScoreSheet) else {**facts, **scores_record(found)}
+    if isinstance(found, ScoreSheet):
+        record = sheet_record(found) | facts
+    else:
+        record = facts | (robustness_record(found) if isinstance(found, RobustnessSheet) else scores_record(found))
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
-def formatted_scores(
-    found: ScoredSystems | ScoreSheet, test_set: str | None, langpair: str | None, form: SheetForm
-) -> str:
+def formatted_scores(found: Found, test_set: str | None, langpair: str | None, form: SheetForm) -> str:
     """All scores as lines of text; a sheet in any form."""
     if isinstance(found, ScoreSheet):
         return formatted_sheet(found, form)
+    if isinstance(found, RobustnessSheet):
+        return robustness_text(found)
     return scores_text(found, "" if test_set is None else f"test set: {test_set}, {langpair}")
+
+
+def robustness_record(sheet: RobustnessSheet) -> dict[str, Any]:
+    """The scores of all variants."""
+    return {
+        "systems": [
+            {
+                "system": each.variant,
+                "lines": each.lines,
+                "scores": [{"name": sheet.metric, "value": each.value, "signature": sheet.signature}],
+                "share": each.share,
+                "problems": each.problems,
+            }
+            for each in sheet.scores
+        ]
+    }
+
+
+def robustness_text(sheet: RobustnessSheet) -> str:
+    """The scores of all variants as a table."""
+    table = Table("", ["source", "lines", sheet.metric, "kept", "lines with problems"], numbers=(1, 2, 3))
+    for each in sheet.scores:
+        problems = ", ".join(f"{problem} {count:,}" for problem, count in each.problems.items())
+        table.add(each.variant, f"{each.lines:,}", f"{each.value:.2f}", f"{each.share:.0%}", problems)
+    return f"{table.plain()}\n\n{sheet.signature}\n"
 
 
 def scores_record(scored: ScoredSystems) -> dict[str, Any]:

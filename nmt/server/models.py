@@ -12,15 +12,20 @@ from nmt.errors import ConfigError, NmtError
 from nmt.server.engine_process import RemoteEngine
 from nmt.server.errors import UnknownLanguageError
 from nmt.text.languages import fitting, language_tag
+from nmt.translation.directions import codes_of
 from nmt.translation.engine import Searcher
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences, translate_options
-from nmt.translation.pivot import PivotTranslator, tags_by_language
+from nmt.translation.pivot import PivotTranslator
 from nmt.translation.translator import Translator
 from nmt.translation.workers import AbandonedError
 
 _LONGEST_SHOWN = 40
 """Characters of an unknown language code in an error."""
+_MOST_SHOWN = 20
+"""Directions in an error."""
+_Use = tuple[str, str, int, SplitSentences | None]
+"""The codes of a direction, the number of candidates, and how sentences are split."""
 
 
 @dataclass(eq=False)
@@ -31,14 +36,15 @@ class ServedModel:
     options: Mapping[str, Any]
     """The options of translating that were given."""
     workers: int | None = None
-    _translators: dict[tuple[int, SplitSentences | None], Translator] = field(default_factory=dict)
+    _translators: dict[_Use, Translator] = field(default_factory=dict)
 
-    def warm_up(self) -> None:
-        """Translate something with each worker, since its first translation takes seconds."""
-        translator = self.translator()
+    def warm_up(self) -> int:
+        """Translate something with each worker, since its first translation takes seconds; returns their number."""
+        translator = self.translator(*self.directions()[0])
         for _ in range(translator.worker_count):
             [segments] = translator.prepare(["1"])
             translator.search(segments)
+        return translator.worker_count
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -59,16 +65,27 @@ class ServedModel:
         """The maximum number of translations of a text."""
         return translate_options(self.engine.config.decoding, **self.options).beam
 
-    def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> Translator:
+    def directions(self) -> list[tuple[str, str]]:
+        """The codes of source and target of each direction, as the model spells them."""
+        data = self.engine.config.data
+        sources, targets = codes_of(data, "source") or [""], codes_of(data, "target") or [""]
+        pairs = itertools.product(sources, targets)
+        return [pair for pair in pairs if pair[0] != pair[1]] or [(sources[0], targets[0])]
+
+    def translator(
+        self, source: str, target: str, candidates: int = 1, split: SplitSentences | None = None
+    ) -> Translator:
         """What translates with so many candidates. Several threads may use it; only one calls this method.
 
         Args:
+            source, target: a direction of :meth:`directions`.
             candidates: at most :attr:`max_candidates`.
             split: replaces the option ``split_sentences``.
         """
-        key = candidates, split
+        key = source, target, candidates, split
         if key not in self._translators:
-            given = {**self.options, "nbest": candidates, **({"split_sentences": split} if split else {})}
+            given = {**self.options, "source_lang": source or None, "target_lang": target or None, "nbest": candidates}
+            given |= {"split_sentences": split} if split else {}
             options = translate_options(self.engine.config.decoding, **given)
             self._translators[key] = Translator(self.engine, options, searcher=self._searcher)
         return self._translators[key]
@@ -80,21 +97,27 @@ class PivotModel:
 
     first: ServedModel
     second: ServedModel
-    via: str
-    """The language tag of the pivot language."""
-    _translators: dict[tuple[int, SplitSentences | None], LineTranslator] = field(default_factory=dict)
+    into: str
+    """The code of the pivot language, as the first spells it."""
+    onward: str
+    """The same, as the second spells it."""
+    _translators: dict[_Use, LineTranslator] = field(default_factory=dict)
 
     @property
     def max_candidates(self) -> int:
         """As :attr:`ServedModel.max_candidates`."""
         return self.second.max_candidates
 
-    def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> LineTranslator:
+    def translator(
+        self, source: str, target: str, candidates: int = 1, split: SplitSentences | None = None
+    ) -> LineTranslator:
         """As :meth:`ServedModel.translator`. Only the second model gives several candidates."""
-        key = candidates, split
+        key = source, target, candidates, split
         if key not in self._translators:
-            first, second = self.first.translator(split=split), self.second.translator(candidates, split)
-            self._translators[key] = PivotTranslator(first, second, self.via)
+            first = self.first.translator(source, self.into, split=split)
+            self._translators[key] = PivotTranslator(
+                first, self.second.translator(self.onward, target, candidates, split)
+            )
         return self._translators[key]
 
 
@@ -106,12 +129,16 @@ class Direction:
     """Its language tag: ``zh-Hans``."""
     target: str
     model: ServedModel | PivotModel
-    prefix: str = ""
-    """What a line begins with, to name its target language to a model of several."""
+    codes: tuple[str, str]
+    """Of both languages, as the model spells them."""
 
     def __str__(self) -> str:
-        through = f" via {self.model.via}" if isinstance(self.model, PivotModel) else ""
+        through = f" via {language_tag(self.model.into)}" if isinstance(self.model, PivotModel) else ""
         return f"{self.source} to {self.target}{through}"
+
+    def translator(self, candidates: int = 1, split: SplitSentences | None = None) -> LineTranslator:
+        """As :meth:`ServedModel.translator`."""
+        return self.model.translator(*self.codes, candidates, split)
 
     @property
     def is_identity(self) -> bool:
@@ -155,15 +182,18 @@ class Models:
         meeting = [pair for pair in itertools.product(into, onward) if fitting([pair[0][0].target], pair[1][0].source)]
         if not meeting:
             raise ConfigError(f"--via {via} needs a model to {via} and one from {via}: name both.")
-        models: dict[tuple[ServedModel, ServedModel, str], PivotModel] = {}
+        models: dict[tuple[ServedModel, ServedModel, str, str], PivotModel] = {}
         for (first, first_model), (second, second_model) in meeting:
             pair = first.source, second.target
             if pair not in self._directions and not fitting([first.source], second.target):
-                key = first_model, second_model, first.target
-                self._directions[pair] = Direction(*pair, models.setdefault(key, PivotModel(*key)), second.prefix)
+                key = first_model, second_model, first.codes[1], second.codes[0]
+                model = models.setdefault(key, PivotModel(*key))
+                self._directions[pair] = Direction(*pair, model, (first.codes[0], second.codes[1]))
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self._directions.values()))
+        shown = list(map(str, itertools.islice(self._directions.values(), _MOST_SHOWN)))
+        more = len(self._directions) - len(shown)
+        return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
     @property
     def sources(self) -> dict[str, list[str]]:
@@ -216,7 +246,8 @@ class Models:
         )
 
     def _identity(self, language: str) -> Direction:
-        return Direction(language, language, next(iter(self._directions.values())).model)
+        some = next(iter(self._directions.values()))
+        return Direction(language, language, some.model, some.codes)
 
 
 def _shown(code: str) -> str:
@@ -224,8 +255,4 @@ def _shown(code: str) -> str:
 
 
 def _directions(model: ServedModel) -> list[Direction]:
-    data, tags = model.engine.config.data, model.engine.vocab.source.language_tags
-    source = language_tag(data.source_lang)
-    if not tags:
-        return [Direction(source, language_tag(data.target_lang), model)]
-    return [Direction(source, target, model, f"{tag} ") for target, tag in tags_by_language(tags).items()]
+    return [Direction(language_tag(one), language_tag(other), model, (one, other)) for one, other in model.directions()]

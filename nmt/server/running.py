@@ -86,10 +86,8 @@ def run(
     """
     models, metrics = Models(served, via), Metrics()
     detector = Detector(models.languages)
-    for model in served:
-        model.warm_up()
+    workers = max([model.warm_up() for model in served])
     detector.ranked("a")
-    workers = max(model.translator().worker_count for model in served)
     pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
     metrics.watch(lambda: pool.waiting)
     stopping = _Stopping()

@@ -169,22 +169,21 @@ class Service:
         """
         try:
             candidates = max(1, min(candidates, direction.model.max_candidates))
-            translator = direction.model.translator(candidates, split)
-            tagged = [direction.prefix + line for line in lines]
+            translator = direction.translator(candidates, split)
             place = translator, owner
-            cached = {line: found for line in tagged if (found := self.cache.get(place, line)) is not None}
-            new = await self._prepared(translator, list(dict.fromkeys(line for line in tagged if line not in cached)))
+            cached = {line: found for line in lines if (found := self.cache.get(place, line)) is not None}
+            new = await self._prepared(translator, list(dict.fromkeys(line for line in lines if line not in cached)))
             job = Job(translator, list(itertools.chain.from_iterable(new.values())))
-            segments_by_line = [cached.get(line) or new[line] for line in tagged]
+            segments_by_line = [cached.get(line) or new[line] for line in lines]
             async for number, count in self._searched(job, segments_by_line):
                 segments = segments_by_line[number]
                 is_whole = count == len(segments)
                 if not is_whole and not in_parts:
                     continue
-                translation = translator.joined(lines[number], segments[:count], direction.target)
-                if is_whole and new.pop(tagged[number], None) is not None:
+                translation = translator.joined(lines[number], segments[:count])
+                if is_whole and new.pop(lines[number], None) is not None:
                     self.metrics.translated(translation.guard)
-                    self.cache.put(place, tagged[number], segments)
+                    self.cache.put(place, lines[number], segments)
                 yield translation, is_whole
         except BusyError as error:
             raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error

@@ -1,4 +1,4 @@
-"""Normalising text in linear time: Unicode normal form C, and the punctuation of Moses as in sacremoses."""
+"""Normalising text in linear time: Unicode normal forms C and KC, and the punctuation of Moses as in sacremoses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable
+from typing import Literal
 
 # Python sorts the marks of a letter by insertion sort. For shorter lines, that takes at most a millisecond.
 _LONG_LINE = 1_000
@@ -22,13 +23,13 @@ _DOTS = re.compile(r'(\.++)(?:"(\s*[^<]))?')
 _QUOTE = re.compile("[\"'`´„“”‘’‚«»]")
 
 
-def nfc(line: str) -> str:
-    """The line in normal form C."""
+def nfc(line: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
+    """The line in normal form C, or in form KC."""
     if line.isascii():
         return line
     if len(line) > _LONG_LINE:
         line = _many_marks().sub(_in_canonical_order, line)
-    return unicodedata.normalize("NFC", line)
+    return unicodedata.normalize(form, line)
 
 
 def is_composed(line: str) -> bool:

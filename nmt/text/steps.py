@@ -7,6 +7,7 @@ applies the list, and knows no rule. A vocabulary segments what the last step gi
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -16,6 +17,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from nmt.text.languages import fitting
 from nmt.text.lines import NormalizationRule
 from nmt.text.normalization import nfc, punctuation_normalizer
 
@@ -48,7 +50,12 @@ class Replacement(BaseModel):
     with_spaces: bool = False
 
 
-class Replace(_Step):
+class _InOutputs(_Step):
+    in_outputs: bool = False
+    """Whether the step is done to outputs too."""
+
+
+class Replace(_InOutputs):
     """Replaces text, one replacement after the other in the whole line."""
 
     step: Literal["replace"] = "replace"
@@ -89,21 +96,23 @@ class Control(_Step):
         return "control characters as spaces"
 
 
-class Spaces(_Step):
+class Spaces(_InOutputs):
     """Makes one space of several, and drops those at the ends."""
 
     step: Literal["spaces"] = "spaces"
+    drops_others: bool = False
+    """Whether other white space at the ends is dropped too."""
 
     def rewrite(self) -> Rewrite:
         """As :meth:`_Step.rewrite`."""
 
         def collapse(line: str) -> str:
-            return _SPACES.sub(" ", line).strip(" ")
+            return _SPACES.sub(" ", line).strip(None if self.drops_others else " ")
 
         return collapse
 
     def __str__(self) -> str:
-        return "single spaces"
+        return "single spaces" + " without white space at the ends" * self.drops_others
 
 
 class Nfc(_Step):
@@ -117,6 +126,19 @@ class Nfc(_Step):
 
     def __str__(self) -> str:
         return "Unicode NFC"
+
+
+class Nfkc(_Step):
+    """Unicode normal form KC, which also replaces other forms of characters, such as ﬁ and full-width ones."""
+
+    step: Literal["nfkc"] = "nfkc"
+
+    def rewrite(self) -> Rewrite:
+        """As :meth:`_Step.rewrite`."""
+        return functools.partial(nfc, form="NFKC")
+
+    def __str__(self) -> str:
+        return "Unicode NFKC"
 
 
 class MosesPunctuation(_Step):
@@ -220,12 +242,15 @@ class Affix(_Step):
     chosen_by: Choice
     pieces: dict[str, str]
     """The code of a language -> its piece."""
+    is_silent: bool = True
+    """Whether no text becomes one of the pieces. Where a tag may stand in the text, a line that has one keeps it."""
     place: Literal["before", "behind"] = "before"
     """``before`` on the target's side is the first piece of each output, whatever the model finds likely."""
 
     def piece(self, languages: Mapping[Choice, str]) -> str | None:
-        """The piece of the chosen language; None if it has none."""
-        return self.pieces.get(languages.get(self.chosen_by, ""))
+        """The piece of the chosen language; None if it has none, or several variants of the language have one."""
+        found = fitting(self.pieces, languages.get(self.chosen_by, ""))
+        return self.pieces[found[0]] if len(found) == 1 else None
 
     def __str__(self) -> str:
         shown = ", ".join(itertools.islice(self.pieces.values(), 3))
@@ -233,7 +258,7 @@ class Affix(_Step):
 
 
 Step = Annotated[
-    Replace | Control | Spaces | Nfc | MosesPunctuation | SentencePieceRule | MosesTokenize | Lowercase | Affix,
+    Replace | Control | Spaces | Nfc | Nfkc | MosesPunctuation | SentencePieceRule | MosesTokenize | Lowercase | Affix,
     Field(discriminator="step"),
 ]
 Steps = tuple[Step, ...]
@@ -250,6 +275,23 @@ class TextSteps:
     def rule(self) -> NormalizationRule:
         """The rule of SentencePiece that is applied to source text."""
         return next((step.rule for step in self.source if isinstance(step, SentencePieceRule)), "identity")
+
+    def affixes(self, side: Choice) -> list[Affix]:
+        """The affixes that the language of a side chooses."""
+        return [step for step in (*self.source, *self.target) if isinstance(step, Affix) and step.chosen_by == side]
+
+    def codes(self, side: Choice) -> list[str]:
+        """The codes of the languages that a side may have; none where no piece names its language."""
+        return list(dict.fromkeys(code for step in self.affixes(side) for code in step.pieces))
+
+    @property
+    def without_tags(self) -> TextSteps:
+        """The steps without the tags that a line may have itself: those that other toolkits take too."""
+        source, target = (
+            tuple(step for step in steps if not isinstance(step, Affix) or step.is_silent)
+            for steps in (self.source, self.target)
+        )
+        return TextSteps(source, target)
 
     @property
     def words(self) -> str:
@@ -298,10 +340,11 @@ def normalizer(steps: Sequence[Step]) -> Rewrite:
 
 
 def tokenizer(steps: Sequence[Step]) -> tuple[Rewrite, Rewrite]:
-    """The steps from the first that tokenises on, as one function; and what undoes them in an output."""
+    """The steps from the first that tokenises on, as one function; and what is done to an output, which undoes them."""
     tokenizing = [step for step in itertools.dropwhile(_is_text, steps) if not isinstance(step, Affix)]
     undone = [undo for step in reversed(tokenizing) if (undo := step.undo()) is not None]
-    return _chain([step.rewrite() for step in tokenizing]), _chain(undone)
+    done = [step.rewrite() for step in steps if isinstance(step, _InOutputs) and step.in_outputs]
+    return _chain([step.rewrite() for step in tokenizing]), _chain([*undone, *done])
 
 
 def affixes(steps: Iterable[Step]) -> list[Affix]:

@@ -72,8 +72,8 @@ class Trainer:
                     return self._end(ending)
 
             for update in updates:
-                # Before an update with sampled subwords, another machine may encode an epoch.
-                self._ranks.allow_long_waits(self._config.training.subword_sampling > 0)
+                # Another machine may encode an epoch before the update.
+                self._ranks.allow_long_waits(self._config.encodes_epochs)
                 self._note(update)
                 ending = self._ending(update.result)
                 if ending is not None:

@@ -103,7 +103,8 @@ class GuardRepair:
     def _is_incomplete(self, segment: Segment) -> bool:
         """Whether to search its sentences one by one. A segment with a prefix cannot be split."""
         is_incomplete = segment.finding is not None and "incomplete" in segment.finding.problems
-        return is_incomplete and not segment.prefix and self._settings.sampling is None
+        is_begun = len(segment.prefix) > len(self._vocab.target.before)
+        return is_incomplete and not is_begun and self._settings.sampling is None
 
     def _search_by_sentence(self, segments: list[Segment]) -> list[Segment]:
         """Search each sentence of the segments separately. Returns the segments that were not repaired."""

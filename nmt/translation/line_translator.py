@@ -24,7 +24,7 @@ class LineTranslator(ABC):
     max_source_length: int
     """The source pieces above which a sentence is cut."""
     language_tags: tuple[str, ...]
-    """The tags by which a source line names its target language; empty for most models."""
+    """The tags one of which each line should begin with; empty for most models, and where the target is chosen."""
 
     @property
     @abstractmethod
@@ -56,13 +56,8 @@ class LineTranslator(ABC):
         """
 
     @abstractmethod
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
-        """The translation of a line from those of its segments.
-
-        Args:
-            target_lang: the language code of the translation, where it is known better than :attr:`target_lang`: a
-                model of several target languages records one code for all.
-        """
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+        """The translation of a line from those of its segments."""
 
     def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
         """Translate lines. Yields one translation per line, in order.

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from nmt.config.sections import DecodingConfig, Normalization
 from nmt.errors import ConfigError
-from nmt.option_fields import FORMAT, HARDWARE, Option, OptionField, option_fields
+from nmt.option_fields import FORMAT, HARDWARE, STREAMS, Option, OptionField, option_fields
 from nmt.search.settings import Sampling, SearchSettings
 
 Form = Literal["text", "jsonl", "tsv", "moses", "pharaoh"]
@@ -25,6 +25,12 @@ sentences; never does not split into sentences. Lines that are too long are spli
 class TranslateOptions(SearchSettings):
     """The settings of translating lines."""
 
+    source_lang: Annotated[
+        str | None, Option(group=STREAMS, unset="the model's", metavar="CODE", applies_to_scoring=True)
+    ] = Field(None, description="Source language, for models of several.")
+    target_lang: Annotated[
+        str | None, Option(group=STREAMS, unset="the model's", metavar="CODE", applies_to_scoring=True)
+    ] = Field(None, description="Target language, for models of several.")
     mbr: Annotated[bool, Option()] = Field(False, description="Rerank candidates by minimum Bayes risk with chrF.")
     max_source_length: Annotated[int | None, Option(unset="maximum in training")] = Field(
         None, ge=1, description="Split lines of more source pieces."
@@ -75,6 +81,8 @@ class TranslateOptions(SearchSettings):
 class ScoringOptions(TypedDict, total=False):
     """The types of the options that apply to scoring given targets, as keywords of the Python API."""
 
+    source_lang: str | None
+    target_lang: str | None
     length_penalty: float | None
     length_normalization: Normalization | None
     alignment: bool | None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Unpack
 
 from nmt.errors import ConfigError, NmtError
-from nmt.text.languages import fitting, language_tag
+from nmt.text.languages import fitting
+from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Options, TranslateOptions, translate_options
@@ -24,22 +25,9 @@ class PivotTranslator(LineTranslator):
     A line with a prefix stays whole in the first, since only a whole line can get its prefix in the second.
     """
 
-    def __init__(self, first: Translator, second: Translator, via: str) -> None:
-        """Prepare to translate.
-
-        Args:
-            via: the code of the pivot language.
-
-        Raises:
-            ConfigError: the first does not translate into it.
-        """
-        tags = tags_by_language(first.language_tags)
-        found = fitting(tags or [language_tag(first.target_lang)], via)
-        if not found:
-            known = ", ".join(tags) or first.target_lang
-            raise ConfigError(f"--via {via}: the model from {first.source_lang} translates to {known}.")
-        self._first, self._second, self._via = first, second, found[0]
-        self._tag = f"{tags[found[0]]} " if tags else ""
+    def __init__(self, first: Translator, second: Translator) -> None:
+        """Prepare to translate; the first translates into the pivot language, and the second from it."""
+        self._first, self._second = first, second
         self.source_lang, self.target_lang = first.source_lang, second.target_lang
         self.window = max(first.window, second.window)
         self.max_source_length = min(first.max_source_length, second.max_source_length)
@@ -51,7 +39,7 @@ class PivotTranslator(LineTranslator):
         first, second = self._first.settings, self._second.settings
         own = _of_last(samples=second["sampling"] is not None)
         shared = {name: value for name, value in second.items() if name in own or value == first[name]}
-        return shared | {"via": self._via}
+        return shared | {"via": self._first.target_lang}
 
     @property
     def batch_tokens(self) -> int:
@@ -70,7 +58,7 @@ class PivotTranslator(LineTranslator):
         prefixes = prefixes or [""] * len(lines)
         divided = list(map(self._second.split_tag, lines))
         segments_by_line = self._first.prepare(
-            [self._tag + rest for _, rest in divided],
+            [rest for _, rest in divided],
             done=done,
             line_number=line_number,
             whole=list(map(bool, prefixes)),
@@ -95,11 +83,11 @@ class PivotTranslator(LineTranslator):
                     part.number = segment.number  # the seed of its samples
             self._second.search(list(itertools.chain.from_iterable(prepared)))
 
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
-        between = self._first.joined(line, segments, self._via)
+        between = self._first.joined(line, segments)
         parts = [part for segment in segments for part in _onward(segment).segments]
-        found = self._second.joined(between.text, parts, target_lang)
+        found = self._second.joined(between.text, parts)
         return dataclasses.replace(
             found,
             source=line,
@@ -141,14 +129,18 @@ def line_translator(
     check_pivot(settings)
     own = _of_last(samples=settings.sampling is not None)
     given: Options = {name: value for name, value in options.items() if name not in own}  # type: ignore[assignment]
+    into, onward = engines
+    if not fitting(known := codes_of(into.config.data, "target"), via):
+        raise ConfigError(
+            f"--via {via}: the model from {into.config.data.source_lang} translates to {', '.join(known)}."
+        )
+    first = translate_options(into.config.decoding, called=called, **given | {"target_lang": via})
+    second = settings.model_copy(update={"source_lang": via})
     translators = []
-    for engine in engines:
-        data, decoding = engine.config.data, engine.config.decoding
-        chosen = settings if engine is last else translate_options(decoding, called=called, **given)
-        with _naming(data.source_lang, data.target_lang):
+    for engine, chosen in ((into, first), (onward, second)):
+        with _naming(engine.config.data.source_lang, engine.config.data.target_lang):
             translators.append(Translator(engine, chosen, window=window, workers=workers))
-    first, second = translators
-    return PivotTranslator(first, second, via), settings
+    return PivotTranslator(*translators), settings
 
 
 def check_pivot(options: TranslateOptions) -> None:
@@ -162,14 +154,6 @@ def check_pivot(options: TranslateOptions) -> None:
             "a word alignment is of one model's source and target: leave out --via, or --alignment and "
             "--format pharaoh."
         )
-
-
-def tags_by_language(tags: Collection[str]) -> dict[str, str]:
-    """The first tag of each language (``>>cmn<<`` and ``>>zho<<`` are of one), by its language tag: ``zh``."""
-    found: dict[str, str] = {}
-    for tag in tags:
-        found.setdefault(language_tag(tag.strip("<>")), tag)
-    return found
 
 
 def _of_last(*, samples: bool) -> frozenset[str]:

@@ -22,7 +22,7 @@ from nmt.errors import DataError
 from nmt.io.files import completing, partial_name, record_name
 from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
-from nmt.io.writing import flush_to_disk
+from nmt.io.writing import flush_to_disk, temporary_paths
 from nmt.option_fields import Precision
 from nmt.record import ITSELF, Record, read_stored, write_stored
 from nmt.translation.lineage import (
@@ -160,6 +160,8 @@ class OutputFile:
                 ) from None
             except OSError as error:
                 raise DataError(f"{self.path.parent}: cannot be written to ({error.strerror}).") from None
+            for leftover in (*temporary_paths(self.partial_record), *temporary_paths(self.record)):
+                leftover.unlink(missing_ok=True)  # of a process that was killed: nobody else writes these now
             self._refuse_foreign()
             yield
 

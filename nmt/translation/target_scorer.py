@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.text.steps import normalizer
+from nmt.translation.directions import chosen_languages
 from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import TranslatedText
@@ -42,10 +43,12 @@ class TargetScorer:
                 side that are scored at once.
             window: the number of pairs that are read before their scores are returned; by default 2,048.
         """
+        data = engine.config.data
+        languages = chosen_languages(data, options.source_lang, options.target_lang)
         self._engine = engine
+        self._vocab = engine.vocab.prepared(data.steps, languages)
         self._options = options
         self.window = window or 2_048
-        data = engine.config.data
         self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)
 
     @property
@@ -61,7 +64,7 @@ class TargetScorer:
         return map(self._score_window, windows(pairs, self.window))
 
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
-        vocab, alignment = self._engine.vocab, self._options.alignment
+        vocab, alignment = self._vocab, self._options.alignment
         sources = vocab.source.encode([self._normalize(source) for source, _ in pairs])
         targets = vocab.target.encode([self._normalize_target(target) for _, target in pairs])
         scores = self._engine.score(sources, targets, self._options, alignment=alignment)

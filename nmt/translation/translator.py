@@ -15,6 +15,7 @@ from nmt.config.section import StrictSection
 from nmt.errors import ConfigError, DataError
 from nmt.text.steps import normalizer
 from nmt.translation.batches import tokens_for
+from nmt.translation.directions import chosen_languages
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
@@ -70,8 +71,11 @@ class Translator(LineTranslator):
         """
         _Pace(window=window, workers=workers)
         data = engine.config.data
+        languages = chosen_languages(data, options.source_lang, options.target_lang)
+        self.source_lang, self.target_lang = languages["source"], languages["target"]
         self._engine = engine
-        self._vocab = engine.vocab
+        self._vocab = engine.vocab.prepared(data.steps, languages)
+        self._begin = self._vocab.target.before
         self._options = options
         # Reranking chooses among all candidates.
         self._first_search = options.model_copy(update={"nbest": options.beam}) if options.mbr else options
@@ -85,20 +89,19 @@ class Translator(LineTranslator):
         self.max_source_length = options.max_source_length or min(trained_length, self._positions)
         self._splitter = LineSplitter(
             options.split_sentences,
-            data.source_lang,
+            self.source_lang,
             data.lines,
             self.max_source_length,
             self._lengths,
             self._vocab.source.split_tag,
         )
-        self.language_tags = self._vocab.source.language_tags
-        self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown, data.source_lang)
+        self.language_tags = () if self._vocab.source.before else self._vocab.source.language_tags
+        self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown, self.source_lang)
         self._searcher = searcher or engine.searcher(self._first_search, workers)
         self.window = window or max(_MIN_WINDOW, self.batch_tokens // _PIECES_PER_LINE)
-        self.source_lang, self.target_lang = data.source_lang, data.target_lang
         self._guard = GuardRepair(
             self._vocab,
-            Languages(data.source_lang, data.target_lang),
+            Languages(self.source_lang, self.target_lang),
             self._first_search,
             self._searcher,
             short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
@@ -162,9 +165,9 @@ class Translator(LineTranslator):
         self._align(segments)
         self._put_back_unknown(segments)
 
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
-        candidates = joined_segments(segments, target_lang or self.target_lang)
+        candidates = joined_segments(segments, self.target_lang)
         finding = joined_findings(segment.finding for segment in segments)
         if any(segment.taken is not None for segment in segments):
             finding = self._guard.check_copied(finding, self.split_tag(line)[1], candidates[0].text)
@@ -196,7 +199,7 @@ class Translator(LineTranslator):
     def _encoded(self, parts: Sequence[Part]) -> list[Segment]:
         encoded = self._vocab.source.encode([part.text for part in parts])
         return [
-            Segment(part.text, pieces, part.before, is_cut=part.is_cut)
+            Segment(part.text, pieces, part.before, prefix=list(self._begin), is_cut=part.is_cut)
             for part, pieces in zip(parts, encoded, strict=True)
         ]
 
@@ -233,7 +236,7 @@ class Translator(LineTranslator):
                 segment.line = line_number(index)
 
     def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
-        """Set the prefix of each line's translation. Split lines get none."""
+        """Set the prefix of each line's translation. Parts of split lines begin with the target language alone."""
         for segments, prefix in zip(segments_by_line, self._vocab.target.encode(prefixes), strict=True):
             if len(segments) > 1:
                 continue

@@ -94,7 +94,8 @@ class UnknownCharacters:
             source_ids: the pieces of ``taken.source``.
             candidate: the translation, with its alignment if there are inner runs.
         """
-        before = 1 if taken.tag else 0  # the piece of the tag, to which no run belongs
+        # No run belongs to the pieces of a tag or of the language.
+        before = 1 if taken.tag else len(self._vocab.source.before)
         source_ends = _ends(self._vocab.source, source_ids[before:])
         target_ends = _ends(self._vocab.target, self._vocab.target.ids(candidate.pieces))
         alignment = [None if i is None or i < before else i - before for i in candidate.alignment or ()]

@@ -89,7 +89,7 @@ def test_no_name_is_an_option_of_ours():
         ("train --columns en,de", "--columns. It is an option of nmt prepare-data. See nmt train --help."),
         ("prepare-data --preset tiny", "--preset. It is an option of nmt train. See"),
         ("train --beam=4", "--beam. It is an option of nmt translate and nmt serve."),
-        ("translate --source-lang de", "--source-lang. Leave it out: a model has its languages"),
+        ("translate --src-lang de", "--src-lang. Use --source-lang CODE"),
         ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
         ("score --reference r h --out s", "--out. Scores go to standard output"),
         ("inspect --page p", "--page. See nmt inspect"),

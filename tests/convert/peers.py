@@ -250,6 +250,12 @@ def write_sockeye(
     return folder
 
 
+MERGES = (
+    "a t</w>", "b o", "t h", "th e</w>", "w e", "l l</w>", "we ll</w>", "& a", "&a p", "&ap o", "&apo s", "&apos ;",
+    "&apos; s</w>", "@ -", "@- @</w>",
+)  # fmt: skip
+OF_MERGES = ("the", "bo@@", "at", "&apos;s", "well", "@-@", ".", "boat@@")
+"""Pieces of which the merges make some."""
 SPECIAL = ("<unk>", "<blank>", "<s>", "</s>")
 OPENNMT_PY = Layout(
     ("encoder.transformer", "decoder.transformer_layers"),

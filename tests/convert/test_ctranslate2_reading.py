@@ -1,6 +1,7 @@
 """Models of CTranslate2 and packages of Argos Translate, read again as bundles."""
 
 import json
+import shutil
 import struct
 import zipfile
 
@@ -19,8 +20,8 @@ from nmt.convert.ctranslate2.reading import read_ctranslate2
 from nmt.convert.ctranslate2.software import imported_side
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.foreign import COMPOSED
-from nmt.errors import CheckpointError
-from nmt.text.steps import MosesPunctuation
+from nmt.errors import CheckpointError, NmtError
+from nmt.text.steps import MosesPunctuation, normalizer
 from tests.convert.conftest import failed, names, probes_of
 from tests.convert.ctranslate2_files import rewrite, write_earlier
 from tests.convert.test_argos import with_languages
@@ -121,7 +122,7 @@ NAMED = {"from_name": "English", "to_name": "Portuguese"}
 def package(exported, tmp_path):
     """Writes a package of Argos Translate as its training scripts have packed them since 2020."""
 
-    def make(metadata, release="1.20", tokenizers=("sentencepiece.model",)):
+    def make(metadata, release="1.20", tokenizers=("sentencepiece.model",), others=None):
         _, folder = exported(PRE_NORM, "int8")
         write_earlier(folder, release)
         files = {
@@ -132,7 +133,7 @@ def package(exported, tmp_path):
             **{f"model/{path.name}": path.read_bytes() for path in folder.iterdir() if "vocabulary" in path.name},
             "model/model.bin": (folder / "model.bin").read_bytes(),
             **dict.fromkeys(tokenizers, (folder / "source.spm").read_bytes()),
-        }
+        } | (others or {})
         path = tmp_path / "translate-en_pt-1_0.argosmodel"
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in files.items():
@@ -159,16 +160,47 @@ def test_a_package_of_any_version_is_read(metadata, release, tokenizers, package
     assert model.source.segmenter
 
 
+def test_a_package_with_codes_reads_and_writes_text(exported, package, tmp_path):
+    """The source goes through Moses' punctuation, its tokeniser and the codes of subword-nmt."""
+    size = len(json.loads((exported()[1] / "shared_vocabulary.json").read_text()))
+    shutil.rmtree(tmp_path / "exported")
+    pieces = ["<pad>", "<unk>", "<s>", "</s>", "ba", "ki@@", "&quot;", "tu", ",", *map(str, range(size - 9))]
+    merges = ["b a</w>", "k i", "t u</w>", "& q", "&q u", "&qu o", "&quo t", "&quot ;</w>"]
+    files = {
+        "model/shared_vocabulary.txt": "".join(f"{piece}\n" for piece in pieces),
+        "bpe.model": "".join(f"{line}\n" for line in ["#version: 0.2", *merges]),
+    }
+    origin = package(METADATA, "2.10", (), files)
+    certificate = import_model(origin, tmp_path / "back")
+    assert not certificate.failed
+    assert any(check.oracle.startswith("CTranslate2") for check in certificate.checks)
+    assert [remark for remark in certificate.remarks if "separated by spaces" in remark] == []
+    back = load_bundle(tmp_path / "back")
+    vocab, normalize = back.vocab, normalizer(back.config.data.source_text)
+    [ids] = vocab.source.encode([normalize("„ba“ kitu,")])
+    assert vocab.source.pieces(ids) == ["▁&quot;", "▁ba", "▁&quot;", "▁ki@@", "▁tu", "▁,"]
+    assert vocab.target.decode([ids]) == ['"ba" kitu,']
+
+
+def test_a_package_whose_outputs_begin_with_a_given_piece_is_read(package, tmp_path):
+    origin = package(METADATA | {"target_prefix": "▁ba"}, "2.24")
+    assert not import_model(origin, tmp_path / "back").failed
+    vocab = load_bundle(tmp_path / "back").vocab.target
+    [prefix] = vocab.encode([""])
+    assert vocab.pieces(prefix) == ["▁ba"]
+    assert vocab.decode([prefix]) == [""]
+
+
 @pytest.mark.parametrize(
     ("metadata", "tokenizers", "message"),
     [
         (METADATA | {"type": "sbd"}, ["sentencepiece.model"], "is a package of the type sbd, not translate"),
-        (METADATA | {"target_prefix": "__pt__"}, ["sentencepiece.model"], r"\(target_prefix: __pt__\), which nmt"),
-        (METADATA, ["bpe.model"], r"segments text by Moses and subword-nmt \(bpe.model\), which nmt does not do"),
+        (METADATA | {"target_prefix": "__pt__"}, ["sentencepiece.model"], "__pt__', which is not a target piece"),
+        (METADATA, ["bpe.model"], r"bpe\.model: is not UTF-8 text"),
     ],
 )
 def test_a_package_that_does_more_is_refused_by_name(metadata, tokenizers, message, package):
-    with pytest.raises(CheckpointError, match=message), unpacked(package(metadata, "3.0", tokenizers)) as folder:
+    with pytest.raises(NmtError, match=message), unpacked(package(metadata, "3.0", tokenizers)) as folder:
         read_ctranslate2(folder)
 
 

@@ -82,7 +82,8 @@ def test_a_certificate_says_why_a_package_took_no_part(version, problem, monkeyp
 
 @pytest.mark.parametrize("version", ["5.3", "5.3.0rc1", "5.23.1", "6.0"])
 def test_new_versions_are_used(version, monkeypatch):
-    used = SimpleNamespace(MarianMTModel=SimpleNamespace(from_pretrained=missing_library), MarianTokenizer=None)
+    model = SimpleNamespace(from_pretrained=missing_library)
+    used = SimpleNamespace(AutoModelForSeq2SeqLM=model, MarianTokenizer=None)
     monkeypatch.setitem(sys.modules, "transformers", used)
     have(monkeypatch, version)
     with pytest.raises(ImportError, match=r"no libx\.so"):

@@ -15,6 +15,7 @@ import torch
 from sentencepiece import SentencePieceProcessor
 
 import nmt
+from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.lineage import bundle_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import import_model
@@ -32,11 +33,15 @@ from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.lineage.comparing import lineage_of
+from nmt.text.steps import Lowercase, MosesTokenize, Nfc, normalizer, tokenizer
 from tests.convert.peers import (
     D_MODEL,
+    MERGES,
+    OF_MERGES,
     POSITIONS,
     WORDS,
     WRITERS,
+    write_eole,
     write_fairseq,
     write_joeynmt,
     write_opennmt_py,
@@ -243,6 +248,84 @@ def test_subword_nmt_is_told(certified, tmp_path):
     assert [remark for remark in plain.remarks if "@@" in remark] == []
 
 
+CODES = "".join(f"{pair} 9\n" for pair in MERGES)
+
+
+def with_codes(folder, name="bpecodes", **options):
+    (write_fairseq(folder, words=OF_MERGES, **options) / name).write_text(CODES)
+    return folder
+
+
+def test_a_model_with_codes_reads_and_writes_text(tmp_path):
+    """As models of WMT 2019: tokens of Moses with entities and split dashes, which fastBPE's merges split."""
+    certificate = import_model(with_codes(tmp_path / "theirs"), tmp_path / "bundle")
+    assert not certificate.failed
+    assert [remark for remark in certificate.remarks if "Moses" in remark and "-a" in remark]
+    assert [remark for remark in certificate.remarks if "separated by spaces" in remark] == []
+    [found] = nmt.load(tmp_path / "bundle", device="cpu", threads=1).translate(["the boat's well-at."])
+    assert found.source_pieces == ("▁the", "▁bo@@", "▁at", "▁&apos;s", "▁well", "▁@-@", "▁at", "▁.")
+    bundle = load_bundle(tmp_path / "bundle")
+    target = bundle.vocab.target.prepared(bundle.config.data.target_text, {})
+    assert target.decode([target.ids(found.source_pieces)]) == ["the boat 's well-at."]  # as Moses does in German
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("code", {}, {"escapes": True, "splits_dashes": True}),
+        ("en.codes", {"tokenizer": "moses", "moses_no_escape": True}, {"escapes": False, "splits_dashes": True}),
+        ("bpe.codes", {"tokenizer": "moses", "moses_no_dash_splits": True}, {"escapes": True, "splits_dashes": False}),
+        ("bpecodes", {"tokenizer": "space"}, None),
+    ],
+)
+def test_the_tokeniser_of_fairseq_is_the_named_one_or_moses(tmp_path, name, options, expected):
+    model = read_fairseq(with_codes(tmp_path, name, **options))
+    assert model.source.codes == CODES and name in model.files
+    assert [step for step in model.text.source if step.step == "moses_tokenize"] == (
+        [] if expected is None else [MosesTokenize(language="en", **expected)]
+    )
+    assert any("words separated by spaces" in remark for remark in model.remarks) == (expected is None)
+    assert any("does not name the tokeniser" in remark for remark in model.remarks) == (options == {})
+
+
+def opennmt_py(folder, transform, **options):
+    return write_opennmt_py(folder, words=OF_MERGES, transforms=[transform], **options)
+
+
+def eole(folder, transform, **options):
+    return write_eole(folder, words=OF_MERGES, transforms=[transform], transforms_configs={transform: options})
+
+
+@pytest.mark.parametrize(("write_with", "read"), [(opennmt_py, read_opennmt_py), (eole, read_eole)])
+def test_codes_that_a_transform_names_split_words(tmp_path, write_with, read):
+    """The toolkits leave it to their users to tokenise text before."""
+    named = {"src_subword_model": "/elsewhere/codes", "tgt_subword_model": "/elsewhere/other"}
+    (write_with(tmp_path, "bpe", **named) / "codes").write_text(CODES)
+    model = read(tmp_path)
+    assert model.source.codes == model.target.codes == CODES and "codes" in model.files
+    assert any("words separated by spaces" in remark for remark in model.remarks)
+    (tmp_path / "other").write_text("#version: 0.2\na b\n")
+    assert "a b" in read(tmp_path).target.codes
+    assert read(write_with(tmp_path, "bpe", src_subword_vocab="frequent", **named)).source.codes is None
+    assert read(write_with(tmp_path, "other", **named)).source.codes is None
+
+
+def test_sentencepiece_models_that_a_transform_of_opennmt_py_names_are_read(tmp_path):
+    models, words = two_models()
+    named = {"src_subword_model": "/elsewhere/mine", "transforms": ["sentencepiece", "filtertoolong"]}
+    origin = write(tmp_path, "opennmt-py", words=words, **named)
+    for name, vocab in (("mine", models[0]), ("spm.model", models[1])):
+        (origin / name).write_bytes(vocab.model_bytes)
+    assert read_opennmt_py(origin).source.segmenter == read_opennmt_py(origin).target.segmenter == models[0].model_bytes
+
+
+def test_codes_beside_a_sentencepiece_model_are_not_used(tmp_path):
+    models, words = two_models()
+    origin = with_codes(write(tmp_path, "fairseq", words=words).parent)
+    (origin / "spm.model").write_bytes(models[0].model_bytes)
+    assert read_fairseq(origin).source.codes is None
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_sentencepiece_models_are_found_or_given(tmp_path, name):
     trained = train_vocabulary(["the boat leaves at noon", "nobody heard the bell"] * 3, size=30).vocab
@@ -332,12 +415,63 @@ def restricted(model, pieces):
 
 
 @pytest.mark.parametrize("setting", ["tokenizer_type", "bpe_type"])
-def test_codes_of_subword_nmt_that_joeynmt_names_are_no_sentencepiece_model(tmp_path, setting):
-    side = {"level": "bpe", setting: "subword-nmt", "tokenizer_cfg": {"model_file": "codes.txt"}}
-    origin = write(tmp_path, "joeynmt", data={"src": side, "trg": side})
-    (origin / "codes.txt").write_text("#version: 0.2\nb o\n")
+def test_codes_that_joeynmt_names_split_words_into_pieces_of_the_vocabulary(tmp_path, setting):
+    side = {"lang": "en", "level": "bpe", setting: "subword-nmt", "tokenizer_cfg": {"codes": "/elsewhere/codes.txt"}}
+    origin = write(tmp_path, "joeynmt", words=("bo@@", "t", "b@@", "o@@", "boat"), data={"src": side, "trg": side})
+    (origin / "codes.txt").write_text("#version: 0.2\nb o\nbo a\n")
     model = read_joeynmt(origin)
     assert (model.source.segmenter, model.target.segmenter) == (None, None)
+    vocab = our_vocabulary(model).source
+    assert vocab.pieces(vocab.encode(["bot boat"])[0]) == ["▁bo@@", "▁t", "▁bo@@", "<unk>", "▁t"]  # boa@@ is no piece
+    (origin / "codes.txt").unlink()
+    assert any("pieces separated by spaces" in remark for remark in read_joeynmt(origin).remarks)
+
+
+NASTY = "\t’A\u200bb” ,  ﬁC – »z. B.« \u3000?"
+TOKENS = "\u200bA , b &amp; ( c ) ?"
+
+
+# What the tokenisers of JoeyNMT 2.3.0 make of the line, and of the tokens of an output.
+@pytest.mark.parametrize(
+    ("settings", "line", "text"),
+    [
+        ({"lowercase": True}, "\t’a\u200bb” ,  ﬁc – »z. b.« \u3000?", TOKENS),
+        ({"normalize": True}, "'Ab\", fiC – »z. B.«?", "A, b &amp; ( c )?"),
+        ({"tokenizer_cfg": {"pretokenizer": "Moses"}}, "’ A \u200b b ” , ﬁC – » z. B. « ?", "\u200bA, b & (c)?"),
+        (
+            {"lowercase": True, "normalize": True, "tokenizer_cfg": {"pretokenizer": "moses"}},
+            "&apos; ab , &quot; fic - &quot; z. b. &quot; ?",
+            "A, b & (c)?",
+        ),
+    ],
+)
+def test_what_joeynmt_does_to_text_are_steps(tmp_path, settings, line, text):
+    side = {"lang": "de", "level": "word", **settings}
+    model = read_joeynmt(write(tmp_path, "joeynmt", data={"src": side, "trg": side}))
+    assert model.text.source == model.text.target
+    tokenize, join = tokenizer(model.text.source)
+    assert (tokenize(normalizer(model.text.source)(NASTY)), join(TOKENS)) == (line, text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"level": "char"}, "level: char"),
+        ({"tokenizer_cfg": {"pretokenizer": "other"}}, r"tokenizer_cfg\.pretokenizer: other.*another tokeniser"),
+        ({"tokenizer_cfg": {"separator": "~"}}, r"tokenizer_cfg\.separator: ~"),
+    ],
+)
+def test_what_is_no_step_of_joeynmts_text_is_refused(tmp_path, settings, message):
+    side = {"lang": "de", "level": "bpe", **settings}
+    with pytest.raises(CheckpointError, match=message):
+        read_joeynmt(write(tmp_path, "joeynmt", data={"src": side, "trg": side}))
+
+
+def test_text_that_comes_as_pieces_only_becomes_lower_case(tmp_path):
+    side = {"lang": "de", "level": "bpe", "tokenizer_type": "subword-nmt", "normalize": True, "lowercase": True}
+    side["tokenizer_cfg"] = {"pretokenizer": "moses"}
+    model = read_joeynmt(write(tmp_path, "joeynmt", data={"src": side, "trg": side}))
+    assert model.text.source == (Nfc(), Lowercase())
 
 
 def with_nonsense(name, tensor=None):
@@ -700,19 +834,16 @@ def test_joeynmt_1_always_normalises_before(tmp_path, place, state, is_read):
 
 
 def test_both_sides_of_joeynmt_1_have_the_settings_of_their_text_in_common(tmp_path):
-    """A side is only the code of its language. SentencePiece must segment text as it is."""
+    """A side is only the code of its language."""
     trained = train_vocabulary(["the boat leaves at noon"] * 3, size=20).vocab
     words, of_text = tuple(trained.pieces(range(4, trained.size))), {"level": "bpe", "lowercase": False}
     origin = write(tmp_path, "joeynmt", words=words, data={"src": "fr", "trg": "nl", **of_text})
     (origin / "spm.model").write_bytes(trained.model_bytes)
     model = read_joeynmt(origin)
     assert (model.source_lang, model.target_lang) == ("fr", "nl")
-    for changed in ({"lowercase": True}, {"level": "char"}):
-        [(setting, value)] = changed.items()
-        side = {"lang": "fr", **of_text, **changed}
-        for data in ({"src": "fr", "trg": "nl", **of_text, **changed}, {"src": side, "trg": side}):
-            with pytest.raises(CheckpointError, match=f"{setting}: {value}"):
-                read_joeynmt(write_joeynmt(origin, words=words, data=data))
+    lowered = {"src": "fr", "trg": "nl", **of_text, "lowercase": True}  # its words are pieces already
+    with pytest.raises(CheckpointError, match="lowercase: True"):
+        read_joeynmt(write_joeynmt(origin, words=words, data=lowered))
 
 
 def test_special_pieces_of_joeynmt_may_have_other_names(tmp_path):

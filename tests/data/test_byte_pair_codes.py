@@ -43,13 +43,47 @@ def test_words_are_split_by_the_merges_in_their_order():
         assert joined(" ".join(pieces)) == word
 
 
-def test_before_version_0_2_the_end_of_a_word_is_a_symbol():
-    codes = BytePairCodes("#version: 0.1\ne r\ner </w>\nl o\n")
-    assert codes.split("lower") == ("lo@@", "w@@", "er")
-    assert codes.split("lo") == ("lo",)
+APART = "e r\ner </w>\nl o\n"
+"""Merges of subword-nmt 0.1, where the end of a word is a symbol."""
 
 
-@pytest.mark.parametrize("text", ["", "#version: 0.2\n", "a b\nonlyone\n"])
+# The expected pieces are those of subword-nmt 0.3.8, and of fastBPE where the codes have counts.
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        (f"#version: 0.1\n{APART}", "lower", "lo@@ w@@ er"),
+        (APART, "lower", "lo@@ w@@ er"),  # its files name no version
+        (APART, "lo", "lo"),
+        ("#version: 0.2\ne r</w>\r\nl o \r\n", "lower", "lo@@ w@@ er"),
+        ("e r</w>\nl o\n", "lower", "lo@@ w@@ e@@ r"),
+        ("e r</w> 7\nl o 3\n", "lower", "lo@@ w@@ er"),
+        ("#version: 0.2\n\u2028 b\n\u0085 c</w>\n", "\u2028b\u0085c", "\u2028b@@ \u0085c"),  # ends of lines elsewhere
+        ("#version: 0.2\n@ @</w>\n", "@@", "@@"),
+    ],
+)
+def test_codes_are_read_as_by_the_program_that_wrote_them(text, word, expected):
+    assert " ".join(BytePairCodes(text).split(word)) == expected
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ({"lower"}, "lower"),
+        ({"low@@", "er"}, "low@@ er"),
+        ({"low", "er@@"}, "l@@ o@@ w@@ e@@ r"),  # a piece within a word is another than one at its end
+        ({"lo@@", "er"}, "lo@@ w@@ er"),
+        (set(), "l@@ o@@ w@@ e@@ r"),
+    ],
+)
+def test_merges_that_give_no_listed_piece_are_undone(listed, expected):
+    assert " ".join(BytePairCodes(CODES, pieces=listed).split("lower")) == expected
+
+
+def test_the_end_of_a_word_is_no_piece_where_its_merge_is_undone():
+    assert BytePairCodes(APART, pieces={"er@@"}).split("er") == ("er@@",)
+
+
+@pytest.mark.parametrize("text", ["", "#version: 0.2\n", "a b\nonlyone\n", "a b 3\nonlyone\n"])
 def test_what_is_no_list_of_codes_is_refused(text):
     with pytest.raises(VocabularyError, match=r"line 2: expected two symbols, got 'onlyone'|holds no codes"):
         BytePairCodes(text)

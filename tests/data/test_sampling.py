@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nmt.config import AugmentationConfig
 from nmt.data import shard_writing
 from nmt.data.sampling import SampledEpochs, write_sampled_shards
 from nmt.data.shards import ParallelShards, Sampling, read_folder_index, read_index
@@ -21,6 +23,7 @@ from tests.data.one_data_set import build_vocabulary
 from tests.processes import SECONDS
 
 PAIRS = 60
+SAMPLING = Sampling(0.3, AugmentationConfig(), 1)
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def sampled(data, vocab, tmp_path):
     made = []
 
     def make(**options) -> SampledEpochs:
-        options = {"vocab": vocab, "dropout": 0.3, "seed": 1} | options
+        options = {"vocab": vocab, "sampling": SAMPLING} | options
         made.append(SampledEpochs(data, tmp_path / "run" / "sampled", **options))
         return made[-1]
 
@@ -82,7 +85,7 @@ def hanging_data(data) -> Path:
 
 
 def test_sampled_shards_hold_the_same_text_in_other_pieces(data, vocab, tmp_path):
-    index = write_sampled_shards(data, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
+    index = write_sampled_shards(data, tmp_path / "sampled", vocab, SAMPLING)
     plain, sampled = ParallelShards.open(data, "train"), ParallelShards.open_folder(tmp_path / "sampled", "train")
     assert len(sampled) == index.splits["train"].pairs == PAIRS
     assert texts(sampled, vocab) == texts(plain, vocab)
@@ -93,11 +96,22 @@ def test_sampled_shards_hold_the_same_text_in_other_pieces(data, vocab, tmp_path
     assert index.max_length == read_index(data).max_length
 
 
+def test_augmented_shards_hold_other_text(data, vocab, tmp_path):
+    augmented = Sampling(0.0, AugmentationConfig(noise=0.5), 1)
+    index = write_sampled_shards(data, tmp_path / "sampled", vocab, augmented)
+    plain = texts(ParallelShards.open(data, "train"), vocab)
+    found = texts(ParallelShards.open_folder(tmp_path / "sampled", "train"), vocab)
+    noise = [pair for pair in found if pair not in plain]
+    assert [pair for pair in found if pair in plain] == plain
+    assert PAIRS * 0.2 < len(noise) == index.splits["train"].pairs - PAIRS < PAIRS * 0.8
+    assert all(source == target for source, target in noise)
+
+
 def test_pairs_that_grow_too_long_are_left_out_and_counted(data, vocab, tmp_path):
     limit = max(statistics.longest for statistics in read_index(data).splits["train"].sides.values())
     build_vocabulary(data, existing=data / "vocab.model", max_length=limit, threads=1)
     assert read_index(data).splits["train"].too_long == 0
-    index = write_sampled_shards(data, tmp_path / "sampled", vocab, dropout=0.5, seed=1, epoch=0)
+    index = write_sampled_shards(data, tmp_path / "sampled", vocab, replace(SAMPLING, dropout=0.5))
     statistics = index.splits["train"]
     assert statistics.too_long > 0
     assert statistics.pairs + statistics.too_long == PAIRS
@@ -108,7 +122,7 @@ def test_pairs_that_grow_too_long_are_left_out_and_counted(data, vocab, tmp_path
 def test_a_seed_and_an_epoch_make_the_same_bytes_in_any_process(data, vocab, sampled, tmp_path):
     def written(**changes) -> dict[str, bytes]:
         folder = tmp_path / "direct"
-        write_sampled_shards(data, folder, vocab, **({"dropout": 0.3, "seed": 1, "epoch": 3} | changes))
+        write_sampled_shards(data, folder, vocab, replace(SAMPLING, **{"epoch": 3} | changes))
         return content(folder)
 
     first = written()
@@ -117,7 +131,7 @@ def test_a_seed_and_an_epoch_make_the_same_bytes_in_any_process(data, vocab, sam
     sampled().open(3)  # which another process makes
     assert content(tmp_path / "run" / "sampled" / "epoch-00003") == first
     tokens = first["train.source.tokens"]
-    for changes in ({"epoch": 4}, {"seed": 2}, {"dropout": 0.2}):
+    for changes in ({"epoch": 4}, {"seed": 2}, {"dropout": 0.2}, {"augmentation": AugmentationConfig(typos=0.5)}):
         assert written(**changes)["train.source.tokens"] != tokens
 
 
@@ -126,7 +140,7 @@ def test_the_two_sides_are_cut_differently(data, vocab, tmp_path, write_data_set
     lines = (data / "train.en").read_text().splitlines()
     same = write_data_set(tmp_path / "same", lines, lines)
     build_vocabulary(same, existing=data / "vocab.model", threads=1)
-    write_sampled_shards(same, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
+    write_sampled_shards(same, tmp_path / "sampled", vocab, SAMPLING)
     shards = ParallelShards.open_folder(tmp_path / "sampled", "train")
     alike = sum(source.tolist() == target.tolist() for source, target in map(shards.pair, range(len(shards))))
     assert alike < len(shards) / 2
@@ -138,7 +152,7 @@ def test_equal_text_further_on_is_cut_differently(data, vocab, tmp_path, write_d
     twice = write_data_set(tmp_path / "twice", lines, lines)
     build_vocabulary(twice, existing=data / "vocab.model", threads=1)
     monkeypatch.setattr(shard_writing, "_SAMPLED_CHUNK_PAIRS", PAIRS)
-    write_sampled_shards(twice, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
+    write_sampled_shards(twice, tmp_path / "sampled", vocab, SAMPLING)
     shards = ParallelShards.open_folder(tmp_path / "sampled", "train")
     sources = [shards.pair(number)[0].tolist() for number in range(len(shards))]
     assert len(sources) == 2 * PAIRS
@@ -178,19 +192,22 @@ def edit_and_encode(data: Path) -> None:
 def test_earlier_epochs_are_kept_for_processes_that_are_behind(data, sampled, vocab, tmp_path, keep, left):
     folder = tmp_path / "run" / "sampled"
     for epoch in range(5):
-        write_sampled_shards(data, folder / f"epoch-{epoch:05}", vocab, dropout=0.3, seed=1, epoch=epoch)
+        write_sampled_shards(data, folder / f"epoch-{epoch:05}", vocab, replace(SAMPLING, epoch=epoch))
     sampled(keep=keep).open(3)
     assert sorted(path.name for path in folder.glob("epoch-*")) == [f"epoch-{epoch:05}" for epoch in left]
 
 
-CHANGES = [{"seed": 5}, {"dropout": 0.1}, "vocabulary", "text", {"source_normalization": "nmt_nfkc_cf"}]
+CHANGES = [
+    {"seed": 5}, {"dropout": 0.1}, {"augmentation": AugmentationConfig(upper_case=0.5)}, "vocabulary", "text",
+    {"source_normalization": "nmt_nfkc_cf"},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_shards_that_were_made_otherwise_are_not_taken(data, sampled, vocab, other_vocabulary, tmp_path, change):
     folder = tmp_path / "run" / "sampled" / "epoch-00002"
-    options = {"vocab": vocab, "dropout": 0.3, "seed": 1}
-    write_sampled_shards(data, folder, **options, epoch=2)
+    options = {"vocab": vocab, "sampling": SAMPLING}
+    write_sampled_shards(data, folder, vocab, replace(SAMPLING, epoch=2))
     assert sampled()._exists(2)
     if change == "vocabulary":
         options["vocab"] = other_vocabulary
@@ -199,10 +216,10 @@ def test_shards_that_were_made_otherwise_are_not_taken(data, sampled, vocab, oth
     elif "source_normalization" in change:
         build_vocabulary(data, existing=data / "vocab.model", threads=1, **change)
     else:
-        options |= change
+        options["sampling"] = replace(SAMPLING, **change)
     assert not sampled(**options)._exists(2)
     # They would have been others.
-    write_sampled_shards(data, tmp_path / "new", **options, epoch=2)
+    write_sampled_shards(data, tmp_path / "new", options["vocab"], replace(options["sampling"], epoch=2))
     name = "train.source.tokens"
     assert content(tmp_path / "new")[name] != content(folder)[name]
 
@@ -214,8 +231,8 @@ def test_a_run_that_is_resumed_takes_what_is_there_unless_it_was_made_otherwise(
     made = folder.stat().st_ino
     sampled().open(2)
     assert folder.stat().st_ino == made
-    sampled(seed=5).open(2)
-    assert read_folder_index(folder).sampling == Sampling(0.3, 5, 2)
+    sampled(sampling=replace(SAMPLING, seed=5)).open(2)
+    assert read_folder_index(folder).sampling == replace(SAMPLING, seed=5, epoch=2)
     assert content(folder)["train.source.tokens"] != first["train.source.tokens"]
 
 
@@ -244,10 +261,10 @@ def test_a_child_ends_with_its_parent_and_the_next_run_tidies_up(hanging_data, s
 import sys
 from pathlib import Path
 from nmt.data.sampling import SampledEpochs
-from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
+from tests.data.test_sampling import SAMPLING
 data, folder = map(Path, sys.argv[1:])
-epochs = SampledEpochs(data, folder, VocabularyPair.load(data / "vocab.model"), dropout=0.3, seed=1)
+epochs = SampledEpochs(data, folder, VocabularyPair.load(data / "vocab.model"), SAMPLING)
 epochs._begin(0)
 print(epochs._child._process.pid, flush=True)
 epochs.open(0)

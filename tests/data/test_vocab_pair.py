@@ -4,10 +4,11 @@ import hashlib
 
 import pytest
 
+from nmt.config import AugmentationConfig
 from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.sampling import write_sampled_shards
-from nmt.data.shards import ParallelShards, read_index
+from nmt.data.shards import ParallelShards, Sampling, read_index
 from nmt.data.vocab import SPECIAL_PIECES, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import OutputError, VocabularyError
@@ -85,7 +86,7 @@ def test_data_sets_are_encoded_with_both_vocabularies(data, tmp_path):
     assert (source.tolist(), target.tolist()) == (SOURCE.encode([LINES[1]])[0], LISTED.encode(["tu ma"])[0])
     assert VocabularyPair.load(data / "vocab.model").fingerprint == pair.fingerprint
     assert not build_vocabulary(data, existing=data / "vocab.model", threads=1).changed
-    write_sampled_shards(data, tmp_path / "sampled", pair, dropout=0.5, seed=1, epoch=0)
+    write_sampled_shards(data, tmp_path / "sampled", pair, Sampling(0.5, AugmentationConfig(), 1))
     ids = ParallelShards.open_folder(tmp_path / "sampled", "train").pair(1)[1].tolist()
     assert LISTED.decode([ids]) == ["tu ma"]
 

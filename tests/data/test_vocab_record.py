@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from nmt.config import AugmentationConfig
 from nmt.data import vocab_pair, vocab_record
 from nmt.data.data_folder import DataFolder
 from nmt.data.lineage import encoded_record
@@ -13,7 +14,7 @@ from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
 from nmt.data.sampling import write_sampled_shards
 from nmt.data.shard_writing import Encoding
-from nmt.data.shards import read_index
+from nmt.data.shards import Sampling, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import read_vocabulary_record, vocabulary_kinds
@@ -242,5 +243,7 @@ def test_sampled_shards_are_of_the_text_that_was_encoded(data, tmp_path):
     with (data / "train.de").open("a") as stream:
         stream.write("mehr\n")
     with pytest.raises(DataError, match=r"train\.en: was changed since it was encoded"):
-        write_sampled_shards(data, tmp_path / "sampled", VocabularyPair.shared(USERS), dropout=0.5, seed=1, epoch=0)
+        write_sampled_shards(
+            data, tmp_path / "sampled", VocabularyPair.shared(USERS), Sampling(0.5, AugmentationConfig(), 1)
+        )
     assert not (tmp_path / "sampled").exists()

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -40,20 +39,20 @@ class Capitals:
     split: str | None = None
     source_lang: str = "en"
     target_lang: str = "de"
-    language_tags: Sequence[str] = ()
+    mark: str = ""
+    """What outputs begin with."""
     batch_tokens: int = 40
     worker_count: int = 1
     gate: threading.Event = field(default_factory=threading.Event)
     """Searches wait for it."""
     batches: list[list[str]] = field(default_factory=list)
     """The texts of each batch that was searched."""
-    targets: set[str] = field(default_factory=set)
-    """The languages that segments were joined for."""
 
     def __post_init__(self) -> None:
         self.gate.set()
 
     window = max_source_length = 1
+    language_tags = ()
 
     @staticmethod
     def split_tag(line: str) -> tuple[str, str]:
@@ -76,36 +75,31 @@ class Capitals:
         if any(segment.text.rstrip(".") == "fail" for segment in segments):
             raise ZeroDivisionError
         for segment in segments:
-            texts = [segment.text.upper() + "'" * rank for rank in range(self.candidates)]
+            texts = [self.mark + segment.text.upper() + "'" * rank for rank in range(self.candidates)]
             segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
 
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
         """The translation of a line, in which the guard finds something wrong if the line says so."""
-        self.targets.add(target_lang)
         finding = Finding(("number",), repaired="repaired" in line) if "wrong" in line else None
         return Translation(line, segments[0].candidates, guard=finding)
 
 
 class Model:
-    """A model double, which translates from one language to one or several."""
+    """A model double, which translates from one language to one or several. With several, outputs name theirs."""
 
     max_candidates = 3
 
-    def __init__(self, source: str, *targets: str, tags: Sequence[str] = ()) -> None:
-        """Translate.
+    def __init__(self, source: str, *targets: str) -> None:
+        self.source, self.targets = source, targets
+        self.translators: dict[tuple[str, int, str | None], Capitals] = {}
 
-        Args:
-            tags: the tags of a model of several target languages: ``>>deu<<``.
-        """
-        self.languages = source, (*targets, "de")[0], tags
-        data = SimpleNamespace(source_lang=source, target_lang=self.languages[1])
-        self.engine = SimpleNamespace(
-            config=SimpleNamespace(data=data), vocab=SimpleNamespace(source=SimpleNamespace(language_tags=tags))
-        )
-        self.translators: dict[tuple[int, str | None], Capitals] = {}
+    def directions(self) -> list[tuple[str, str]]:
+        """All of its directions."""
+        return [(self.source, target) for target in self.targets]
 
-    def warm_up(self) -> None:
-        """It is warm."""
+    def warm_up(self) -> int:
+        """It is warm, and has one worker."""
+        return 1
 
     def watch(self, lost: Callable[[Exception], object]) -> None:
         """It is not lost."""
@@ -113,9 +107,12 @@ class Model:
     def abandon(self) -> None:
         """It has no searches."""
 
-    def translator(self, candidates: int = 1, split: str | None = None) -> Capitals:
-        """The translator with these settings."""
-        return self.translators.setdefault((candidates, split), Capitals(candidates, split, *self.languages))
+    def translator(self, source: str = "", target: str = "", candidates: int = 1, split: str | None = None) -> Capitals:
+        """The translator with these settings; by default to the first target language."""
+        target = target or self.targets[0]
+        mark = f"{target}:" if len(self.targets) > 1 else ""
+        made = Capitals(candidates, split, self.source, target, mark)
+        return self.translators.setdefault((target, candidates, split), made)
 
 
 class KnownWords(Detector):

@@ -76,7 +76,6 @@ def test_only_new_lines_are_searched_and_counted_and_each_once(texts, answer, ba
         assert running.metrics()["nmt_lines_total"] == sum(map(len, batches))
     assert answers[-1] == answer
     assert model.translator().batches == batches
-    assert model.translator().targets == {"de"}
 
 
 def test_known_lines_are_answered_while_the_queue_is_full_and_others_are_not_prepared():

@@ -27,7 +27,7 @@ def stream(server, q, source="en", target="de"):
 @pytest.fixture(scope="module")
 def several():
     """Models: one to a language with scripts, one of a region, one of several languages."""
-    models = [Model("en", "de"), Model("de", "zh_Hans"), Model("pt_BR", "en"), Model("fr", tags=[">>spa<<", ">>por<<"])]
+    models = [Model("en", "de"), Model("de", "zh_Hans"), Model("pt_BR", "en"), Model("fr", "spa", "por")]
     with serving(models) as running:
         yield running
 
@@ -276,7 +276,7 @@ def test_deepl_translates_a_text_or_several(server):
     ],
 )
 def test_deepl_splits_as_asked(server, split_sentences, text, translated, split):
-    translator = server.models[0].translator(1, split)
+    translator = server.models[0].translator(split=split)
     translator.batches.clear()
     assert deepl(server, text, split_sentences=split_sentences).json()["translations"][0]["text"] == translated
     assert translator.batches
@@ -415,7 +415,7 @@ def test_pages_of_others_cannot_use_a_server_of_this_machine(path, field):
         for headers in (CROSS_SITE, {"Host": "evil.example"}):
             answer = running.client.post(path, headers=headers)
             assert (answer.status_code, list(answer.json())[-1]) == (403, field)
-        assert running.models[0].translators[1, None].batches == [["a"]]
+        assert running.models[0].translators["de", 1, None].batches == [["a"]]
 
 
 def test_operators_see_whether_the_server_takes_requests():

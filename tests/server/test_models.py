@@ -24,7 +24,7 @@ from tests.server.doubles import Model, serving, wait_for
         ([Model("en", "pt"), Model("en", "pt_BR")], ("en", "PT-PT"), ("en", "pt")),
         ([Model("en", "pt_BR"), Model("en", "pt_PT")], ("en", "pt-PT"), ("en", "pt-PT")),
         ([Model("en", "zh_Hans"), Model("en", "zh_Hant")], ("en", "zh-TW"), ("en", "zh-Hant")),
-        ([Model("en", tags=[">>deu<<", ">>fra<<"])], ("en", "fr"), ("en", "fr")),
+        ([Model("en", "deu", "fra")], ("en", "fr"), ("en", "fr")),
         ([Model("en", "de"), Model("fr", "de")], ("fr", "de"), ("fr", "de")),
     ],
 )
@@ -52,29 +52,22 @@ def test_an_unknown_direction_is_named(asked, message, of_target):
     assert (refused.value.message, refused.value.of_target) == (message, of_target)
 
 
-@pytest.mark.parametrize("other", [Model("en", "de"), Model("eng", "ger"), Model("en", tags=[">>fra<<", ">>deu<<"])])
+@pytest.mark.parametrize("other", [Model("en", "de"), Model("eng", "ger"), Model("en", "fra", "deu")])
 def test_two_models_of_a_pair_are_an_error(other):
     with pytest.raises(ConfigError, match="two models translate en to de: a server has one for each pair"):
         Models([Model("en", "de"), other])
 
 
-@pytest.mark.parametrize("model", [Model("", "de"), Model("en", ""), Model("", tags=[">>deu<<"])])
+@pytest.mark.parametrize("model", [Model("", "de"), Model("en", ""), Model("", "de", "fr")])
 def test_a_model_without_languages_is_an_error(model):
     with pytest.raises(ConfigError, match="does not record its languages"):
         Models([model])
 
 
-def test_a_model_of_several_languages_gets_its_tag():
-    with serving([Model("en", tags=[">>deu<<", ">>fra<<"])]) as running:
-        assert running.translate("hi", target="fr").json() == {"translatedText": ">>FRA<< HI"}
-        assert running.translate("hi\n\n there", target="de").json() == {
-            "translatedText": ">>DEU<< HI\n\n >>DEU<< THERE"
-        }
-        assert running.models[0].translator().targets == {"fr", "de"}
-
-
-def test_of_two_tags_of_a_language_the_first_counts():
-    assert Models([Model("en", tags=[">>zho<<", ">>cmn<<"])]).find("en", "zh").prefix == ">>zho<< "
+def test_a_model_of_several_languages_is_told_which():
+    with serving([Model("en", "deu", "fra")]) as running:
+        assert running.translate("hi", target="fr").json() == {"translatedText": "fra:HI"}
+        assert running.translate("hi\n\n there", target="de").json() == {"translatedText": "deu:HI\n\n deu:THERE"}
 
 
 DE_EN, EN_FR = Model("de", "en"), Model("en", "fr")
@@ -98,7 +91,7 @@ DE_EN, EN_FR = Model("de", "en"), Model("en", "fr")
             "de to es, de to en, es to fr, en to fr, en to it, de to fr via en, de to it via en",
         ),
         (
-            [Model("de", tags=[">>eng<<", ">>nld<<"]), Model("en", tags=[">>fra<<", ">>ita<<"])],
+            [Model("de", "eng", "nld"), Model("en", "fra", "ita")],
             ["en"],
             "de to en, de to nl, en to fr, en to it, de to fr via en, de to it via en",
         ),
@@ -115,7 +108,7 @@ def test_a_pivot_language_needs_a_model_on_either_side(models):
 
 
 def test_what_is_composed_is_listed_and_translated_like_the_rest():
-    first, second = models = Model("de", tags=[">>nld<<", ">>eng<<"]), Model("en", tags=[">>fra<<", ">>ita<<"])
+    first, second = models = Model("de", "nld", "eng"), Model("en", "fra", "ita")
     with serving(models, via=["en"]) as running:
         listed = {one["code"]: one["targets"] for one in running.client.get("/languages").json()}
         assert listed["de"] == ["nl", "en", "fr", "it"]
@@ -126,14 +119,14 @@ def test_what_is_composed_is_listed_and_translated_like_the_rest():
         asked = {"source": "auto", "target": "it", "alternatives": 1}
         for _ in range(2):  # the second time from memory
             answer = running.translate(["ein wort. \n\n", "wrong de"], **asked).json()
-            assert answer["translatedText"] == [">>ITA<< >>ENG<< EIN WORT. \n\n", ">>ITA<< >>ENG<< WRONG DE"]
-            assert answer["alternatives"] == [[">>ITA<< >>ENG<< EIN WORT.' \n\n"], [">>ITA<< >>ENG<< WRONG DE'"]]
+            assert answer["translatedText"] == ["ita:ENG:EIN WORT. \n\n", "ita:ENG:WRONG DE"]
+            assert answer["alternatives"] == [["ita:ENG:EIN WORT.' \n\n"], ["ita:ENG:WRONG DE'"]]
             assert [one["language"] for one in answer["detectedLanguage"]] == ["de"] * 2
             assert answer["warning"] == "Translation 2 looks wrong (number)."
-        assert first.translator().batches == [[">>eng<< ein wort.", ">>eng<< wrong de"]]
-        assert second.translator(2).batches == [[">>ita<< >>ENG<< EIN WORT.", ">>ita<< >>ENG<< WRONG DE"]]
+        assert first.translator("de", "eng").batches == [["ein wort.", "wrong de"]]
+        assert second.translator("en", "ita", 2).batches == [["eng:EIN WORT.", "eng:WRONG DE"]]
         streamed = running.client.post("/stream", json={"q": "a\nb", "source": "de", "target": "fr"}).text
-        assert ">>FRA<< >>ENG<< A" in streamed and ">>FRA<< >>ENG<< B" in streamed
+        assert "fra:ENG:A" in streamed and "fra:ENG:B" in streamed
 
 
 def test_several_models_answer_at_the_same_time():
@@ -152,7 +145,7 @@ def test_a_translator_is_made_once_and_all_have_one_searcher(monkeypatch):
     made, searchers = [], []
 
     def translator(engine, options, searcher):
-        made.append((options.nbest, options.split_sentences))
+        made.append((options.target_lang, options.nbest, options.split_sentences))
         assert searchers == [searcher]
 
     def searcher(options, workers, *, shared):
@@ -164,7 +157,7 @@ def test_a_translator_is_made_once_and_all_have_one_searcher(monkeypatch):
     engine = SimpleNamespace(config=SimpleNamespace(decoding=DecodingConfig(beam=5)), searcher=searcher)
     served = ServedModel(engine, {}, workers=3)
     for _ in range(2):
-        served.translator(2, "never")
-        served.translator()
-    assert made == [(2, "never"), (1, "auto")]
+        served.translator("en", "de", 2, "never")
+        served.translator("en", "fr")
+    assert made == [("de", 2, "never"), ("fr", 1, "auto")]
     assert served.max_candidates == 5

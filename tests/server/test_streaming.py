@@ -43,7 +43,7 @@ class Sentences(Capitals):
 def model() -> Model:
     found = Model("en", "de")
     for candidates in (1, 2, 3):
-        found.translators[candidates, None] = Sentences(candidates)
+        found.translators["de", candidates, None] = Sentences(candidates)
     return found
 
 
@@ -51,7 +51,7 @@ def model() -> Model:
 def turn(model) -> threading.Semaphore:
     """Lets one sentence be searched, and another whenever it is released."""
     turn = threading.Semaphore(1)
-    model.translators[1, None].gate.wait = lambda seconds: turn.acquire(timeout=seconds)
+    model.translators["de", 1, None].gate.wait = lambda seconds: turn.acquire(timeout=seconds)
     return turn
 
 
@@ -77,7 +77,7 @@ def test_the_first_comes_before_the_last_is_searched(model, turn):
 
 
 def test_alternatives_come_last_and_are_those_of_translate(model):
-    model.translators[3, None].written = ("ONE.", "ONE.", "ONE.''")
+    model.translators["de", 3, None].written = ("ONE.", "ONE.", "ONE.''")
     asked = {**ASKED, "q": "one.\none.", "alternatives": 2}
     with serving([model]) as running:
         found = parts(running, "one.\none.", alternatives=2)
@@ -93,7 +93,7 @@ def test_a_blank_text_stays(model, blank):
 
 
 def test_the_source_is_sent_once_if_the_first_sentence_has_no_translation(model):
-    translator = model.translators[1, None]
+    translator = model.translators["de", 1, None]
     translator.written = ("",)
     translator.gate.wait = lambda seconds: not time.sleep(0.2)  # the sentences are answered one after the other
     with serving([model]) as running:

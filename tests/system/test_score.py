@@ -51,6 +51,24 @@ def test_json_holds_everything(files, nmt):
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
 
 
+def test_variants_of_a_test_set_are_translated_and_scored(trained, tmp_path, nmt):
+    run, data = next((trained / "runs").iterdir()), trained / "data" / "toy-en-de"
+    for language in ("en", "de"):
+        lines = (data / f"test.{language}").read_text("utf-8").splitlines(keepends=True)[:10]
+        (tmp_path / f"test.{language}").write_text("".join(lines), "utf-8")
+    command = ["score", "--robustness", str(run), "--source", "test.en", "--reference", "test.de"]
+    shown = nmt(*command, cwd=tmp_path).stdout
+    assert re.search(r"^as it is +10 +[\d.]+ +100%", shown, re.MULTILINE)
+    assert re.search(r"^5 lines in one +2 ", shown, re.MULTILINE)
+    (tmp_path / "sheet.json").write_text(nmt(*command, "--json", cwd=tmp_path).stdout)
+    assert "BLEU of in capitals" in nmt("inspect", "sheet.json", cwd=tmp_path).stdout
+    for more, message in (
+        (["test.de"], "leave the hypotheses out"), (["--sheet"], "scored by one --metric"),
+        (["--reference", "test.en"], "give one reference"),
+    ):  # fmt: skip
+        assert message in nmt(*command, *more, cwd=tmp_path, check=False).stderr
+
+
 def test_two_systems_are_compared_in_text(files, nmt):
     result = nmt("score", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files, SACREBLEU_SEED="7")
     figures, comparison = result.stdout.split("\n\n")

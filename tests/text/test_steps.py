@@ -15,6 +15,7 @@ from nmt.text.steps import (
     MosesPunctuation,
     MosesTokenize,
     Nfc,
+    Nfkc,
     Replace,
     Replacement,
     SentencePieceRule,
@@ -31,7 +32,7 @@ PUNCTUATION = MosesPunctuation(language="en")
 MARKS = Replace(table=(Replacement(text="。", by=". ", with_spaces=True), Replacement(text="“", by='"')))
 AFFIX = Affix(chosen_by="target", pieces={"de": ">>de<<", "fr": ">>fr<<"})
 ALL = (
-    MARKS, Control(), Spaces(), Nfc(), PUNCTUATION, SentencePieceRule(rule="nmt_nfkc"),
+    MARKS, Control(), Spaces(), Nfc(), Nfkc(), PUNCTUATION, SentencePieceRule(rule="nmt_nfkc"),
     MosesTokenize(language="en"), Lowercase(), AFFIX,
 )  # fmt: skip
 
@@ -48,6 +49,8 @@ def test_no_steps_change_nothing(line):
         ((MARKS,), "a。  b“c“ 。", 'a. b"c" . '),
         ((Control(),), "a\x07b\u200bc\ufeff\ue000 ä", "a b c   ä"),
         ((Spaces(),), "  a   b\u00a0\tc ", "a b\u00a0\tc"),
+        ((Spaces(drops_others=True),), "\t a  b\u00a0", "a b"),
+        ((Nfkc(),), "ﬁ e\u0301 Ａ\u00a0x²", "fi é A x2"),
         ((PUNCTUATION,), "“a” – b\u0007", '"a" - b'),
         ((PUNCTUATION,), "你好，「x」", "你好，「x」"),
         ((PUNCTUATION.model_copy(update={"replaces_unicode": True}),), "你好，「x」.", '你好,"x."'),
@@ -79,6 +82,13 @@ def test_tokens_are_joined_again():
     assert join("it &apos;s tom &amp; co . , isn &apos;t it ?") == "it's tom & co., isn't it?"
     plain, _ = tokenizer((MosesTokenize(language="en", escapes=False, splits_dashes=True),))
     assert plain("A&B well-known") == "A & B well @-@ known"
+
+
+def test_outputs_go_through_the_steps_that_say_so_after_their_tokens_are_joined():
+    marks = Replace(table=(Replacement(text=" ?", by="?"),), in_outputs=True)
+    steps = (Nfc(), MARKS, Spaces(in_outputs=True), marks, MosesTokenize(language="en"))
+    assert tokenizer(steps)[1]("a  “ ( b ) ?") == "a “(b)?"
+    assert tokenizer((Spaces(in_outputs=True), marks))[1]("a  ?") == "a?"
 
 
 def test_an_affix_is_chosen_by_a_language():

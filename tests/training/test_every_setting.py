@@ -34,8 +34,8 @@ OTHER = CHANGES | {
     "model.output_bias": True, "model.attention_bias": False, "training.freeze": ["encoder.*"],
 }  # fmt: skip
 ELSEWHERE = {"training.precision", "training.subword_sampling"}
-"""Not of a model or an update: tests of the device, and of sampled epochs."""
-LEARNING = [key for key in CHANGES if not key.startswith("validation.") and key not in ELSEWHERE]
+"""Not of a model or an update, as is augmentation: tests of the device, and of sampled epochs."""
+LEARNING = [key for key in CHANGES if not key.startswith(("validation.", "augmentation.")) and key not in ELSEWHERE]
 
 
 def merged(values: dict, more: dict) -> dict:

@@ -16,6 +16,7 @@ from nmt.errors import ConfigError, DataError, NmtError
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.settings import BeamTooWideError, Sampling
+from nmt.text.steps import Affix
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.guard import Finding
 from nmt.translation.options import translate_options
@@ -57,6 +58,9 @@ def model(size: int, settings: ModelConfig, seed: int = 0) -> Transformer:
 
 def engine(source: str, target: str, tags: tuple[str, ...] = (), **decoding: object) -> Ensemble:
     vocab, settings = vocabulary(source, target, tags), config(source, target, **decoding)
+    if tags:
+        text = (Affix(chosen_by="target", pieces={tag[2:4]: tag for tag in tags}, is_silent=False),)
+        settings = settings.model_copy(update={"data": settings.data.model_copy(update={"source_text": text})})
     return Ensemble((model(vocab.source.size, settings.model),), vocab, settings, CPU)
 
 
@@ -147,21 +151,18 @@ def test_what_either_guard_finds_is_said_of_the_line():
     assert found.via.guard == Finding(("number",), repaired=True)
 
 
-def test_each_model_of_several_target_languages_gets_its_tag(monkeypatch):
-    read = []
+def test_each_model_of_several_target_languages_gets_its_tag():
     first, second = engine("de", "en", (">>fra<<", ">>eng<<")), engine("en", "fr", (">>fra<<", ">>ita<<"))
-    for each in (first, second):
-        encode = each.vocab.source.encode
-        monkeypatch.setattr(
-            each.vocab.source, "encode", lambda lines, encode=encode: read.append(list(lines)) or encode(lines)
-        )
-    made = through(engines=(first, second))
-    assert made.language_tags == (">>fra<<", ">>ita<<")
-    [found, blank] = made.translate([" >>ita<< ba do", ">>ita<<"])
-    assert read[0][0].startswith(">>eng<< ") and read[0][0].endswith("ba do")
-    assert [f">>ita<< {found.via.text}", ">>ita<< "] in read
-    assert (found.source, blank.text) == (" >>ita<< ba do", "")
-    assert ">>" not in found.text + found.via.text
+    made = through(engines=(first, second), target_lang="it")
+    [segments] = made.prepare(["ba do"])
+    made.search(segments)
+    onward = segments[0].onward.segments
+    assert first.vocab.source.pieces(segments[0].pieces)[0] == ">>eng<<"
+    assert second.vocab.source.pieces(onward[0].pieces)[0] == ">>ita<<"
+    [found] = made.translate([" >>fra<< ba do"])  # a line may name its language itself
+    assert (found.source, found.via.source_pieces[0]) == (" >>fra<< ba do", ">>eng<<")
+    assert found.source_pieces[0] == ">>eng<<"
+    assert (made.source_lang, made.target_lang, made.language_tags) == ("de", "it", ())
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_each_model_of_several_target_languages_gets_its_tag(monkeypatch):
     [
         ((DE_EN, EN_FR), "fr", {}, "--via fr: the model from de translates to en."),
         (
-            (engine("de", "en", (">>fra<<", ">>ita<<")), EN_FR),
+            (engine("de", "en", (">>fr<<", ">>it<<")), EN_FR),
             "en",
             {},
             "--via en: the model from de translates to fr, it",

@@ -12,6 +12,7 @@ import pytest
 from nmt.errors import DataError
 from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive
+from nmt.io.writing import temporary_path
 from nmt.translation.lineage import translation_record
 from nmt.translation.resuming import Begun, OutputFile
 from tests.records import made
@@ -213,6 +214,16 @@ def test_a_complete_output_is_up_to_date_or_refused(tmp_path):
         assert file.is_up_to_date(RECORD)
         with pytest.raises(DataError, match=r"beam \(4 then, 5 now\).*--fresh to start over in .*out-2\.txt"):
             file.is_up_to_date(made(beam=5))
+    assert contents(tmp_path) == before
+
+
+def test_half_a_record_of_a_killed_process_is_removed(tmp_path):
+    file = complete(tmp_path / "out.txt")
+    before = contents(tmp_path)
+    for path in (file.partial_record, file.record):
+        temporary_path(path).write_text('{"half of')
+    with file.claimed():
+        pass
     assert contents(tmp_path) == before
 
 

@@ -23,7 +23,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
 from nmt.search.settings import BeamTooWideError, Sampling, SearchSettings
 from nmt.text.lines import encode_line, read_lines
-from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
+from nmt.text.steps import Affix, MosesPunctuation, Nfc, SentencePieceRule
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
@@ -242,16 +242,6 @@ def test_parts_are_joined_without_a_space_where_the_language_has_none():
     [found] = made.translate(["ba do ki. Lu me no!"])
     assert found.parts == 2
     assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
-
-
-def test_the_target_language_may_be_named_by_who_knows_it():
-    made = translator(beam=1, config=described(target_lang="mul"), split_sentences="always", guard=False)
-    line = "Ba do ki. Lu me no."
-    [segments] = made.prepare([line])
-    made.search(segments)
-    one, two = (segment.candidates[0].text for segment in segments)
-    assert made.joined(line, segments).text == f"{one} {two}"
-    assert made.joined(line, segments, "zh-Hans").text == one + two
 
 
 SIDE = SideLines(sentences=(990, 1), pieces=PieceCounts(p50=6, p90=8, p99=10, p999=12, max=20))
@@ -718,6 +708,16 @@ def test_translations_begin_with_their_prefixes():
         list(translator().translate(lines, prefixes[:4]))
     with pytest.raises(DataError, match="positions"):
         list(translator().translate(["ba"], ["ba " * 80]))
+
+
+def test_every_part_of_a_line_begins_with_the_piece_of_its_language():
+    affix = Affix(chosen_by="target", pieces={"de": "▁ti"})
+    data = CONFIG.data.model_copy(update={"target_text": (affix,)})
+    vocab = PAIR.prepared(data.steps, {"target": "de"})
+    made = Translator(Ensemble((model(),), vocab, CONFIG, CPU), translate_options(CONFIG.decoding))
+    found = list(made.translate(["ba", "no. " * 40], [""] * 2))
+    assert [t.parts > 1 for t in found] == [False, True]
+    assert all(t.text.startswith("ti") and t.text.count("ti") >= t.parts for t in found)
 
 
 @EVERY_POLICY

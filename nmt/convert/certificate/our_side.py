@@ -30,12 +30,14 @@ class OurSide(Side):
         self.name = f"nmt {nmt.__version__}"
         self.software = {"nmt": nmt.__version__, "torch": torch.__version__}
         self.bundle: Bundle = load_bundle(folder)
+        data = self.bundle.config.data
+        self._vocab = self.bundle.vocab.prepared(data.steps.without_tags, data.languages)
         self._hardware = choose_hardware("cpu", "fp32", None)
         self._model = self.bundle.build_model(products=torch.float32)
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
-        vocab = self.bundle.vocab.of(language)
+        vocab = self._vocab.of(language)
         return [vocab.pieces(ids) for ids in vocab.encode(lines)]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:

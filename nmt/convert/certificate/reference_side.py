@@ -28,6 +28,8 @@ from nmt.convert.foreign import (
     ForeignVocabulary,
 )
 from nmt.convert.vocabulary import piece_names
+from nmt.data.byte_pair_codes import BytePairCodes, joined
+from nmt.text.steps import Affix, Rewrite, affixes, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -45,7 +47,10 @@ _UNKNOWN = "⁇"
 
 
 class ReferenceSide(Side):
-    """A foreign model in float64 with NumPy, segmented by its own SentencePiece models as they are."""
+    """A foreign model in float64 with NumPy, segmented by its own SentencePiece models or codes as they are.
+
+    The steps of its text that tokenise are those of the bundle.
+    """
 
     max_searches = 6
     """Each step decodes the whole output again."""
@@ -65,33 +70,61 @@ class ReferenceSide(Side):
         self._vocabularies: dict[Language, ForeignVocabulary] = {"source": model.source, "target": model.target}
         self._names: dict[Language, dict[str, str]] = {}
         self._ids: dict[Language, dict[str, int]] = {}
+        source, target = tokenizer(model.text.source), tokenizer(model.text.target)
+        self._tokenizers: dict[Language, Rewrite] = {"source": source[0], "target": target[0]}
+        self._join = target[1]
+        languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
+        self._affixes: dict[Language, list[Affix]] = {
+            "source": affixes(model.text.without_tags.source),
+            "target": affixes(model.text.target),
+        }
+        self._languages = languages
         self._segmenters: dict[Language, Segmenter] = {}
+        self._codes: dict[Language, BytePairCodes | None] = {}
         for language, vocabulary in self._vocabularies.items():
             names = self._names[language] = piece_names(vocabulary, model.start)
             self._ids[language] = {names[piece]: index for index, piece in enumerate(vocabulary.pieces)}
+            listed = vocabulary.pieces if vocabulary.is_restricted else None
+            self._codes[language] = None if vocabulary.codes is None else BytePairCodes(vocabulary.codes, pieces=listed)
             if vocabulary.segmenter is not None:
                 self._segmenters[language] = Segmenter(vocabulary.segmenter, vocabulary.pieces)
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
-        names = self._names[language]
-        unknown = names[self._vocabularies[language].unk]
-        return [[names.get(piece, unknown) for piece in self._pieces(line, language)] for line in lines]
+        names, vocabulary = self._names[language], self._vocabularies[language]
+        of_text = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
+        tokenize, unknown = self._tokenizers[language], names[vocabulary.unk]
+        before, behind = ([names[piece] for piece in self._affixed(language, place)] for place in ("before", "behind"))
+        return [
+            [*before, *(of_text.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
+            for line in lines
+        ]
+
+    def _affixed(self, language: Language, place: str) -> list[str]:
+        """The pieces that stand before or behind those of every line."""
+        chosen = [step.piece(self._languages) for step in self._affixes[language] if step.place == place]
+        return list(filter(None, chosen))
 
     def _pieces(self, line: str, language: Language) -> list[str]:
         if (segmenter := self._segmenters.get(language)) is not None:
             return segmenter.pieces(line)
+        if (codes := self._codes[language]) is not None:
+            return [piece for word in line.split(" ") if word for piece in codes.split(word)]
         is_at_spaces = _OTHER_SPACE.search("".join(self._vocabularies[language].pieces)) is not None
         return [word for word in line.split(" " if is_at_spaces else None) if word]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:
         """As :meth:`Side.text`."""
+        silent = {self._names["target"][piece] for piece in self._target.silent}
+        pieces = [[piece for piece in row if piece not in silent] for row in pieces] if silent else pieces
         if (segmenter := self._segmenters.get("target")) is not None:
-            return [segmenter.text(row) for row in pieces]
-        return [
-            "".join(f" {_UNKNOWN} " if piece == "<unk>" else piece.replace(SPACE, " ") for piece in row)
-            for row in pieces
-        ]
+            texts = [segmenter.text(row) for row in pieces]
+        else:
+            texts = [
+                "".join(f" {_UNKNOWN} " if piece == "<unk>" else piece.replace(SPACE, " ") for piece in row)
+                for row in pieces
+            ]
+        return [self._join(text if self._target.codes is None else joined(text)) for text in texts]
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.states`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,17 @@ from nmt.convert.foreign import (
     Given,
     Naming,
 )
-from nmt.convert.segmenters import find_segmenters, segmented_vocabularies
+from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies, start_piece
 from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, NmtError
+from nmt.text.steps import Affix, MosesPunctuation, MosesTokenize, TextSteps
 
 MODEL_NAME = "model.bin"
 _CONFIG, _METADATA = "config.json", "metadata.json"
 _OWN_CONFIG = "config.yaml"
+_PACKAGE_CODES = "bpe.model"
+"""The codes of subword-nmt in a package without a SentencePiece model. Argos Translate uses Moses' tokeniser before."""
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 4: "quick_gelu"}
 _EPSILON = 1e-5
 """CTranslate2's, where the settings name none."""
@@ -115,7 +119,9 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     folder = model_folder(path)
     weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
     metadata = optional_mapping(metadata_file)
-    _check_package(path, metadata)
+    kind = metadata.get("type", "translate")
+    if kind != "translate":
+        raise CheckpointError(f"{path}: is a package of the type {shown(kind)}, not translate. Import another one.")
     values = read_variables(weights)
     attributes = Settings(
         {name: array.item() for name, array in values.items() if array.ndim == 0 and not name.endswith("weight_scale")},
@@ -131,13 +137,21 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
     is_scaled = _is_scaled(attributes, ours["d_model"])
     languages = given.languages(metadata.get("from_code"), metadata.get("to_code"))
     segmenters = find_segmenters(path, given, languages)
+    has_codes = bool(metadata) and segmenters == (None, None) and path.joinpath(_PACKAGE_CODES).is_file()
+    package_codes = path / _PACKAGE_CODES if has_codes else None
     vocabularies = [_vocabulary_file(folder, side) for side in ("source", "target")]
     special = {key: str(settings.get(key, usual)) for key, usual in _SPECIAL.items()}
     pieces = [_pieces(file, special["unk_token"]) for file in vocabularies]
     # Neither side ever uses it, so one piece serves both.
     special["pad_token"] = next((pad for pad in _PADS if pad in pieces[1]), _PADS[0])
     source, target = segmented_vocabularies(
-        pieces, segmenters, vocabularies, special, source_eos=ours["source_eos"], needs_pad=False
+        pieces,
+        segmenters,
+        vocabularies,
+        special,
+        codes=[read_codes(package_codes)] * 2,
+        source_eos=ours["source_eos"],
+        needs_pad=False,
     )
     start = settings.get("decoder_start_token", special["bos_token"])
     if start not in target.pieces:
@@ -146,6 +160,20 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
             "have to begin with a given piece, which nmt does not do."
         )
     own = _own_config(folder)
+    text = own.data.steps
+    if has_codes:
+        text = TextSteps(
+            (
+                *text.source,
+                MosesPunctuation(language=languages[0], removes_control=False),
+                MosesTokenize(language=languages[0]),
+            ),
+            (*text.target, MosesTokenize(language=languages[1])),
+        )
+    if prefix := metadata.get("target_prefix"):
+        prefix = start_piece(prefix, target, f"{metadata_file}, target_prefix")
+        target = replace(target, silent=(prefix,))
+        text = replace(text, target=(*text.target, Affix(chosen_by="target", pieces={languages[1]: prefix})))
     remarks = [*unknown_remarks(settings, _CONFIG_SETTINGS, "CTranslate2")]
     if stored := sorted({array.dtype.name for name, array in values.items() if f"{name}_scale" in values}):
         remarks.append(f"Its weights were stored as {', '.join(stored)}: the bundle has the rounded ones.")
@@ -157,32 +185,24 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         toolkit="Argos Translate" if metadata else "CTranslate2",
         version=version_of(metadata.get("argos_version")),
         decoding=_SEARCH_OF_ARGOS if metadata else own.decoding,
-        text=own.data.steps,
+        text=text,
         tensors=tensors,
         naming=_naming(tensors),
         source=source,
         target=target,
         start=start,
         powers=NO_POWERS if is_scaled else UNSCALED,
-        files=[weights, *vocabularies, *segmenters, *filter(Path.is_file, (config_file, metadata_file))],
+        files=[
+            weights,
+            *vocabularies,
+            *segmenters,
+            package_codes,
+            *filter(Path.is_file, (config_file, metadata_file)),
+        ],
         languages=languages,
         settings=settings | attributes,
         remarks=remarks,
     )
-
-
-def _check_package(path: Path, metadata: Mapping[str, Any]) -> None:
-    """Refuse a package of Argos Translate that does more than translate the pieces of SentencePiece."""
-    kind = metadata.get("type", "translate")
-    if kind != "translate":
-        problem = f"is a package of the type {shown(kind)}, not translate"
-    elif prefix := metadata.get("target_prefix"):
-        problem = f"begins each output with a given piece (target_prefix: {shown(prefix)}), which nmt does not do"
-    elif path.joinpath("bpe.model").is_file() and not path.joinpath("sentencepiece.model").is_file():
-        problem = "segments text by Moses and subword-nmt (bpe.model), which nmt does not do"
-    else:
-        return
-    raise CheckpointError(f"{path}: {problem}. Import another package, or the model that it was made from.")
 
 
 def _settings_of_version_5(values: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:

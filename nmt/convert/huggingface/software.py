@@ -1,4 +1,8 @@
-"""Transformers itself as one side of a comparison: stock MarianMTModel and MarianTokenizer, loaded from a folder."""
+"""Transformers itself as one side of a comparison: its stock classes, loaded from a folder.
+
+Models for many languages are compared by their pieces alone: transformers' tokenisers need files that not every folder
+has.
+"""
 
 from __future__ import annotations
 
@@ -47,31 +51,37 @@ class HuggingFaceSide(Side):
         version = metadata.version("transformers")
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
             raise ImportError(f"transformers {version} is installed, but 5.3 or newer is needed")
-        from transformers import MarianMTModel, MarianTokenizer
+        from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
 
         self.software, self.name = {"transformers": version}, f"transformers {version}"
-        self._model: Any = MarianMTModel.from_pretrained(
+        self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(
             folder, local_files_only=True, **({} if dtype is None else {"dtype": dtype})
         ).eval()
-        self._tokenizer: Any = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        self._tokenizer: Any = None
+        if self._model.config.model_type == "marian":
+            self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
         self._names: dict[Language, Sequence[str]] = {"source": source, "target": target}
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(target)}
         self._features_D = features_D
         generation = self._model.generation_config
         self._start, self._eos = int(generation.decoder_start_token_id), int(generation.eos_token_id)
-        self._source_eos = int(self._tokenizer.eos_token_id)
+        self._source_eos = int((self._tokenizer or generation).eos_token_id)
         self._never = sorted({self._start, int(generation.pad_token_id), self._target_ids[_UNK]} - {self._eos})
 
-    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
         """As :meth:`Side.segment`."""
+        if self._tokenizer is None:
+            return None
         names = self._names[language]
         argument = "text" if language == "source" else "text_target"
         found = [self._tokenizer(**{argument: line}, add_special_tokens=False)["input_ids"] for line in lines]
         return [[names[index] for index in ids] for ids in found]
 
-    def text(self, pieces: Sequence[Pieces]) -> list[str]:
+    def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
         """As :meth:`Side.text`."""
+        if self._tokenizer is None:
+            return None
         rows = [[self._target_ids[piece] for piece in row] for row in pieces]
         return [self._tokenizer.decode(row, skip_special_tokens=True) for row in rows]
 
@@ -101,7 +111,9 @@ class HuggingFaceSide(Side):
         """The log-probability of each of the written ids."""
         read_1T = torch.tensor([[self._start, *written[:-1]]])
         with torch.inference_mode():
-            logits_TV = self._model(input_ids=self._source(source), decoder_input_ids=read_1T).logits[0]
+            # With a cache, FSMT takes the pieces for one step's and lets each of them see the later ones.
+            inputs = {"input_ids": self._source(source), "decoder_input_ids": read_1T}
+            logits_TV = self._model(**inputs, use_cache=False).logits[0]
         scores: Floats = logits_TV.double().log_softmax(-1).gather(1, torch.tensor(written)[:, None])[:, 0].numpy()
         return scores
 

@@ -22,19 +22,8 @@ from nmt.convert.certificate.side import Side
 from nmt.convert.exported_files import check_tensors, filled, pieces_of, write_json, write_segmenters
 from nmt.convert.expressible import MARIANMT, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming, StoredTensor
-from nmt.convert.huggingface.reading import (
-    CONFIG,
-    GENERATION,
-    NAMES,
-    NORM_EPSILON,
-    SEGMENTERS,
-    SHARED,
-    TARGET_VOCAB,
-    TOKENIZER,
-    VOCAB,
-    WEIGHTS,
-    read_huggingface,
-)
+from nmt.convert.huggingface.folder import CONFIG, GENERATION, NAMES, NORM_EPSILON, SHARED, TOKENIZER, WEIGHTS
+from nmt.convert.huggingface.reading import SEGMENTERS, TARGET_VOCAB, VOCAB, read_huggingface
 from nmt.convert.huggingface.software import HuggingFaceSide
 from nmt.convert.weights import matrices_of_pieces, their_tensors
 from nmt.data.vocab import Vocabulary

@@ -23,7 +23,7 @@ from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, epoch_population, mixture
 from nmt.data.sampling import SampledEpochs
-from nmt.data.shards import ENCODED_SPLITS, ParallelShards, ShardIndex, build_command
+from nmt.data.shards import ENCODED_SPLITS, ParallelShards, Sampling, ShardIndex, build_command
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import Transformer
@@ -122,7 +122,7 @@ class TrainingData:
             _check_shards(folder, opened, part.fingerprint, config, DataFolder(data.folders[0]).vocab)
         shards = mixture(data.folders, data.weights, data.parts)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
-        if config.training.subword_sampling:
+        if config.encodes_epochs:
             longest = max(part.index.max_length for part in data.parts) + 1
         if longest > config.model.max_positions:
             raise ConfigError(
@@ -167,9 +167,9 @@ class TrainingData:
 
     @contextmanager
     def epochs(self, run: Path, ranks: Ranks) -> Iterator[Epochs]:
-        """The epochs of the run. If subwords are sampled, another process prepares epochs while the body runs."""
+        """The epochs of the run. If they are encoded anew, another process does it while the body runs."""
         training = self.config.training
-        if not training.subword_sampling:
+        if not self.config.encodes_epochs:
             yield self._encoded_epochs
             return
         with ExitStack() as stack:
@@ -180,8 +180,7 @@ class TrainingData:
                         folder,
                         RunFolder(run).sampled / socket.gethostname() / f"{number}-{folder.name}",
                         self.sets.vocab,
-                        dropout=training.subword_sampling,
-                        seed=training.seed,
+                        Sampling(training.subword_sampling, self.config.augmentation, training.seed),
                         writer=ranks.local_rank == 0,
                         keep=_UPDATES_APART if ranks.local_size > 1 else 0,
                         timeout_seconds=EXCHANGE_TIMEOUT.total_seconds(),

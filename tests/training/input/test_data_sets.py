@@ -117,7 +117,7 @@ def test_one_rank_of_each_machine_writes_sampled_shards_into_a_folder_of_that_ma
     made = []
 
     class Noted:
-        def __init__(self, data, folder, vocab, *, writer, keep, **options) -> None:
+        def __init__(self, data, folder, vocab, sampling, *, writer, keep, **options) -> None:
             made.append((folder.relative_to(tmp_path), writer, keep > 0))
 
         def __enter__(self):

@@ -1,0 +1,57 @@
+"""The languages of a translation: those that the user names, or else the model's own.
+
+A model for several languages has a piece for each (:class:`nmt.text.steps.Affix`), which the choice adds to the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nmt.config import DataConfig
+from nmt.errors import ConfigError
+from nmt.text.languages import fitting
+from nmt.text.steps import Choice
+
+
+def codes_of(data: DataConfig, side: Choice) -> list[str]:
+    """The codes of the languages that a model has on a side; none if that is not known."""
+    own = data.languages[side]
+    return data.steps.codes(side) or ([own] if own else [])
+
+
+def chosen_languages(data: DataConfig, source: str | None, target: str | None) -> dict[Choice, str]:
+    """The codes of both sides, as the model spells them.
+
+    Args:
+        data: the model's.
+        source, target: what the user names; None for the model's own.
+
+    Raises:
+        ConfigError: the model does not have a language, or the name fits several.
+    """
+    given: tuple[tuple[Choice, str | None], ...] = (("source", source), ("target", target))
+    return {side: _chosen(data, side, wanted, f"--{side}-lang") for side, wanted in given}
+
+
+def _chosen(data: DataConfig, side: Choice, wanted: str | None, option: str) -> str:
+    known = codes_of(data, side)
+    if wanted is None:
+        own = data.languages[side]
+        if own not in known and _is_needed(data, side):
+            raise ConfigError(f"{option}: the model has several languages, so name one of {_listed(known)}.")
+        return own
+    found = fitting(known, wanted) if known else [wanted]
+    if not found:
+        raise ConfigError(f"{option} {wanted}: the model has no such language. It has {_listed(known)}.")
+    if len(found) > 1:
+        raise ConfigError(f"{option} {wanted}: fits several languages of the model. Name one of {_listed(found)}.")
+    return found[0]
+
+
+def _is_needed(data: DataConfig, side: Choice) -> bool:
+    """Whether a line cannot name the language itself, as it does by a tag."""
+    return any(step.is_silent for step in data.steps.affixes(side))
+
+
+def _listed(codes: Sequence[str]) -> str:
+    return ", ".join(codes)
