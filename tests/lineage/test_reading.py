@@ -90,7 +90,8 @@ def test_a_record_does_not_show_the_checksum_of_the_file_that_it_names(tmp_path,
 
     comparing._sha256.cache_clear()
     monkeypatch.setattr(comparing, "sha256_of", fail)
-    assert read_lineage(Path("score.json")).changes == ["private cannot be read (Permission denied)"]
+    [_, private] = read_lineage(Path("score.json")).all()
+    assert (private.state, private.change) == ("changed", "private cannot be read (Permission denied)")
 
 
 @pytest.mark.parametrize("is_same", [True, False])
