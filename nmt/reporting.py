@@ -10,7 +10,7 @@ from typing import Literal
 
 from nmt.errors import NmtWarning
 
-Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
+Unit = Literal["bytes", "pairs", "lines", "paragraphs", "texts"]
 Update = Callable[[str, int, int | None], None]
 """Says how far a task is: its description, what is done, and the total if it is known."""
 

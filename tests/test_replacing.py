@@ -92,7 +92,7 @@ READ = {
         "average-checkpoints": "run", "report": "runs",
         "translate": "model text input prefix", "score-target": "model text input target", "inspect": "path",
         "import": "path source_spm target_spm check_text", "export": "model check_text",
-        "score": "hypothesis reference source comet_model", "compare": "a b reference source data",
+        "score": "hypothesis reference source comet_model robustness", "compare": "a b reference source data",
         "serve": "models api_keys", "attention": "model input",
     }.items()
     for name in names.split()

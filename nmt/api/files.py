@@ -12,6 +12,8 @@ from annotated_types import Ge
 
 from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, checked
 from nmt.config.sections import DecodingConfig
+from nmt.documents.document import Reading
+from nmt.documents.formats import InputFormat, format_of
 from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, STREAMS, DeviceChoice, EngineName, Option, TranslationPrecision, flag_of
 from nmt.reporting import SILENT, Reporter
@@ -41,7 +43,7 @@ class WrittenFile:
     output: Path
     """With ``fresh``, the name may differ from the one that was given."""
     entries: int
-    """The number of lines or paragraphs of the input that it holds; 0 if it was up to date."""
+    """The number of lines, paragraphs or texts of the input that it holds; 0 if it was up to date."""
     changed: bool
     """False if it was up to date."""
     tally: Tally | None = None
@@ -64,8 +66,15 @@ def translate_file(
     interactive: Annotated[bool | None, INTERACTIVE] = None,
     invalid_utf8: Annotated[InvalidUtf8, INVALID_UTF8] = "error",
     input_format: Annotated[
-        Literal["lines", "paragraphs"], Option("paragraphs: wrapped text, separated by blank lines.", STREAMS)
-    ] = "lines",
+        InputFormat | None,
+        Option(
+            "lines, paragraphs (of wrapped text), html, json, markdown, po, properties, subtitles or xliff.",
+            STREAMS,
+            metavar="FORMAT",
+            unset="by the file's name, or lines",
+        ),
+    ] = None,
+    retranslate: Annotated[bool, Option("Also texts that the document has a translation of.", STREAMS)] = False,
     format: Annotated[
         Form, Option("jsonl: everything; tsv and moses: n-best lists with scores; pharaoh: word alignments.", FORMAT)
     ] = "text",
@@ -78,7 +87,7 @@ def translate_file(
     report: Reporter = SILENT,
     **options: Unpack[Options],
 ) -> WrittenFile:
-    """Translate lines of text: one line out for one line in, in the same order.
+    """Translate lines of text, one line out for one line in, in the same order; or the texts of a document.
 
     The same call again resumes an interrupted output.
 
@@ -101,9 +110,9 @@ def translate_file(
 
     if format == "pharaoh":
         options["alignment"] = True
-    paragraphs = input_format == "paragraphs"
+    given, input_format = input_format, input_format or format_of(input) or "lines"
     known = _checked(options)
-    _refuse_contradictions(known, prefix, format, paragraphs=paragraphs)
+    _refuse_contradictions(known, prefix, format, input_format, retranslate=retranslate)
     if via is not None:
         check_pivot(known)
     streams = Streams(
@@ -113,12 +122,13 @@ def translate_file(
         fresh=fresh,
         interactive=interactive,
         invalid_utf8=invalid_utf8,
-        paragraphs=paragraphs,
+        input_format=input_format,
+        is_chosen=given is not None,
         typed=typed,
         report=report,
     )
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
-    if paragraphs and options.get("split_sentences") in (None, "auto"):
+    if input_format != "lines" and options.get("split_sentences") in (None, "auto"):
         options["split_sentences"] = "always"
     # All is checked, and what is written is locked, before a model is loaded.
     with _claimed(streams, model, engine, via) as (claimed, hops):
@@ -128,9 +138,20 @@ def translate_file(
         for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
         job = TranslationJob(
-            translator, format, nbest=settings.nbest, alignment=settings.alignment, paragraphs=paragraphs
+            translator,
+            format,
+            nbest=settings.nbest,
+            alignment=settings.alignment,
+            input_format=input_format,
+            document=claimed.document(Reading(translator.source_lang, translator.target_lang, retranslate)),
+            retranslate=retranslate,
         )
         written = _write(claimed, job, job.tally)
+    if job.left:
+        report.warn(
+            f"texts left as they are: {job.left:,}. They have markup inside a sentence, or their translations lack a "
+            "placeholder."
+        )
     for message in job.tally.notices(prefixed=prefix is not None):
         report.notice(message)
     for message in job.tally.warnings(translator.max_source_length, guard=settings.guard, prefixed=prefix is not None):
@@ -226,13 +247,20 @@ def _checked(options: Mapping[str, Any]) -> TranslateOptions:
     return TranslateOptions.checked(given, called=flag_of)
 
 
-def _refuse_contradictions(options: TranslateOptions, prefix: Path | None, form: Form, *, paragraphs: bool) -> None:
-    if not paragraphs:
+def _refuse_contradictions(
+    options: TranslateOptions, prefix: Path | None, form: Form, input_format: InputFormat, *, retranslate: bool
+) -> None:
+    is_document = input_format not in ("lines", "paragraphs")
+    if retranslate and not is_document:
+        raise ConfigError("--retranslate only goes with documents that have translations, such as those of gettext.")
+    if input_format == "lines":
         return
     of_lines = ["--prefix"] if prefix is not None else []
-    of_lines += [f"--format {form}"] if form not in ("text", "jsonl") else []
+    of_lines += [f"--format {form}"] if form not in ("text", "jsonl") or (is_document and form != "text") else []
     of_lines += ["--alignment"] if options.alignment and form == "text" else []
     for flag in of_lines:
         raise ConfigError(f"{flag} only goes with --input-format lines.")
+    if options.nbest > 1 and is_document:
+        raise ConfigError("--nbest only goes with --input-format lines or paragraphs.")
     if options.nbest > 1 and form == "text":
         raise ConfigError("--nbest goes with --input-format paragraphs only if --format is jsonl.")

@@ -32,6 +32,7 @@ class ModelConfig(Section):
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward sub-layer")
     norm: Literal["post", "pre"] = Field("post", description="post: LayerNorm(x + f(x)), as in the paper")
     norm_epsilon: float = Field(1e-6, gt=0)
+    embedding_norm: bool = Field(False, description="LayerNorm(embedding + position) before the layers, as in mBART")
     activation: Literal["relu", "swish", "gelu", "quick_gelu"] = Field(
         "relu", description="between the two products of the feed-forward sub-layer. quick_gelu: x · sigmoid(1.702 x)"
     )

@@ -22,6 +22,7 @@ Table = Mapping[str, Allowed]
 ATTENTION: Table = {
     "attention": Allowed(("scaled_dot_product",), "scaled_dot_product"),
     "source_eos": Allowed((True,), "true"),
+    "embedding_norm": Allowed((False,), "false"),
     "source_neighbours": Allowed((None,), "null"),
     "target_neighbours": Allowed((None,), "null"),
 }

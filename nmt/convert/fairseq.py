@@ -35,7 +35,7 @@ _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
 _SETTINGS: Table = {
     "task": (("translation",), "the tokens by which other tasks name languages"),
     "no_token_positional_embeddings": ((False,), "a model without positions"),
-    "layernorm_embedding": ((False,), "a norm of the embeddings"),
+    "layernorm_embedding": ((False, True), "true or false"),
     "adaptive_input": ((False,), "embeddings of several sizes"),
     "adaptive_softmax_cutoff": ((None, ""), "an adaptive softmax"),
     "char_inputs": ((False,), "a network that reads characters"),
@@ -210,6 +210,7 @@ def _model_settings(settings: Settings) -> dict[str, Any]:
         "heads": settings.of_both("attention_heads", "different numbers of heads"),
         "norm": "pre" if settings.of_both("normalize_before", "norms in two places") else "post",
         "norm_epsilon": NORM_EPSILON,
+        "embedding_norm": bool(settings.get("layernorm_embedding")),
         "activation": settings.choose("activation_fn", "relu", _ACTIVATIONS),
         "output_bias": True,  # bos, which is a copy of eos, must never be predicted
         **(

@@ -118,7 +118,12 @@ def torch_names(
         encoder, decoder: our modules of a layer -> theirs; an attention stands for its four projections.
         projections: their names of the projections of queries, keys, values and outputs.
     """
-    modules = {"encoder_norm": "encoder.layer_norm", "decoder_norm": "decoder.layer_norm"}
+    modules = {
+        "encoder_norm": "encoder.layer_norm",
+        "decoder_norm": "decoder.layer_norm",
+        "source_embedding_norm": "encoder.layernorm_embedding",
+        "target_embedding_norm": "decoder.layernorm_embedding",
+    }
     for part, prefix, of_layer in zip(("encoder", "decoder"), prefixes, (encoder, decoder), strict=True):
         for ours, theirs in of_layer.items():
             if ours.endswith("attention"):

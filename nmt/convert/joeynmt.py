@@ -137,7 +137,7 @@ def read_joeynmt(path: Path, given: Given = Given()) -> ForeignModel:
         start=special["bos_token"],
         powers=NO_POWERS if of_model.get("encoder.embeddings.scale") else UNSCALED,
         files=[weights, folder / _CONFIG, *vocabularies, *segmenters, *codes],
-        text=TextSteps(_steps(sides[0], source), _steps(sides[1], target)),
+        text=TextSteps(_steps(sides[0], source, languages[0]), _steps(sides[1], target, languages[1])),
         languages=languages,
         settings=of_model,
         remarks=unknown_remarks(of_model, _SETTINGS, "JoeyNMT"),
@@ -226,7 +226,7 @@ def _subwords(side: Mapping[str, Any]) -> Any:
     return kind if side.get("level") == "bpe" else None
 
 
-def _steps(side: Mapping[str, Any], vocabulary: ForeignVocabulary) -> Steps:
+def _steps(side: Mapping[str, Any], vocabulary: ForeignVocabulary, language: str) -> Steps:
     """What text goes through before it is segmented. Text that comes as pieces only becomes lower case."""
     steps: list[Step] = [*COMPOSED.source]
     is_text = vocabulary.segmenter is not None or vocabulary.codes is not None or side.get("level") == "word"
@@ -234,7 +234,7 @@ def _steps(side: Mapping[str, Any], vocabulary: ForeignVocabulary) -> Steps:
     if is_text and normalizes:
         steps += [*_NORMALIZE, *([MosesPunctuation(language="en", removes_control=False)] if is_moses else [])]
     if is_text and is_moses:
-        steps.append(MosesTokenize(language=str(side.get("lang"))))
+        steps.append(MosesTokenize(language=language))
     return (*steps, *([Lowercase()] if side.get("lowercase") else []))
 
 

@@ -47,6 +47,8 @@ class Transformer(nn.Module):
         self.target_positions = self.source_positions
         if config.positions == "learned":
             self.target_positions = PositionEmbedding(config)
+        norms = [layer_norm(config) if config.embedding_norm else nn.Identity() for _ in range(2)]
+        self.source_embedding_norm, self.target_embedding_norm = norms
         self.dropout = nn.Dropout(config.dropout)
         # Parameters in the order of the forward pass: ranks send their gradients in the reverse order, as they come.
         # With pre-norm no layer normalises the residual stream itself, so it is normalised once at the end.
@@ -105,7 +107,8 @@ class Transformer(nn.Module):
             mask = PackedMask(attend, source, source, is_causal=False)
         else:
             mask = PaddedRows(source.slots, source.slots, self._source_mask(source))
-        x_MD = self.dropout(self.source_positions(self.embedding.source(source.tokens_N), source.positions_N))
+        vectors_MD = self.source_positions(self.embedding.source(source.tokens_N), source.positions_N)
+        x_MD = self.dropout(self.source_embedding_norm(vectors_MD))
         for index, layer in enumerate(self.encoder):
             x_MD = layer(x_MD, observed(mask, observer.encoder, index))
         return Encoded(self.encoder_norm(x_MD), source)
@@ -181,7 +184,7 @@ class Transformer(nn.Module):
         return causal_mask(length, *given) if near is None else target_neighbourhood(length, near, *given)
 
     def _through_decoder(self, x_ND: Tensor, pasts: Sequence[Past]) -> Tensor:
-        x_ND = self.dropout(x_ND)
+        x_ND = self.dropout(self.target_embedding_norm(x_ND))
         for layer, past in zip(self.decoder, pasts, strict=True):
             x_ND = layer(x_ND, past)
         normed_ND: Tensor = self.decoder_norm(x_ND)

@@ -6,10 +6,16 @@ A job takes pairs of lines and yields what is written, window by window. :mod:`n
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from nmt.corpora.wrong_language import SAMPLE, alike, in_other_script, in_words, seems_to_be
+from nmt.documents.document import Document
+from nmt.documents.formats import InputFormat
+from nmt.reporting import Unit
+from nmt.spans import span as spans
 from nmt.translation.formats import formatted, formatted_paragraph, formatted_score
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Form
@@ -21,8 +27,8 @@ from nmt.translation.target_scorer import TargetScorer
 
 Pairs = Iterable[tuple[str, str]]
 """Lines, each with its parallel line: the beginning of its translation, or a translation to score."""
-Written = tuple[int, list[list[str]]]
-"""How many lines of the input are done, and what is written for each line or paragraph of a window."""
+Written = tuple[int, Sequence[Sequence[str | bytes]]]
+"""How many lines or texts of the input are done, and what is written for each entry of a window: lines, or bytes."""
 
 _UNLIKELY = -1.25
 """Nats per target piece. Of a model's captions, 3 % are below; of those in languages that it does not read, 94 %."""
@@ -39,6 +45,10 @@ class Job(Protocol):
     def settings(self) -> dict[str, object]:
         """The settings that the output depends on."""
 
+    @property
+    def ending(self) -> bytes:
+        """What the output ends with, behind all that is written for windows."""
+
     def windows(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
         """Work on the lines after those that are done.
 
@@ -51,7 +61,7 @@ class Job(Protocol):
 
 
 class TranslationJob:
-    """Translates lines, or paragraphs of wrapped text; counts what the guard found."""
+    """Translates lines, paragraphs of wrapped text, or the texts of a document; counts what the guard found."""
 
     def __init__(
         self,
@@ -60,23 +70,31 @@ class TranslationJob:
         *,
         nbest: int = 1,
         alignment: bool = False,
-        paragraphs: bool = False,
+        input_format: InputFormat = "lines",
+        document: Document | None = None,
+        retranslate: bool = False,
     ) -> None:
         """Prepare to translate.
 
         Args:
             nbest: translations to write for each line.
             alignment: write alignments, which the translator must have computed.
+            document: what is translated, if that is a document; the lines of the input are not read then.
+            retranslate: whether texts of the document that have a translation are among those to translate.
         """
         self._translator = translator
         self._form = form
         self._nbest = nbest
         self._alignment = alignment
-        self._paragraphs = paragraphs
+        self._input_format = input_format
+        self._document = document
+        self._retranslate = retranslate
         self._sample: list[str] = []
         self._strange = 0
         self._has_looked = False
-        self.tally = Tally("paragraphs" if paragraphs else "lines", language_tags=translator.language_tags)
+        self.tally = Tally(entries_of(input_format), language_tags=translator.language_tags)
+        self.left = 0
+        """Texts of the document that were not translated."""
 
     @property
     def window(self) -> int:
@@ -86,13 +104,38 @@ class TranslationJob:
     @property
     def settings(self) -> dict[str, object]:
         """As :attr:`Job.settings`."""
-        input_format = "paragraphs" if self._paragraphs else "lines"
-        return self._translator.settings | {"format": self._form, "input_format": input_format}
+        of_document = {"retranslate": True} if self._retranslate else {}
+        return self._translator.settings | {"format": self._form, "input_format": self._input_format} | of_document
+
+    @property
+    def ending(self) -> bytes:
+        """As :attr:`Job.ending`."""
+        document = self._document
+        return b"" if document is None else next(iter(document.parts([], len(document.units))))
 
     def windows(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
         """As :meth:`Job.windows`."""
         self.tally.first_line = before.lines + 1
-        return self._translate_paragraphs(pairs, before) if self._paragraphs else self._translate(pairs, before.lines)
+        if self._document is not None:
+            return self._translate_document(self._document, before.lines)
+        if self._input_format == "paragraphs":
+            return self._translate_paragraphs(pairs, before)
+        return self._translate(pairs, before.lines)
+
+    def _translate_document(self, document: Document, done: int) -> Iterator[Written]:
+        units = document.units
+        # Markup cannot be placed in a translation yet: such a text is left as it is.
+        pairs = (("" if _has_markup(unit) else unit.text, "") for unit in units[done:])
+        for window in self._translator.translate_windows(pairs, done=done):
+            self._count(enumerate(window, start=done + 1))
+            texts = [
+                document.escape(translation.text) if _is_whole(unit, translation.text) else None
+                for unit, translation in zip(units[done:], window, strict=False)
+            ]
+            self.left += texts.count(None)
+            parts = itertools.islice(document.parts(texts, done), len(window))
+            yield done + len(window), [[part] for part in parts]
+            done += len(window)
 
     def _translate(self, pairs: Pairs, done: int) -> Iterator[Written]:
         for window in self._translator.translate_windows(pairs, done=done):
@@ -150,6 +193,21 @@ def _is_strange(translation: Translation) -> bool:
     return translation.guard is not None or best.text == translation.source or mean < _UNLIKELY
 
 
+def entries_of(input_format: InputFormat) -> Unit:
+    """What an input of a format consists of, in the words of messages."""
+    return input_format if input_format in ("lines", "paragraphs") else "texts"
+
+
+def _has_markup(unit: spans.Unit) -> bool:
+    return any(span.before or span.after for span in unit.spans)
+
+
+def _is_whole(unit: spans.Unit, translation: str) -> bool:
+    """Whether a translation has the placeholders and addresses of its text."""
+    kept = Counter(span.text for span in unit.spans if span.text)
+    return not _has_markup(unit) and all(translation.count(text) >= count for text, count in kept.items())
+
+
 class ScoringJob:
     """Scores the lines parallel to the input, as its translations."""
 
@@ -166,6 +224,11 @@ class ScoringJob:
     def settings(self) -> dict[str, object]:
         """As :attr:`Job.settings`."""
         return self._scorer.settings | {"format": self._form}
+
+    @property
+    def ending(self) -> bytes:
+        """As :attr:`Job.ending`: nothing."""
+        return b""
 
     def windows(self, pairs: Pairs, before: Begun) -> Iterator[Written]:
         """As :meth:`Job.windows`."""

@@ -16,6 +16,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from nmt.documents.document import Document, Reading
+from nmt.documents.formats import InputFormat, read_document
 from nmt.errors import ConfigError, DataError
 from nmt.io.input_files import InputFiles
 from nmt.io.streams import naming_stream, refuse_second_stdin
@@ -24,6 +26,7 @@ from nmt.record import Record
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import (
     ARCHIVES,
+    STANDARD_INPUT,
     STDIN,
     InvalidUtf8,
     InvalidUtf8Error,
@@ -35,7 +38,10 @@ from nmt.text.lines import (
     read_lines,
     read_parallel,
 )
-from nmt.translation.jobs import Pairs
+from nmt.text.lines import (
+    reading as read_errors,
+)
+from nmt.translation.jobs import Pairs, entries_of
 from nmt.translation.lineage import translation_record
 from nmt.translation.resuming import OutputFile
 
@@ -65,8 +71,10 @@ class Streams:
     interactive: bool | None = False
     """Whether each line is answered before the next is read; None: if it is typed."""
     invalid_utf8: InvalidUtf8 = "error"
-    paragraphs: bool = False
-    """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
+    input_format: InputFormat = "lines"
+    """What is translated of the input."""
+    is_chosen: bool = False
+    """Whether the user named that format, so that the name of the input says nothing."""
     models: tuple[Path, ...] = ()
     """The bundles of the models."""
     typed: Callable[[InvalidUtf8], Iterator[str]] | None = None
@@ -123,7 +131,9 @@ class Streams:
             _check_readable(source)
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
-            _check_plain(source, option)
+            is_document = name == "input" and entries_of(self.input_format) == "texts"
+            if not is_document and not (name == "input" and self.is_chosen):
+                _check_plain(source, option)
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
         path = self._parallel
@@ -150,7 +160,12 @@ class Streams:
     @property
     def is_typed(self) -> bool:
         """Whether a person types the input, line by line."""
-        could_be = self.typed is not None and self.interactive is not False and str(self.input) == STDIN
+        could_be = (
+            self.typed is not None
+            and entries_of(self.input_format) != "texts"
+            and self.interactive is not False
+            and str(self.input) == STDIN
+        )
         return could_be and sys.stdin.isatty()
 
     @property
@@ -174,7 +189,20 @@ class Streams:
     @property
     def line_count(self) -> int | None:
         """The number of lines of the input; None if it is unknown."""
-        return None if self.paragraphs else count_lines(self.input)
+        return count_lines(self.input) if self.input_format == "lines" else None
+
+    def document(self, reading: Reading) -> Document | None:
+        """The document that is translated; None if lines or paragraphs are.
+
+        Raises:
+            DataError: it is damaged, or in another encoding.
+        """
+        if self.input_format == "lines" or self.input_format == "paragraphs":
+            return None
+        name = STANDARD_INPUT if str(self.input) == STDIN else str(self.input)
+        with read_errors(name), open_bytes(self.input) as stream:
+            raw = stream.read()
+        return read_document(raw, self.input_format, reading, name=name, invalid=self.invalid_utf8)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The lines of the input, each with its parallel line, or with an empty one."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
 
+from nmt.reporting import Unit
 from nmt.translation.guard import Problem
 from nmt.translation.results import Translation
 
@@ -15,9 +15,9 @@ _TAGS_SHOWN = 5
 
 @dataclass
 class Tally:
-    """Counts of lines, or of paragraphs."""
+    """Counts of lines, of paragraphs, or of the texts of a document."""
 
-    unit: Literal["lines", "paragraphs"] = "lines"
+    unit: Unit = "lines"
     first_line: int = 1
     """The number of the first counted line. Greater than 1 if the output was resumed."""
     language_tags: tuple[str, ...] = ()
@@ -58,8 +58,8 @@ class Tally:
         Args:
             prefixed: prefixes were given for the translations.
         """
-        # Paragraphs are expected to be split into sentences; omitted prefixes are reported as a warning.
-        if not self.in_sentences or self.unit == "paragraphs" or prefixed:
+        # Paragraphs and texts are expected to be split into sentences; omitted prefixes are reported as a warning.
+        if not self.in_sentences or self.unit != "lines" or prefixed:
             return []
         return [f"{self._in_sentences()} --split-sentences never keeps lines whole."]
 
@@ -88,15 +88,20 @@ class Tally:
         if self.in_sentences and prefixed:
             warnings.append(self._in_sentences() + left_out)
         if self.doubtful and guard:
+            detail = "" if self.unit == "texts" else " --format jsonl says what was found in each line;"
             warnings.append(
                 f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
-                f"repaired: {self.repaired:,}.{self._not_repaired()} --format jsonl says what was found in "
-                "each line; --no-guard turns repairs off."
+                f"repaired: {self.repaired:,}.{self._not_repaired()}{detail} --no-guard turns "
+                "repairs off."
             )
         return warnings
 
+    @property
+    def _of_one(self) -> str:
+        return "text" if self.unit == "texts" else "line"
+
     def _since(self) -> str:
-        return f" since line {self.first_line:,}" if self.first_line > 1 else ""
+        return f" since {self._of_one} {self.first_line:,}" if self.first_line > 1 else ""
 
     def _in_sentences(self) -> str:
         return f"lines translated sentence by sentence{self._since()}: {self.in_sentences:,}."
@@ -113,4 +118,4 @@ class Tally:
             return ""
         numbers = ", ".join(f"{number:,}" for number in self.not_repaired)
         more = count - len(self.not_repaired)
-        return f" Not repaired: line{'s' * (count > 1)} {numbers}" + (f" and {more:,} more." if more else ".")
+        return f" Not repaired: {self._of_one}{'s' * (count > 1)} {numbers}" + (f" and {more:,} more." if more else ".")

@@ -13,7 +13,7 @@ from nmt.io.streams import STANDARD_OUTPUT, naming_stream
 from nmt.io.writing import WriteError
 from nmt.text.lines import STDIN, encode_line
 from nmt.text.printable import printable
-from nmt.translation.jobs import Job, Pairs
+from nmt.translation.jobs import Job, Pairs, entries_of
 from nmt.translation.resuming import Begun, Note, OutputFile
 from nmt.translation.streams import Streams, open_stream
 
@@ -25,6 +25,7 @@ def write_lines(streams: Streams, job: Job) -> int | None:
         The number of translations or scores in the output; None if it was up to date.
     """
     record, report = streams.record(job.settings), streams.report
+    of_one = "text" if entries_of(streams.input_format) == "texts" else "line"
     before, output = Begun(), OutputFile(streams.output)
     if record is not None:
         if output.is_up_to_date(record):
@@ -32,7 +33,7 @@ def write_lines(streams: Streams, job: Job) -> int | None:
             return None
         before = output.begun(record)
         if before.lines:
-            report.notice(f"resuming after line {before.lines:,} of {streams.input}")
+            report.notice(f"resuming after {of_one} {before.lines:,} of {streams.input}")
     entries, total = before.entries, streams.line_count
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
@@ -46,9 +47,7 @@ def write_lines(streams: Streams, job: Job) -> int | None:
             out = stack.enter_context(open_stream(streams.output))
         # A progress bar would mix with translations on a terminal.
         shows = not streams.answers_each_line and (streams.to_file or not sys.stdout.isatty())
-        update = (
-            stack.enter_context(report.progress())("paragraphs" if streams.paragraphs else "lines") if shows else None
-        )
+        update = stack.enter_context(report.progress())(entries_of(streams.input_format)) if shows else None
         if update:
             update("done", entries, total)
         read_whole = True
@@ -65,7 +64,9 @@ def write_lines(streams: Streams, job: Job) -> int | None:
             with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
                 # A model may write what its training text held, also sequences that control a terminal.
                 shown = printable if out.isatty() else str
-                out.writelines(encode_line(shown(line)) for entry in written for line in entry)
+                out.writelines(
+                    part if isinstance(part, bytes) else encode_line(shown(part)) for entry in written for part in entry
+                )
                 out.flush()
             entries += len(written)
             # A window that a reading error cut short is made again, so that a resumed output has the same windows.
@@ -75,6 +76,9 @@ def write_lines(streams: Streams, job: Job) -> int | None:
                 update("done", entries, total)
             if doubt := job.doubt(at_end=False):
                 report.warn(doubt)
+        with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
+            out.write(job.ending)
+            out.flush()
         if doubt := job.doubt(at_end=True):
             report.warn(doubt)
     if not streams.to_file and streams.inputs is not None and (changed := streams.inputs.changed({})):

@@ -488,7 +488,6 @@ def without(name):
 REFUSED = [
     ("fairseq", {"arch": "lightconv_iwslt_de_en"}, "arch: lightconv_iwslt_de_en"),
     ("fairseq", {"task": "multilingual_translation"}, "task: multilingual_translation"),
-    ("fairseq", {"layernorm_embedding": True}, "layernorm_embedding: True"),
     ("fairseq", {"adaptive_softmax_cutoff": "100,200"}, "adaptive_softmax_cutoff: 100,200"),
     ("fairseq", {"cross_self_attention": True}, "cross_self_attention: True"),
     ("fairseq", {"encoder_layers_to_keep": "0,1"}, "encoder_layers_to_keep: 0,1"),

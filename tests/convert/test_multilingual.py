@@ -1,4 +1,4 @@
-"""M2M-100 and NLLB-200: languages are pieces before the source, and the first piece of every output."""
+"""M2M-100, NLLB-200 and mBART-50: languages are pieces before the source, and the first piece of every output."""
 
 import io
 import json
@@ -20,6 +20,7 @@ from nmt.server.models import Models, ServedModel
 
 LINES = ["the boat leaves at noon", "nobody heard the bell", "das boot fährt um zwölf", "ein satz. noch einer."]
 NLLB = ["eng_Latn", "deu_Latn", "fra_Latn", "zho_Hans", "zho_Hant"]
+MBART = ["de_DE", "en_XX", "fr_XX", "zh_CN"]
 WIDTH, INNER, POSITIONS = 16, 24, 40
 
 
@@ -48,7 +49,8 @@ def write(folder, kind: str, **settings) -> None:
         (folder / "vocab.json").write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
         tokenizer, more = {"language_codes": "m2m100", "extra_special_tokens": []}, len(_OF_M2M_100.split()) + 8
     else:
-        tokenizer, more = {"additional_special_tokens": NLLB}, len(NLLB) + 1 + 2
+        languages = MBART if kind == "mbart" else NLLB
+        tokenizer, more = {"additional_special_tokens": languages}, len(languages) + 1 + 2 * (kind == "nllb")
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     size = len(pieces) + more
     config = {
@@ -58,17 +60,21 @@ def write(folder, kind: str, **settings) -> None:
         "activation_function": "relu", "scale_embedding": True, "is_encoder_decoder": True,
         "decoder_start_token_id": 2, "pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0,
     }  # fmt: skip
+    if kind == "mbart":
+        config |= {"model_type": "mbart", "architectures": ["MBartForConditionalGeneration"], "scale_embedding": False}
     (folder / "config.json").write_text(json.dumps(config | settings))
     shapes = {"model.shared.weight": (size, WIDTH)}
     for side, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "encoder_attn"])):
         shapes |= layer(f"model.{side}.layers.0", *attentions)
-        shapes |= {f"model.{side}.layer_norm.{end}": (WIDTH,) for end in ("weight", "bias")}
+        norms = ["layer_norm", *(["layernorm_embedding"] if kind == "mbart" else [])]
+        shapes |= {f"model.{side}.{norm}.{end}": (WIDTH,) for norm in norms for end in ("weight", "bias")}
+        shapes |= {f"model.{side}.embed_positions.weight": (POSITIONS + 2, WIDTH)} if kind == "mbart" else {}
     torch.manual_seed(2)
-    tensors = {name: torch.randn(shape) * 0.6 + ("norm.weight" in name) for name, shape in shapes.items()}
+    tensors = {name: torch.randn(shape) * 0.6 + ("norm" in name and "weight" in name) for name, shape in shapes.items()}
     save_file(tensors, folder / "model.safetensors")
 
 
-@pytest.fixture(scope="module", params=["m2m", "nllb"])
+@pytest.fixture(scope="module", params=["m2m", "nllb", "mbart"])
 def imported(request, tmp_path_factory):
     """A folder, and the bundle that it becomes without a direction."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -170,16 +176,16 @@ def test_a_file_that_is_missing_is_named(tmp_path, name):
 def test_a_server_lists_all_directions(imported):
     models = Models([ServedModel(nmt.load(imported[1])._engines[0], {})])
     count = len(models.sources)
-    assert count == (5 if imported[0].parent.name.startswith("nllb") else 100)
+    assert count == {"m2": 100, "nl": 5, "mb": 4}[imported[0].parent.name[:2]]
     assert all(len(targets) == count - 1 for targets in models.sources.values())
     direction = models.find("en-US", "fra")
     assert (direction.source[:2], direction.target[:2]) == ("en", "fr")
-    assert str(models).endswith("more") or count == 5
+    assert str(models).endswith("more") or count <= 5
 
 
 def test_scores_are_those_of_transformers(imported):
     transformers = pytest.importorskip("transformers", reason="the extra `bench` is not installed")
-    theirs = transformers.M2M100ForConditionalGeneration.from_pretrained(imported[0]).eval()
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(imported[0]).eval()
     ids = {piece: index for index, piece in enumerate(their_pieces(imported[0]))}
     model = nmt.load(imported[1], precision="fp32")
     for scored in model.score(LINES, LINES[::-1], source_lang="en", target_lang="de", alignment=True):
@@ -194,4 +200,5 @@ def test_scores_are_those_of_transformers(imported):
 def their_pieces(folder) -> list[str]:
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     pieces = [*special, *model_pieces((folder / "sentencepiece.bpe.model").read_bytes())[len(special) - 1 :]]
-    return pieces + ([f"__{code}__" for code in _OF_M2M_100.split()] if (folder / "vocab.json").is_file() else NLLB)
+    languages = json.loads((folder / "tokenizer_config.json").read_text()).get("additional_special_tokens")
+    return pieces + (languages or [f"__{code}__" for code in _OF_M2M_100.split()])

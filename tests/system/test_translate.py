@@ -86,6 +86,13 @@ def test_every_line_in_is_a_line_out_in_order(bundle):
     assert b"warning: lines cut into parts: 1. They, or sentences in them, have more than 63 pieces." in result.stderr
 
 
+def test_a_document_keeps_all_but_its_texts(bundle, tmp_path):
+    (tmp_path / "a.properties").write_text("# Ba do ki lu\nx = Ba do ki lu\ny : 1\n")
+    found = translate(bundle, b"", "--input", str(tmp_path / "a.properties"))
+    [line] = translate(bundle, b"Ba do ki lu").stdout.splitlines()
+    assert found.stdout == b"# Ba do ki lu\nx = " + line + b"\ny : 1\n", found.stderr.decode()
+
+
 def test_paragraphs_keep_blank_lines_and_width(bundle):
     text = b"\nBa do ki lu\nme ki. Pa ru\nse ti.\n  \n\n  Ba do.\n"
     found = translate(bundle, text, "--input-format", "paragraphs")
@@ -290,6 +297,9 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--prefix", "p.txt"], ["--prefix", "--input-format lines"]),
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
+        (["--input-format", "html", "--nbest", "2"], ["--nbest", "--input-format lines or paragraphs"]),
+        (["--input-format", "html", "--format", "jsonl"], ["--format jsonl", "--input-format lines"]),
+        (["--retranslate"], ["--retranslate only goes with documents"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
         (["--output", "none/x"], ["none: there is no such folder"]),

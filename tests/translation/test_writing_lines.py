@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nmt.documents.document import Reading
+from nmt.documents.formats import InputFormat
 from nmt.errors import DataError
 from nmt.record import Record, read_stored
 from nmt.reporting import SILENT, Reporter
@@ -46,16 +48,17 @@ class Hearing(Reporter):
         return contextlib.nullcontext(lambda unit: lambda *of_update: self.shown.append(of_update))
 
 
-def copy(source: Path, output: Path, *, paragraphs: bool = False, report: Reporter = SILENT):
-    plain = Streams(source, {}, output, paragraphs=paragraphs, report=report)
+def copy(source: Path, output: Path, *, input_format: InputFormat = "lines", report: Reporter = SILENT):
+    plain = Streams(source, {}, output, input_format=input_format, report=report)
     with plain.claimed() as streams:
-        job = TranslationJob(Copying(), "text", paragraphs=paragraphs)
+        document = streams.document(Reading("en", "de"))
+        job = TranslationJob(Copying(), "text", input_format=input_format, document=document)
         write_lines(streams, job)
     return job.tally
 
 
-def made_by_copying(streams: Streams, paragraphs: bool, **made: str) -> Record | None:
-    settings = TranslationJob(Copying(), "text", paragraphs=paragraphs).settings
+def made_by_copying(streams: Streams, input_format: InputFormat, **made: str) -> Record | None:
+    settings = TranslationJob(Copying(), "text", input_format=input_format).settings
     return streams.record(settings | made)
 
 
@@ -64,15 +67,15 @@ def interrupt(
     source: Path,
     text: str,
     *,
-    paragraphs: bool = False,
+    input_format: InputFormat = "lines",
     done: tuple[int, int] = (0, 0),
     **made: str,
 ) -> None:
     """An output of which so many lines and entries are written."""
-    streams = Streams(source, {}, output.path, paragraphs=paragraphs)
+    streams = Streams(source, {}, output.path, input_format=input_format)
     with (
         pytest.raises(KeyboardInterrupt),
-        output.growing(made_by_copying(streams, paragraphs, **made)) as (stream, note),
+        output.growing(made_by_copying(streams, input_format, **made)) as (stream, note),
     ):
         stream.write(text.encode())
         note(*done)
@@ -220,8 +223,38 @@ def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
 
 def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
     (tmp_path / "in").write_text("a\nb\n\nwrong\nc\n")
-    tally = copy(tmp_path / "in", tmp_path / "out", paragraphs=True)
+    tally = copy(tmp_path / "in", tmp_path / "out", input_format="paragraphs")
     assert (tally.unit, tally.not_repaired) == ("paragraphs", [4])
+
+
+@pytest.mark.parametrize(
+    ("done", "written"), [(0, ""), (1, "# A"), (2, "# A\n\n- wrong"), (4, "# A\n\n- wrong\n- b\n\nc")]
+)
+def test_an_interrupted_document_resumes(tmp_path, done, written):
+    source, output = tmp_path / "in.md", OutputFile(tmp_path / "out.md")
+    source.write_text("# A\n\n- wrong\n- b\n\nc\n\n```\nkept\n```\n")
+    interrupt(output, source, written, input_format="markdown", done=(done, done))
+    report = Hearing()
+    tally = copy(source, output.path, input_format="markdown", report=report)
+    assert output.path.read_text() == source.read_text()
+    assert (tally.unit, tally.not_repaired) == ("texts", [2] if done < 2 else [])
+    assert (f"resuming after text {done} of" in "".join(report.notices)) == (done > 0)
+
+
+def test_texts_whose_markup_or_placeholders_have_no_place_are_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Copying, "translate_windows", lambda self, pairs, done: [[self.short(line) for line, _ in pairs]]
+    )
+    monkeypatch.setattr(
+        Copying, "short", lambda self, line: Translation(line, (TranslatedText("x {a}", (), 0.0, 0.0),)), raising=False
+    )
+    (tmp_path / "in.json").write_text('{"a": "to {a}", "b": "to {b}", "c": "a <b>big</b> dog"}')
+    streams = Streams(tmp_path / "in.json", {}, tmp_path / "out", input_format="json")
+    job = TranslationJob(Copying(), "text", input_format="json", document=streams.document(Reading("en", "de")))
+    with streams.claimed() as claimed:
+        write_lines(claimed, job)
+    assert (tmp_path / "out").read_text() == '{"a": "x {a}", "b": "to {b}", "c": "a <b>big</b> dog"}'
+    assert job.left == 2
 
 
 @pytest.mark.parametrize(("lines", "entries"), [(0, 0), (2, 1), (3, 2), (5, 3), (6, 4)])
@@ -230,11 +263,11 @@ def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, lines, entries):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     text = ["wrong", "b", "", "c", "d", "", "wrong", "e"]
     source.write_text("\n".join(text) + "\n")
-    copy(source, tmp_path / "whole", paragraphs=True)
+    copy(source, tmp_path / "whole", input_format="paragraphs")
     written = "".join(f"{line}\n" for line in (tmp_path / "whole").read_text().splitlines()[:lines])
-    interrupt(output, source, written, paragraphs=True, done=(lines, entries))
+    interrupt(output, source, written, input_format="paragraphs", done=(lines, entries))
     report = Hearing()
-    tally = copy(source, output.path, paragraphs=True, report=report)
+    tally = copy(source, output.path, input_format="paragraphs", report=report)
     assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
     assert tally.not_repaired == ([1, 7] if lines == 0 else [7])
     assert tally.first_line == lines + 1

@@ -177,6 +177,7 @@ class _Forward:
         end = [source.pieces.index(source.eos)] if self._config.source_eos or not ids else []
         ids = [*ids, *end]
         x_SD = self._embed(SOURCE_EMBEDDING, ids) + self._positions(len(ids), POSITIONS[0])
+        x_SD = self._norm(x_SD, "source_embedding_norm") if self._config.embedding_norm else x_SD
         for layer in range(self._config.encoder_layers):
             x_SD = self._attend(x_SD, None, f"encoder.{layer}.self_attention", is_causal=False)
             x_SD = self._feed_forward(x_SD, f"encoder.{layer}.feed_forward")
@@ -187,6 +188,7 @@ class _Forward:
         start = None if self._config.decoder_start == "zero" else self._model.start
         read = [None if start is None else self._model.target.pieces.index(start), *ids]
         x_TD = self._embed(TARGET_EMBEDDING, read) + self._positions(len(read), POSITIONS[1])
+        x_TD = self._norm(x_TD, "target_embedding_norm") if self._config.embedding_norm else x_TD
         for layer in range(self._config.decoder_layers):
             x_TD = self._attend(x_TD, None, f"decoder.{layer}.self_attention", is_causal=True)
             x_TD = self._attend(x_TD, memory_SD, f"decoder.{layer}.cross_attention", is_causal=False)

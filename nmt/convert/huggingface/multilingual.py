@@ -14,7 +14,7 @@ from typing import Any
 
 from nmt.convert.fairseq import FIRST_POSITION
 from nmt.convert.files import optional_mapping, read_mapping, shown
-from nmt.convert.foreign import COMPOSED, OUTPUT_BIAS, POSITIONS, ForeignModel, ForeignVocabulary, Given, Naming
+from nmt.convert.foreign import COMPOSED, POSITIONS, ForeignModel, ForeignVocabulary, Given, Naming
 from nmt.convert.huggingface.folder import (
     CONFIG,
     GENERATION,
@@ -37,6 +37,7 @@ from nmt.text.languages import fitting
 from nmt.text.steps import Affix, TextSteps
 
 _SPM, _VOCAB, _SPECIAL_MAP = "sentencepiece.bpe.model", "vocab.json", "special_tokens_map.json"
+_OF_CC25 = "MBartTokenizer"
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 """The first pieces, as in fairseq."""
 _OF_SENTENCEPIECE = 3
@@ -70,6 +71,19 @@ MULTILINGUAL = {
         {"positions": "tensor2tensor", "first_position": FIRST_POSITION},
         {**SETTINGS, "model_type": (("m2m_100",), "another architecture")},
     ),
+    "mbart": _Kind(
+        "Hugging Face mBART-50",
+        re.compile(r"([a-z]{2}_[A-Z]{2})"),
+        {"positions": "learned", "embedding_norm": True},
+        {
+            **SETTINGS,
+            "model_type": (("mbart",), "another architecture"),
+            "normalize_before": ((True,), "post-norm"),
+            "normalize_embedding": ((True,), "embeddings without a norm"),
+            "add_final_layer_norm": ((True,), "pre-norm without final norms"),
+            "static_position_embeddings": ((False,), "computed positions"),
+        },
+    ),
 }
 """The type of a model -> its kind."""
 
@@ -87,13 +101,18 @@ def read_multilingual(path: Path, config: Settings, given: Given) -> ForeignMode
     kind = MULTILINGUAL[config["model_type"]]
     config.check(kind.table)
     tokenizer, generation = optional_mapping(path / TOKENIZER), optional_mapping(path / GENERATION)
+    if str(tokenizer.get("tokenizer_class")).startswith(_OF_CC25):
+        raise CheckpointError(
+            f"{path}: is an mBART of 25 languages, whose pieces stand behind the text. nmt has mBART-50."
+        )
     segmenter = given.source_spm or path / _SPM
     vocabulary, languages = _vocabulary(path, segmenter, kind, config, tokenizer)
     start = start_id(generation, config, vocabulary, path)
     files = weight_files(path)
     tensors = read_weights(files)
     naming = tied_naming(tensors, config, files[0])
-    names = {ours: theirs for ours, theirs in naming.tensors.items() if ours not in (OUTPUT_BIAS, *POSITIONS)}
+    has_positions = kind.model["positions"] == "learned"
+    names = {ours: theirs for ours, theirs in naming.tensors.items() if has_positions or ours not in POSITIONS}
     options = generation or config
     options_name = str(path / GENERATION) if generation else config.name
     forced = _language_of_id(options.get("forced_bos_token_id"), vocabulary, languages, options_name)
@@ -105,7 +124,7 @@ def read_multilingual(path: Path, config: Settings, given: Given) -> ForeignMode
         version=version_of(config.get("transformers_version")),
         decoding=decoding(options, options_name),
         tensors=tensors,
-        naming=Naming(names),
+        naming=Naming(names, first_position=FIRST_POSITION),
         source=vocabulary,
         target=vocabulary,
         start=vocabulary.pieces[start],

@@ -19,7 +19,8 @@ from tests.kit.two_vocabularies import separate_data_set
 CHANGES = {
     "model.encoder_layers": 2, "model.decoder_layers": 2, "model.d_model": 32, "model.d_ff": 16, "model.heads": 4,
     "model.d_k": 4, "model.d_v": 4, "model.dropout": 0.2, "model.attention_dropout": 0.1,
-    "model.activation_dropout": 0.1, "model.norm": "pre", "model.norm_epsilon": 1e-5, "model.positions": "learned",
+    "model.activation_dropout": 0.1, "model.norm": "pre", "model.norm_epsilon": 1e-5, "model.embedding_norm": "true",
+    "model.positions": "learned",
     "model.activation": "swish", "model.first_position": 2, "model.tied_embeddings": "none",
     "model.output_bias": "true", "model.decoder_start": "zero", "model.source_eos": "false",
     "model.max_positions": 512, "model.attention_bias": "false", "model.attention": "additive",

@@ -1,0 +1,92 @@
+"""The formats of documents: by the ending of a file's name, or by their names."""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from nmt.documents.document import Document, DocumentError, Reading
+from nmt.errors import DataError
+from nmt.text.lines import InvalidUtf8, InvalidUtf8Error
+
+InputFormat = Literal["lines", "paragraphs", "html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
+"""What is translated of a file: its lines, its paragraphs, or the texts of a document."""
+DocumentFormat = Literal["html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
+
+_ENDINGS: dict[DocumentFormat, str] = {
+    "html": "htm html xhtml",
+    "json": "arb json",
+    "markdown": "markdown md",
+    "po": "po pot",
+    "properties": "properties",
+    "subtitles": "srt vtt",
+    "xliff": "xlf xliff",
+}
+_MODULES = {"json": "json_strings"}
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_CHARSETS = {
+    "html": re.compile(
+        rb"""<\?xml[^>]*encoding=["']([\w.-]+)|<meta[^>]*charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE
+    ),
+    "po": re.compile(rb'"Content-Type:[^"]*charset=()([\w.:-]+)', re.IGNORECASE),
+    "xliff": re.compile(rb"""<\?xml[^>]*encoding=["']([\w.-]+)()"""),
+}
+_LOOKED_AT = 4096
+
+
+def format_of(path: Path) -> DocumentFormat | None:
+    """The format of a file by its name; None if it has none of these."""
+    suffix = path.suffix.lower().removeprefix(".")
+    return next((name for name, endings in _ENDINGS.items() if suffix in endings.split()), None)
+
+
+def read_document(
+    raw: bytes, document_format: DocumentFormat, reading: Reading, *, name: str, invalid: InvalidUtf8 = "error"
+) -> Document:
+    """Read a document.
+
+    Args:
+        name: what errors call it.
+        invalid: what to do with bytes that its encoding does not have.
+
+    Raises:
+        DataError: it is damaged or in another format; names file and line.
+    """
+    encoding = _encoding(raw, document_format)
+    try:
+        text = raw.decode(encoding, "strict" if invalid == "error" else "replace")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InvalidUtf8Error(
+            f"{name}, line {line:,}: byte {error.start + 1:,} of the file (0x{raw[error.start]:02x}) is not valid "
+            f"{encoding.upper()}."
+        ) from None
+    module = importlib.import_module(f"nmt.documents.{_MODULES.get(document_format, document_format)}")
+    try:
+        document: Document = module.read(text, reading)
+    except DocumentError as error:
+        raise DataError(f"{name}, {error}") from None
+    return replace(document, encoding=encoding)
+
+
+def _encoding(raw: bytes, document_format: DocumentFormat) -> str:
+    """The encoding of a document: by its byte order mark, by what it says, or UTF-8."""
+    if (mark := _MARKS.get(raw[:2])) is not None:
+        return mark
+    if document_format == "properties":
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return "iso-8859-1"  # of Java before version 9
+        return "utf-8"
+    pattern = _CHARSETS.get(document_format)
+    found = pattern.search(raw, 0, _LOOKED_AT) if pattern else None
+    given = (found[1] or found[2]).decode("ascii") if found else "utf-8"
+    try:
+        return codecs.lookup(given).name
+    except LookupError:
+        return "utf-8"

@@ -1,0 +1,186 @@
+"""HTML and XHTML: sentences between block tags, with the tags inside them; titles and descriptions in attributes."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Collection, Iterator
+
+from nmt.documents.document import Document, Place, Reading
+from nmt.documents.inline import Token, place_of
+from nmt.spans.placeholders import with_placeholders
+from nmt.spans.span import Unit
+
+# Tags between which a text is complete. Text on both sides of any other tag belongs together.
+_BLOCK_NAMES = """
+address article aside base blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
+figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main map menu meta nav
+noscript ol optgroup option p picture pre search section select summary table tbody td tfoot th thead title tr ul
+"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
+_VOID_NAMES = "area base br col embed hr img input link meta param source track wbr"
+_VOID = frozenset(_VOID_NAMES.split())
+_UNSEEN_NAMES = "audio canvas iframe math object script style svg template textarea video"
+_UNSEEN = frozenset(_UNSEEN_NAMES.split())
+"""Elements whose text is no part of the sentence around them, and not translated."""
+_KEPT = _UNSEEN | {"code", "kbd", "pre", "samp", "var"}
+"""Elements whose content is not translated."""
+RAW = frozenset(["iframe", "script", "style", "textarea"])
+"""Elements whose content has no tags."""
+# Possessive: a tag without an end is found out in one pass. A ">" in quotes ends a tag only if a quote is missing.
+_TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*>|[^<>]*+>)""")
+_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
+_CDATA = "<![CDATA["
+_DECLARATION = re.compile(r"<[!?][^<>]*+>")
+# A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
+_NO_CHARACTER = re.compile(r"&#[0-9]{1000,}+;?")
+_TRANSLATED_ATTRIBUTES = frozenset(["alt", "aria-label", "placeholder", "title"])
+_DESCRIPTIONS = frozenset(["description", "og:description", "og:title", "twitter:description", "twitter:title"])
+
+
+def read(text: str, reading: Reading, kept: Collection[str] = ()) -> Document:
+    """Find the sentences of HTML.
+
+    Args:
+        kept: names of further elements whose content is not translated.
+    """
+    found = _Finder(reading, frozenset(kept) | _KEPT)
+    for token in _merged(tags_and_texts(text), found.kept):
+        found.add(token)
+    found.end_block()
+    return Document(text, sorted(found.places, key=lambda place: place.start), escape, errors="xmlcharrefreplace")
+
+
+def escape(text: str) -> str:
+    """Escape what would be markup."""
+    return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")
+
+
+class _Finder:
+    def __init__(self, reading: Reading, kept: frozenset[str]) -> None:
+        self._reading = reading
+        self.kept = kept
+        self.places: list[Place] = []
+        self._block: list[Token] = []
+
+    def add(self, token: Token) -> None:
+        if token.name in _BLOCKS:
+            self.end_block()
+            self._add_attributes(token)
+        else:
+            self._block.append(token)
+
+    def end_block(self) -> None:
+        place = place_of(self._block, self._reading.source_lang)
+        if place is not None:
+            self.places.append(place)
+        # The attributes of a tag inside a sentence are part of the markup that moves with the translation.
+        for token in self._block:
+            if place is None or not place.start <= token.start < place.end:
+                self._add_attributes(token)
+        self._block = []
+
+    def _add_attributes(self, token: Token) -> None:
+        if token.kind not in ("open", "void"):
+            return
+        given = _attributes(token.raw)
+        if _is_kept(given):
+            return
+        is_described = {given.get("name"), given.get("property")} & _DESCRIPTIONS
+        is_button = token.name == "input" and given.get("type") in ("button", "reset", "submit")
+        names = _TRANSLATED_ATTRIBUTES | ({"content"} if is_described else set()) | ({"value"} if is_button else set())
+        for found in _ATTRIBUTE.finditer(token.raw):
+            name, group = found[1].lower(), 2 if found[2] is not None else 3
+            if found[group] is None:
+                continue
+            start, end = (token.start + place for place in found.span(group))
+            if name in names and any(map(str.isalpha, value := unescaped(found[group]))):
+                unit = with_placeholders(Unit(" ".join(value.split())))
+                self.places.append(
+                    Place(start, end, unit, lambda text: text.replace('"', "&quot;").replace("'", "&#39;"))
+                )
+            elif name in ("lang", "xml:lang") and token.name == "html" and self._reading.target_lang:
+                self.places.append(Place(start, end, write=lambda _: self._reading.target_lang))
+
+
+def _merged(parts: Iterator[tuple[bool, int, str]], kept: frozenset[str]) -> Iterator[Token]:
+    """The tokens of HTML, each element that is not translated as one."""
+    inside: list[Token] = []  # from the tag of such an element on
+    depth = 0
+    for token in (_token(*part) for part in parts):
+        if inside:
+            inside.append(token)
+            depth += (token.name == inside[0].name) * ((token.kind == "open") - (token.kind == "close"))
+            if depth == 0:
+                yield _as_kept(inside)
+                inside = []
+        elif token.kind == "open" and (token.name in kept or _is_kept(_attributes(token.raw))):
+            inside, depth = [token], 1
+        else:
+            yield token
+    if inside:  # an element that does not end
+        yield _as_kept(inside)
+
+
+def _as_kept(tokens: list[Token]) -> Token:
+    first = tokens[0]
+    raw = "".join(token.raw for token in tokens)
+    if first.name in _UNSEEN | _BLOCKS:
+        return Token("void", first.start, raw, name=first.name)
+    return Token("kept", first.start, raw, "".join(token.text for token in tokens), first.name)
+
+
+def _token(is_text: bool, start: int, raw: str) -> Token:
+    if is_text:
+        return Token("text", start, raw, unescaped(raw))
+    tag = _TAG.fullmatch(raw)
+    if tag is None:  # a comment or a declaration
+        return Token("void", start, raw)
+    name = tag[1].lower()
+    if raw.startswith("</"):
+        return Token("close", start, raw, name=name)
+    return Token("void" if name in _VOID or raw.endswith("/>") else "open", start, raw, name=name)
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    return {name.lower(): "".join(values).lower() for name, *values in _ATTRIBUTE.findall(tag)} if "=" in tag else {}
+
+
+def _is_kept(attributes: dict[str, str]) -> bool:
+    return attributes.get("translate") == "no" or "notranslate" in attributes.get("class", "").split()
+
+
+def unescaped(text: str) -> str:
+    """The characters of HTML without tags."""
+    return html.unescape(_NO_CHARACTER.sub("\ufffd", text))
+
+
+def tags_and_texts(text: str) -> Iterator[tuple[bool, int, str]]:
+    """Texts and tags in turn: whether it is a text, where it begins, and its characters."""
+    place = begin = 0
+    while (place := text.find("<", place)) >= 0:
+        end = _end_of_tag(text, place)
+        if end is None:  # a sign, not a tag
+            place += 1
+            continue
+        if begin < place:
+            yield True, begin, text[begin:place]
+        yield False, place, text[place:end]
+        tag = _TAG.fullmatch(text, place, end)
+        begin = end
+        if tag is not None and (name := tag[1].lower()) in RAW and text[place + 1] != "/" and text[end - 2] != "/":
+            close = re.compile(f"</{name}", re.IGNORECASE).search(text, end)
+            end = close.start() if close else len(text)
+        place = end
+    if begin < len(text):
+        yield True, begin, text[begin:]
+
+
+def _end_of_tag(text: str, place: int) -> int | None:
+    """The end of the tag or comment that begins at ``place``; None if there is none."""
+    for begin, end in (("<!--", "-->"), (_CDATA, "]]>")):
+        if text.startswith(begin, place):
+            found = text.find(end, place)
+            return len(text) if found < 0 else found + len(end)
+    tag = _DECLARATION.match(text, place) or _TAG.match(text, place)
+    return tag and tag.end()

@@ -1,0 +1,133 @@
+"""From texts and tags in a row to a unit: tags are paired, white space is folded, placeholders are found."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from nmt.documents.document import Place
+from nmt.spans.placeholders import with_placeholders
+from nmt.spans.span import Span, Unit
+from nmt.text.languages import is_unspaced
+
+_SPACE = re.compile(r"[ \t\r\n\f]+")
+
+
+class Token(NamedTuple):
+    """A part of a sentence with markup."""
+
+    kind: Literal["text", "open", "close", "void", "kept"]
+    start: int
+    raw: str
+    """As it stands in the document, from ``start``."""
+    text: str = ""
+    """The characters of a text, or of what is kept: they are part of the sentence, but not translated."""
+    name: str = ""
+    """Of an element."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the document."""
+        return self.start + len(self.raw)
+
+
+@dataclass
+class _Building:
+    language: str
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, text: str) -> None:
+        folded = _SPACE.sub(lambda found: "" if "\n" in found[0] and is_unspaced(self.language) else " ", text)
+        if not self.parts or self.parts[-1].endswith(" "):
+            folded = folded.lstrip(" ")
+        if folded:
+            self.parts.append(folded)
+            self.size += len(folded)
+
+
+def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
+    """The place of a sentence, without white space and tags at its edges; None if there is nothing to translate.
+
+    Args:
+        language: the language code of the text: one without spaces has none for a newline either.
+    """
+    partners = _partners(tokens)
+    begin, end = 0, len(tokens)
+    while begin < end:
+        if partners.get(begin) == end - 1 and begin != end - 1:
+            begin, end = begin + 1, end - 1
+        elif _is_outside(tokens[begin], begin in partners):
+            begin += 1
+        elif _is_outside(tokens[end - 1], end - 1 in partners):
+            end -= 1
+        else:
+            break
+    within = tokens[begin:end]
+    if not within:
+        return None
+    first, last = within[0], within[-1]
+    start, stop = first.start, last.end
+    if first.kind == "text":
+        start += len(first.raw) - len(_stripped(first.raw, left=True))
+    if last.kind == "text":
+        stop -= len(last.raw) - len(_stripped(last.raw, left=False))
+    building, spans = _Building(language), list[Span]()
+    opened: dict[int, int] = {}
+    for number, token in enumerate(within, start=begin):
+        place = building.size
+        if token.kind == "text":
+            building.add(token.text)
+        elif token.kind == "kept":
+            building.add(token.text)
+            spans.append(Span(place, building.size, before=token.raw, text=""))
+        elif (partner := partners.get(number)) is None:
+            spans.append(Span(place, place, before=token.raw))
+        elif partner > number:
+            opened[number] = len(spans)
+            spans.append(Span(place, place, before=token.raw))
+        else:
+            spans[opened[partner]] = replace(spans[opened[partner]], end=place, after=token.raw)
+    text = "".join(building.parts).rstrip(" ")
+    size = len(text)
+    clipped = [replace(span, start=min(span.start, size), end=min(span.end, size)) for span in spans]
+    unit = with_placeholders(Unit(text, tuple(clipped)))
+    return Place(start, stop, unit) if has_words(unit) else None
+
+
+def has_words(unit: Unit) -> bool:
+    """Whether a letter of a unit is translated."""
+    kept = [(span.start, span.end) for span in unit.spans if span.text is not None]
+    letters = (place for place, character in enumerate(unit.text) if character.isalpha())
+    return any(not any(start <= place < end for start, end in kept) for place in letters)
+
+
+def _partners(tokens: Sequence[Token]) -> dict[int, int]:
+    """The pairs of tags, each number of a token with that of its partner. Pairs nest; other tags have none."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    names: Counter[str] = Counter()
+    for number, token in enumerate(tokens):
+        if token.kind == "open":
+            opened.append(number)
+            names[token.name] += 1
+        elif token.kind == "close" and names[token.name]:
+            # The innermost of that name ends; tags within it that did not end have no partner.
+            while tokens[partner := opened.pop()].name != token.name:
+                names[tokens[partner].name] -= 1
+            names[token.name] -= 1
+            partners[partner], partners[number] = number, partner
+    return partners
+
+
+def _is_outside(token: Token, has_partner: bool) -> bool:
+    if token.kind == "text":
+        return not token.text.strip()
+    return token.kind == "void" or (token.kind != "kept" and not has_partner)
+
+
+def _stripped(raw: str, *, left: bool) -> str:
+    return raw.lstrip(" \t\r\n\f") if left else raw.rstrip(" \t\r\n\f")

@@ -1,0 +1,209 @@
+"""Catalogues of GNU gettext (``.po``, ``.pot``): messages without a translation, or with a fuzzy one."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nmt.documents.document import Document, DocumentError, Place, Reading
+from nmt.documents.strings import one_line, places_of
+from nmt.text.languages import primary_language
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_LINE = re.compile(
+    rf"(?P<keyword>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*(?={_STRING})"
+    rf"|(?P<string>{_STRING})[ \t]*(?:\r?\n|$)|(?P<comment>#[^\n]*\n?)|[ \t\r\ufeff]*\n|[ \t\r\ufeff]+"
+)
+_ESCAPED = re.compile(r"\\(?:x([\dA-Fa-f]{2})|([0-7]{1,3})|(.))")
+_LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_ESCAPES = str.maketrans(
+    {"\\": r"\\", '"': r"\""} | {character: f"\\{letter}" for letter, character in _LETTERS.items()}
+)
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+_FUZZY = re.compile(r",[ \t]*fuzzy\b")
+_TWO_FORMS = "nplurals=2; plural=(n != 1);"
+_PLURALS = {
+    "nplurals=1; plural=0;": "id ja ko lo ms my th vi zh",
+    "nplurals=2; plural=(n > 1);": "fr oc tr",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<12 || n%100>14) ? 1 : 2);": (
+        "be bs hr ru sr uk"
+    ),
+    "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);": "cs sk",
+    "nplurals=3; plural=(n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<12 || n%100>14) ? 1 : 2);": "pl",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);": "lt",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n!=0 ? 1 : 2);": "lv",
+    "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);": "ro",
+    "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);": "sl",
+    "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);": "ar",
+}
+"""Formulas of plural forms, after the manual of GNU gettext; most languages have two forms, of which one is n = 1."""
+
+
+@dataclass
+class _Field:
+    keyword: str
+    start: int
+    """Of its first quotation mark."""
+    end: int = 0
+    """Behind its last quotation mark."""
+    value: str = ""
+
+
+@dataclass
+class _Entry:
+    comments: list[tuple[int, str]] = field(default_factory=list)
+    """Each with its place."""
+    fields: list[_Field] = field(default_factory=list)
+
+    def get(self, keyword: str) -> _Field | None:
+        return next((each for each in self.fields if each.keyword == keyword), None)
+
+    @property
+    def translations(self) -> list[_Field]:
+        return [each for each in self.fields if each.keyword.startswith("msgstr")]
+
+    @property
+    def is_header(self) -> bool:
+        message = self.get("msgid")
+        return message is not None and not message.value and self.get("msgctxt") is None
+
+    @property
+    def is_fuzzy(self) -> bool:
+        return any(comment.startswith("#,") and _FUZZY.search(comment) for _, comment in self.comments)
+
+
+def read(text: str, reading: Reading) -> Document:
+    """Find the messages to translate.
+
+    Raises:
+        DocumentError: the catalogue is damaged, or its translations are in another language.
+    """
+    return Document(text, list(_Catalogue(text, reading).places()), one_line)
+
+
+class _Catalogue:
+    def __init__(self, text: str, reading: Reading) -> None:
+        self._text, self._reading = text, reading
+        self._newline = "\r\n" if "\r\n" in text[:1000] else "\n"
+        self._forms = 0
+
+    def places(self) -> Iterator[Place]:
+        entries = list(self._entries())
+        has_plurals = any(entry.get("msgid_plural") for entry in entries)
+        is_begun = any(each.value for entry in entries if not entry.is_header for each in entry.translations)
+        for entry in entries:
+            if entry.is_header:
+                yield from self._of_header(entry, has_plurals=has_plurals, is_begun=is_begun)
+            elif entry.get("msgid") is not None:
+                yield from self._of_message(entry)
+
+    def _entries(self) -> Iterator[_Entry]:
+        text, place, entry = self._text, 0, _Entry()
+        while place < len(text):
+            found = _LINE.match(text, place)
+            if found is None or (found["string"] and not entry.fields):
+                raise DocumentError(text, place, "expected a comment or a keyword of gettext with a string in quotes.")
+            if entry.translations and (found["comment"] or found["keyword"] in ("msgctxt", "msgid")):
+                yield entry
+                entry = _Entry()
+            if found["comment"]:
+                entry.comments.append((place, found["comment"]))
+            elif found["keyword"]:
+                entry.fields.append(_Field(found["keyword"], found.end()))
+            elif found["string"]:
+                entry.fields[-1].end = found.end("string")
+                entry.fields[-1].value += _ESCAPED.sub(_character, found["string"][1:-1])
+            place = found.end()
+        if entry.translations:
+            yield entry
+
+    def _of_header(self, entry: _Entry, *, has_plurals: bool, is_begun: bool) -> Iterator[Place]:
+        header, language = entry.translations[0], self._reading.target_lang
+        found = _FORMS.search(header.value)
+        formula = next(
+            (key for key, names in _PLURALS.items() if primary_language(language) in names.split()), _TWO_FORMS
+        )
+        self._forms = int((found or _FORMS.search(formula))[1])  # type: ignore[index]
+        if not language:
+            return
+        written = self._text[header.start : header.end]
+        given = re.search(r'Language: *([^"\\ ]*)', written)
+        if (
+            given
+            and given[1]
+            and primary_language(given[1]) != primary_language(language)
+            and is_begun
+            and not self._reading.retranslate
+        ):
+            raise DocumentError(
+                self._text,
+                header.start,
+                f"the catalogue's translations are in {given[1]}, but the model translates to {language}. Take the "
+                "template (.pot), or add --retranslate to replace them.",
+            )
+        new = re.sub(r"charset=CHARSET\b", "charset=UTF-8", written)
+        new = re.sub(r'(Language:) *[^"\\]*', rf"\1 {language.replace('-', '_')}", new)
+        if not found and has_plurals:
+            new = re.sub(r'"Plural-Forms:[^"]*"\s*', "", new)
+            new += f'{self._newline}"Plural-Forms: {formula}\\n"'
+        if entry.is_fuzzy:
+            start, kept = self._without_fuzzy(entry, header)
+            yield Place(start, header.end, write=lambda _: kept + new)
+        elif new != written:
+            yield Place(header.start, header.end, write=lambda _: new)
+
+    def _of_message(self, entry: _Entry) -> Iterator[Place]:
+        singular, plural, targets = entry.get("msgid"), entry.get("msgid_plural"), entry.translations
+        assert singular is not None
+        changes_all, is_fuzzy = self._reading.retranslate or entry.is_fuzzy, entry.is_fuzzy
+        for number, target in enumerate(targets):
+            if target.value and not changes_all:
+                continue
+            # A language with one form has that for any number.
+            source = singular if plural is None or (number == 0 and self._forms != 1) else plural
+            start, head = self._without_fuzzy(entry, target) if is_fuzzy else (target.start, "")
+            for place in self._translated(source.value, start, target.end, head):
+                is_fuzzy = False
+                yield place
+        if plural is not None and self._reading.target_lang:
+            end = targets[-1].end
+            for number in range(len(targets), self._forms):  # a template has two forms, whatever a language needs
+                yield from self._translated(plural.value, end, end, f"{self._newline}msgstr[{number}] ")
+
+    def _translated(self, source: str, start: int, end: int, head: str) -> Iterator[Place]:
+        """The places of a message.
+
+        Args:
+            head: what stands before its first string.
+        """
+        head += f'""{self._newline}' if "\n" in source[:-1] else ""
+        first, further = (functools.partial(_quoted, begin, self._newline) for begin in (head, self._newline))
+        language = self._reading.source_lang
+        return places_of(source, start, end, first, further, language=language, has_accelerators=True)
+
+    def _without_fuzzy(self, entry: _Entry, target: _Field) -> tuple[int, str]:
+        """Where the first comment stands that says an entry is fuzzy, and what stays from there to its translation."""
+        start = end = -1
+        kept = ""
+        for place, comment in entry.comments:
+            is_flag = comment.startswith("#,") and _FUZZY.search(comment)
+            if is_flag or comment.startswith("#|"):
+                start = place if start < 0 else start
+                flags = _FUZZY.sub("", comment) if is_flag else ""
+                kept += (self._text[end:place] if end >= 0 else "") + (flags if flags.strip("# \t\r\n") else "")
+                end = place + len(comment)
+        return start, kept + self._text[end : target.start]
+
+
+def _quoted(head: str, newline: str, text: str) -> str:
+    return head + newline.join(f'"{line.translate(_ESCAPES)}"' for line in _LINES.findall(text))
+
+
+def _character(found: re.Match[str]) -> str:
+    code, octal, letter = found.groups()
+    if letter is None:
+        return chr(int(code, 16) if code else int(octal, 8))
+    return _LETTERS.get(letter, letter)

@@ -1,0 +1,196 @@
+"""XLIFF 1.2 and 2: segments without a translation.
+
+Expat says where each tag is, so that a file is written with its own tags, white space and comments.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from nmt.documents.document import Document, DocumentError, Place, Reading
+from nmt.documents.inline import Token, place_of
+from nmt.text.languages import primary_language
+
+_KEPT = frozenset(["bpt", "ept", "it", "ph", "cp", "x", "bx", "ex", "sc", "ec", "sm", "em"])
+"""Inline elements that stand for code of the original, or for a place in it."""
+_UNTRANSLATED_STATES = frozenset(["", "initial", "needs-translation", "new"])
+_STATE = re.compile(r'\s(?:state|state-qualifier|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
+
+
+@dataclass
+class _Element:
+    name: str
+    attributes: dict[str, str]
+    begin: int
+    """Where its start tag begins, in characters."""
+    inner: int = 0
+    """Where its content begins."""
+    inner_end: int = 0
+    end: int = 0
+    parent: _Element | None = None
+    children: list[_Element] = field(default_factory=list)
+
+    def child(self, name: str) -> _Element | None:
+        return next((each for each in self.children if each.name == name), None)
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether its content may be translated, as it or what holds it says."""
+        given = self.attributes.get("translate", "no" if self.attributes.get("mtype") == "protected" else "")
+        return given != "no" and (given == "yes" or self.parent is None or self.parent.is_translated)
+
+
+def read(text: str, reading: Reading) -> Document:
+    """Find the segments to translate.
+
+    Raises:
+        DocumentError: this is no XLIFF, or its translations are in another language.
+    """
+    root, elements = _parsed(text)
+    if root.name != "xliff":
+        raise DocumentError(text, root.begin, f"expected <xliff>, got <{root.name}>.")
+    places = list[Place]()
+    for element in elements:
+        if element.name == "xliff" and "srcLang" in element.attributes:
+            places += _language(text, element, "trgLang", reading)
+        elif element.name == "file" and "source-language" in element.attributes:
+            places += _language(text, element, "target-language", reading)
+        elif element.name in ("trans-unit", "segment") and element.is_translated:
+            places += _segment(text, element, reading)
+    return Document(text, places, escape_xml, errors="xmlcharrefreplace")
+
+
+def escape_xml(text: str) -> str:
+    """Escape what would be markup; characters that XML forbids become U+FFFD."""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", html.escape(text, quote=False))
+
+
+def _parsed(text: str) -> tuple[_Element, list[_Element]]:
+    """The root, and all elements in the order of their start tags."""
+    data = text.encode("utf-8", "surrogatepass")
+    parser = expat.ParserCreate("utf-8")
+    elements: list[_Element] = []
+    opened: list[_Element] = []
+    place = offset = 0  # in characters and in bytes
+
+    def position() -> int:
+        nonlocal place, offset
+        place += len(data[offset : parser.CurrentByteIndex].decode("utf-8", "surrogatepass"))
+        offset = parser.CurrentByteIndex
+        return place
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        begin = position()
+        element = _Element(name.rpartition(":")[2], attributes, begin, parent=opened[-1] if opened else None)
+        element.inner = _end_of_tag(text, begin)
+        if opened:
+            opened[-1].children.append(element)
+        elements.append(element)
+        opened.append(element)
+
+    def end(_: str) -> None:
+        element = opened.pop()
+        at = position()
+        is_empty = text[element.inner - 2 : element.inner] == "/>"
+        element.inner_end = element.inner if is_empty else at
+        element.end = element.inner if is_empty else _end_of_tag(text, at)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        at = len(data[: max(0, parser.ErrorByteIndex)].decode("utf-8", "ignore"))
+        raise DocumentError(text, at, f"this is not XML: {expat.errors.messages[error.code]}.") from None
+    return elements[0], elements
+
+
+def _end_of_tag(text: str, begin: int) -> int:
+    """Behind the tag that begins there: a ``>`` in quotation marks does not end it."""
+    found = re.compile(r"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""").match(text, begin)
+    assert found is not None  # expat has read it
+    return found.end()
+
+
+def _language(text: str, element: _Element, name: str, reading: Reading) -> Iterator[Place]:
+    """The change of the language of translations, which XLIFF asks for beside them."""
+    language = reading.target_lang
+    if not language:
+        return
+    given = element.attributes.get(name)
+    if given is None:
+        at = element.inner - 1
+        yield Place(at, at, write=lambda _: f' {name}="{language}"')
+    elif primary_language(given) != primary_language(language):
+        if not reading.retranslate:
+            raise DocumentError(
+                text,
+                element.begin,
+                f"the translations are in {given}, but the model translates to {language}. Take the file without "
+                "translations, or add --retranslate to replace them.",
+            )
+        found = re.compile(rf"""\b{name}\s*=\s*["']([^"']*)""").search(text, element.begin, element.inner)
+        if found is not None:
+            yield Place(*found.span(1), write=lambda _: language)
+
+
+def _segment(text: str, element: _Element, reading: Reading) -> Iterator[Place]:
+    source, target = element.child("source"), element.child("target")
+    if source is None or (element.attributes.get("approved") == "yes" and not reading.retranslate):
+        return
+    if target is not None and target.inner < target.inner_end and not reading.retranslate:
+        state = target.attributes.get("state", element.attributes.get("state", "translated"))
+        if state not in _UNTRANSLATED_STATES:
+            return
+    found = place_of(list(_tokens(text, source)), reading.source_lang)
+    if found is None:
+        return
+    before, after = text[source.inner : found.start], text[found.end : source.inner_end]
+    if target is None:
+        line = text.rfind("\n", 0, source.begin)
+        indent = text[line : source.begin] if line >= 0 and not text[line : source.begin].strip() else ""
+        prefix = text[source.begin + 1 : source.inner].partition("source")[0]  # of its namespace
+        begin = f"{indent}<{prefix}target>"
+        at = source.end
+        yield Place(at, at, found.unit, lambda written: f"{begin}{before}{written}{after}</{prefix}target>")
+        return
+    tag = _STATE.sub("", text[target.begin : target.inner])
+    name = re.match(r"<([\w:.-]+)", tag)
+    assert name is not None
+    tag = tag.removesuffix("/>").removesuffix(">").rstrip() + ">"
+    yield Place(target.begin, target.end, found.unit, lambda written: f"{tag}{before}{written}{after}</{name[1]}>")
+
+
+def _tokens(text: str, element: _Element) -> Iterator[Token]:
+    """The texts and the tags of a source."""
+    place = element.inner
+    for child in element.children:
+        yield from _texts(text, place, child.begin)
+        raw = text[child.begin : child.end]
+        if child.name in _KEPT:
+            yield Token("void", child.begin, raw)
+        elif not child.is_translated:
+            yield Token("kept", child.begin, raw, html.unescape(re.sub("<[^<>]*>", "", raw)))
+        elif child.inner == child.end:
+            yield Token("void", child.begin, raw)
+        else:
+            yield Token("open", child.begin, text[child.begin : child.inner], name=str(child.begin))
+            yield from _tokens(text, child)
+            yield Token("close", child.inner_end, text[child.inner_end : child.end], name=str(child.begin))
+        place = child.end
+    yield from _texts(text, place, element.inner_end)
+
+
+def _texts(text: str, start: int, end: int) -> Iterator[Token]:
+    """A text, without the comments and instructions in it; what is in a CDATA section stays as it is."""
+    place = start
+    for found in re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(.*?)\]\]>", re.DOTALL).finditer(text, start, end):
+        if place < found.start():
+            yield Token("text", place, text[place : found.start()], html.unescape(text[place : found.start()]))
+        yield Token("kept" if found[1] else "void", found.start(), found[0], found[1] or "")
+        place = found.end()
+    if place < end:
+        yield Token("text", place, text[place:end], html.unescape(text[place:end]))

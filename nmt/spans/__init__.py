@@ -1,0 +1,1 @@
+"""Spans of a text: markup, and what is not translated."""

@@ -1,0 +1,194 @@
+"""Documents come back byte for byte if nothing is translated, and with the same structure whatever is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from nmt.documents.document import Document, Reading
+from nmt.documents.formats import format_of, read_document
+from nmt.errors import DataError
+from tests.documents.kit import marked_up, translated
+from tests.documents.samples import PO, SAMPLES
+
+FRAGMENTS = [
+    *"<>&*_[]()`#|\\\"'%-=+~:;! \n\r\t\u00a0é日🙂",
+    "1. ",
+    "- ",
+    "</b>",
+    "<br>",
+    "&amp;",
+    "-->",
+    "]]>",
+    "\u2028",
+    "\n\n",
+    "w",
+    "#, fuzzy",
+    "\\u",
+    "---",
+]
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
+
+texts = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(lambda parts: f"w{''.join(parts)}w")
+
+
+def read(name: str, text: str | bytes, **reading: object) -> Document:
+    raw = text.encode() if isinstance(text, str) else text
+    found = format_of(Path(name))
+    assert found is not None
+    return read_document(raw, found, Reading("en", **reading), name=name)
+
+
+def markup(document: Document) -> list[list[tuple[str, str]]]:
+    return [
+        sorted((span.before, span.after) for span in unit.spans if span.before or span.after) for unit in document.units
+    ]
+
+
+def elements(raw: bytes) -> list[tuple[str, dict[str, str]]]:
+    root = etree.fromstring(raw)
+    return [(element.tag, dict(element.attrib)) for element in root.iter() if element.tag.partition("}")[2] != "target"]
+
+
+def shape(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: shape(each) for key, each in value.items()}
+    return [shape(each) for each in value] if isinstance(value, list) else type(value)
+
+
+STRUCTURES = {
+    "page.html": lambda raw: markup(read("page.html", raw)),
+    "page.md": lambda raw: markup(read("page.md", raw)),
+    "a.po": lambda raw: read("a.po", raw, retranslate=True).units,
+    "a.srt": lambda raw: (re.findall(rb"[^\n]*-->[^\n]*", raw), raw.count(b"\n\n")),
+    "a.vtt": lambda raw: re.findall(rb"[^\n]*-->[^\n]*", raw),
+    "1.xlf": lambda raw: (
+        read("1.xlf", raw, retranslate=True).units,
+        len(etree.fromstring(raw).findall(".//{*}source")),
+    ),
+    "2.xlf": lambda raw: read("2.xlf", raw, retranslate=True).units,
+    "a.json": lambda raw: shape(json.loads(raw)),
+    "a.properties": lambda raw: len(read("a.properties", raw).units),
+}
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_without_translations_a_document_is_the_same(name, mark, newline):
+    raw = (mark + SAMPLES[name].replace("\n", newline)).encode()
+    document = read(name, raw)
+    assert len(document.units) > 0
+    assert b"".join(document.parts([None] * len(document.units))) == raw
+    assert [unit.text for unit in document.units] == [unit.text for unit in read(name, SAMPLES[name]).units]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_whatever_is_translated_the_structure_stays(name, data):
+    document = read(name, SAMPLES[name], target_lang="de")
+    count = len(document.units)
+    written = translated(document, data.draw(st.lists(texts, min_size=count, max_size=count)), "w")
+    assert STRUCTURES[name](written) == STRUCTURES[name](SAMPLES[name].encode())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_parts_continue_behind_what_is_done(name):
+    document = read(name, SAMPLES[name], target_lang="de")
+    translations = [marked_up(unit, unit.text.upper(), document) for unit in document.units]
+    parts = list(document.parts(translations))
+    assert len(parts) == len(document.units) + 1
+    for done in range(len(parts)):
+        assert list(document.parts(translations[done:], done)) == parts[done:]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "translations", "written"),
+    [
+        ("a.po", 'msgid "&Quit"\nmsgstr ""\n', ["Beenden"], 'msgid "&Quit"\nmsgstr "&Beenden"\n'),
+        ("a.po", 'msgid "E_xit"\nmsgstr ""\n', ["Text"], 'msgid "E_xit"\nmsgstr "Te_xt"\n'),
+        ("a.po", 'msgid "&File"\nmsgstr ""\n', ["文件"], 'msgid "&File"\nmsgstr "文件(&F)"\n'),
+        ("a.po", 'msgid "AT&T user_id"\nmsgstr ""\n', ["von AT&T"], 'msgid "AT&T user_id"\nmsgstr "von AT&T"\n'),
+        ("a.po", 'msgid "a\\tb"\nmsgstr ""\n', ['"c'], 'msgid "a\\tb"\nmsgstr "\\"c"\n'),
+        ("a.md", "A dog\n", ["# 1. *"], "\\# 1. \\*\n"),
+        ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
+        ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
+        ("a.html", "<p>A <b>dog</b></p>", ["1 < 2\u00a0&"], "<p><b>1 &lt; 2&nbsp;&amp;</b></p>"),
+        ("a.html", '<img alt="A dog">', ['"x"'], '<img alt="&quot;x&quot;">'),
+        ("a.html", '<meta charset="latin-1"><p>A dog', ["日"], '<meta charset="latin-1"><p>&#26085;'),
+        ("a.properties", "a = it\n", ["ä 🙂"], "a = \\u00e4 \\ud83d\\ude42\n"),
+        ("a.properties", "a = ü it\n", ["ä"], "a = ä\n"),
+        ("a.properties", "a = {0} can''t\n", ["geht's"], "a = {0} geht''s\n"),
+        ("a.srt", CUE + "A\ndog\n", ["ein Hund da"], CUE + "ein\nHund da\n"),
+        ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
+    ],
+)  # fmt: skip
+def test_what_is_written(name, text, translations, written):
+    assert translated(read(name, text), translations).decode("utf-8") == written
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.html", "<p>1 <code>kept</code> <span class='notranslate'>kept</span><script>kept</script>"),
+        ("a.md", "`kept` http://a.b\n\n    kept code\n"),
+        ("a.po", 'msgid "%s %(name)s http://a.b"\nmsgstr ""\n\nmsgid "Yes"\nmsgstr "Ja"\n'),
+        ("a.json", '{"a": "{{name}}", "@b": "kept", "c": {"@d": "kept"}, "n": "{n, plural, other {dogs}}"}'),
+        ("messages.json", '{"a": {"message": "{{x}}", "description": "kept"}}'),
+        ("a.xlf", '<xliff><file translate="no"><trans-unit><source>kept</source></trans-unit></file></xliff>'),
+        ("a.properties", "a=it''s '{0}'\n#kept=kept\n"),
+    ],
+)  # fmt: skip
+def test_what_is_not_translated(name, text):
+    assert read(name, text, target_lang="").units == []
+
+
+def test_the_header_of_a_template_gets_language_and_plural_forms():
+    template = (
+        'msgid ""\nmsgstr ""\n"Language: \\n"\n"Content-Type: text/plain; charset=CHARSET\\n"\n'
+        '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n\n'
+        'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    )
+    document = read("a.pot", template, target_lang="ru")
+    assert [unit.text for unit in document.units] == ["%d dog", "%d dogs", "%d dogs"]
+    written = translated(document, ["a", "b", "c"]).decode()
+    assert '"Language: ru\\n"' in written
+    assert "charset=UTF-8" in written
+    assert '"Plural-Forms: nplurals=3; plural=' in written
+    assert "INTEGER" not in written
+    assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
+
+
+@pytest.mark.skipif(shutil.which("msgfmt") is None, reason="GNU gettext is not installed")
+def test_msgfmt_takes_a_translated_catalogue(tmp_path):
+    path = tmp_path / "a.po"
+    document = read("a.po", PO, target_lang="de")
+    path.write_bytes(translated(document, ["x"] * len(document.units)))
+    command = ["msgfmt", "--check-format", "--check-domain", "-o", str(tmp_path / "a.mo"), str(path)]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("a.po", 'msgid "a"\nmsgstr b\n', "a.po, line 2: expected a comment or a keyword"),
+        ("a.po", PO.replace("Language: de", "Language: fr"), "the catalogue's translations are in fr"),
+        ("a.json", '{"a": 1,\n}', "a.json, line 2: this is not JSON"),
+        ("a.xlf", "<xliff>\n<file></xliff>", "a.xlf, line 2: this is not XML: mismatched tag"),
+        ("a.xlf", "<tmx/>", "a.xlf, line 1: expected <xliff>, got <tmx>"),
+        ("a.srt", "no cue\n", "no line with the times"),
+        ("a.html", b"<p>\n\xff", "a.html, line 2: byte 5 of the file (0xff) is not valid UTF-8"),
+    ],
+)
+def test_damaged_documents(name, text, problem):
+    with pytest.raises(DataError, match=re.escape(problem)):
+        read(name, text, target_lang="de")
