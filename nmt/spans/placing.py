@@ -6,11 +6,15 @@ the range of the span that holds it, and never into that of a neighbour.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nmt.spans.links import Link, by_place
 from nmt.spans.span import Span, Unit
+
+_LOOKED_AT = 1_000
+"""Characters on either side of where a span is expected."""
 
 
 @dataclass
@@ -58,6 +62,26 @@ def _holds(outer: Span, inner: Span) -> bool:
     return outer.text is None and not is_empty and outer.start <= inner.start and inner.end <= outer.end
 
 
+class _Room:
+    """The range of a span in the translation, in which those that it holds are placed one after the other."""
+
+    def __init__(self, node: _Node, links: Sequence[Link]) -> None:
+        within = [link for link in links if node.start <= link.start and link.end <= node.end]
+        self.node = node
+        self.behind = sorted((link.source_end, link.end) for link in within)
+        """The ends of links: in the source and in the translation."""
+        self.before = sorted((link.source_start, link.start) for link in within)
+        """Their beginnings."""
+        self.places: set[int] = set()
+        """What is taken."""
+        self.ends: dict[int, int] = {}
+        """A place within a range that is taken -> the range's end."""
+
+    def add(self, start: int, end: int) -> None:
+        self.places.update(range(start, end))
+        self.ends.update(dict.fromkeys(range(start + 1, end), end))
+
+
 class _Translation:
     """What a model wrote, and where each of its characters comes from."""
 
@@ -74,53 +98,61 @@ class _Translation:
 
     def find_copies(self, root: _Node) -> None:
         """Find what the spans keep in the output: that says best where it belongs."""
-        kept = [node for node in _within(root) if node.span.text is not None]
-        found: list[tuple[int, int]] = []
-        for node in kept:
-            text = self._source[node.span.start : node.span.end].strip()
-            wanted, _ = self._range(node.span, root, [])
-            free = [copy for copy in _occurrences(text, self._output) if _is_free(*copy, found)]
-            if free:
-                start, end = self._copies[id(node)] = min(free, key=lambda copy: abs(copy[0] - wanted))
-                found.append((start, end))
-                self._origins[start:end] = [Link(start, end, node.span.start, node.span.end)] * (end - start)
-        for text in {self._source[node.span.start : node.span.end].strip() for node in kept}:
+        kept: dict[str, list[_Node]] = {}
+        for node in _within(root):
+            if node.span.text is not None:
+                kept.setdefault(self._source[node.span.start : node.span.end].strip(), []).append(node)
+        taken: set[int] = set()
+        for text, nodes in sorted(kept.items(), key=lambda each: -len(each[0])):  # one may stand in another
+            copies = [copy for copy in _occurrences(text, self._output) if taken.isdisjoint(range(*copy))]
+            if len(copies) > len(nodes) == 1:
+                wanted, _ = self._range(nodes[0].span, _Room(root, self._links))
+                copies.sort(key=lambda copy: abs(copy[0] - wanted))
+            for node, copy in zip(nodes, copies, strict=False):
+                self._copies[id(node)] = copy
+                self._origins[slice(*copy)] = [Link(*copy, node.span.start, node.span.end)] * (copy[1] - copy[0])
+                taken.update(range(*copy))
             if not text.isalpha():  # words may well stand in a sentence twice, but no placeholder
-                for copy in _occurrences(text, self._output):
-                    if _is_free(*copy, found):
-                        self._drop(*copy)
+                for copy in copies[len(nodes) :]:
+                    self._drop(*copy)
+                    taken.update(range(*copy))
 
     def _drop(self, start: int, end: int) -> None:
         self._dropped.update(range(start, end))
         self._origins[start:end] = [None] * (end - start)
 
-    def place_within(self, parent: _Node) -> None:
+    def place_within(self, root: _Node) -> None:
         """Set the ranges of all spans that one holds; its own range is set."""
-        taken: list[tuple[int, int]] = []
-        rest = []
+        for parent in [root, *_within(root)]:  # each after the one that holds it
+            if parent.children:
+                self._place_children(parent)
+
+    def _place_children(self, parent: _Node) -> None:
+        room, rest = _Room(parent, self._links), []
         for node in parent.children:
             copy = self._copies.get(id(node))
             if copy is not None and parent.start <= copy[0] and copy[1] <= parent.end:
                 node.start, node.end = copy
-                taken.append(copy)
+                room.add(*copy)
             else:
                 rest.append(node)
                 if copy is not None:  # it stands beside what holds it
                     self._drop(*copy)
         for node in rest:
-            node.start, node.end = self._range(node.span, parent, taken)
-            taken.append((node.start, node.end))
-        for node in parent.children:
-            self.place_within(node)
+            node.start, node.end = self._range(node.span, room)
+            room.add(node.start, node.end)
 
-    def _range(self, span: Span, parent: _Node, taken: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """The characters of the parent's range that come from a span; an empty range if none do."""
+    def _range(self, span: Span, room: _Room) -> tuple[int, int]:
+        """The characters of the room that come from a span; an empty range if none do."""
+        begin, end = room.node.start, room.node.end
+        if end - begin > 2 * _LOOKED_AT:  # so many tags are no text, but must not take all the time of a server
+            centre = span.start * len(self._output) // max(len(self._source), 1)
+            begin, end = max(begin, centre - _LOOKED_AT), min(end, centre + _LOOKED_AT)
         best = (0, 0, 0)
         start = total = 0
-        busy = {place for each in taken for place in range(*each)}
-        for place in range(parent.start, parent.end) if span.start < span.end else ():
+        for place in range(begin, end) if span.start < span.end else ():
             origin = self._origins[place]
-            if place in busy:
+            if place in room.places:
                 total = 0
                 continue
             start = place if total <= 0 else start
@@ -131,34 +163,42 @@ class _Translation:
             if total > best[0]:
                 best = (total, start, place + 1)
         if not best[0]:
-            point = self._point(span, parent, taken)
+            point = self._point(span, room)
             return point, point
         text = self._output[best[1] : best[2]]
         start = best[1] + len(text) - len(text.lstrip())
         return start, max(start, best[1] + len(text.rstrip()))
 
-    def _point(self, span: Span, parent: _Node, taken: Sequence[tuple[int, int]]) -> int:
-        """Where something belongs that nothing of the parent's range comes from: behind what stood before it."""
-        within = [link for link in self._links if parent.start <= link.start and link.end <= parent.end]
-        before = [link for link in within if link.source_end <= span.start]
-        behind = [link for link in within if link.source_start >= span.end]
-        if before and span.start > parent.span.start:
-            point = max(before, key=lambda link: (link.source_end, link.end)).end
-        elif behind and span.end < parent.span.end:
-            point = min(behind, key=lambda link: (link.source_start, link.start)).start
+    def _point(self, span: Span, room: _Room) -> int:
+        """Where something belongs that nothing of the room comes from: behind what stood before it."""
+        outer = room.node.span
+        last = bisect.bisect_right(room.behind, (span.start, len(self._output))) - 1
+        following = bisect.bisect_left(room.before, (span.end, 0))
+        if last >= 0 and span.start > outer.start:
+            point = room.behind[last][1]
+        elif following < len(room.before) and span.end < outer.end:
+            point = room.before[following][1]
         else:
-            point = parent.start if span.start <= parent.span.start else parent.end
-        return next((end for start, end in taken if start < point < end), point)
+            point = room.node.start if span.start <= outer.start else room.node.end
+        return room.ends.get(point, point)
 
-    def written(self, node: _Node, escape: Callable[[str], str]) -> str:
-        """The range of a span, with all that it holds."""
-        parts, end = [], node.start
-        for child in sorted(node.children, key=lambda child: (child.start, child.end)):
-            parts += [escape(self._text(end, child.start)), self._space(child, before=True), child.span.before]
-            parts.append(self.written(child, escape) if child.span.text is None else child.span.text)
-            parts += [child.span.after, self._space(child, before=False)]
-            end = child.end
-        return "".join([*parts, escape(self._text(end, node.end))])
+    def written(self, root: _Node, escape: Callable[[str], str]) -> str:
+        """The translation, with all spans."""
+        parts: list[str] = []
+        left: list[_Node | str] = [root]  # tags may nest deeper than Python's functions
+        while left:
+            following = left.pop()
+            if isinstance(following, str):
+                parts.append(following)
+                continue
+            end, within = following.start, list[_Node | str]()
+            for child in sorted(following.children, key=lambda child: (child.start, child.end)):
+                within += [escape(self._text(end, child.start)), self._space(child, before=True), child.span.before]
+                within.append(child if child.span.text is None else child.span.text)
+                within += [child.span.after, self._space(child, before=False)]
+                end = child.end
+            left += [escape(self._text(end, following.end)), *reversed(within)]
+        return "".join(parts)
 
     def _text(self, start: int, end: int) -> str:
         if not self._dropped:
@@ -177,10 +217,11 @@ class _Translation:
 
 
 def _within(node: _Node) -> Iterator[_Node]:
-    """All spans that one holds."""
-    for child in node.children:
-        yield child
-        yield from _within(child)
+    """All spans that one holds, each after the one that holds it."""
+    left = list(reversed(node.children))
+    while left:
+        yield (child := left.pop())
+        left += reversed(child.children)
 
 
 def _occurrences(text: str, output: str) -> Iterator[tuple[int, int]]:
@@ -188,7 +229,3 @@ def _occurrences(text: str, output: str) -> Iterator[tuple[int, int]]:
     while at >= 0:
         yield at, at + len(text)
         at = output.find(text, at + len(text))
-
-
-def _is_free(start: int, end: int, taken: Sequence[tuple[int, int]]) -> bool:
-    return all(end <= begin or stop <= start for begin, stop in taken)
