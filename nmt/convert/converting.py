@@ -101,8 +101,8 @@ def import_model(
             return _import(path, Job("import", folder, out, form.name, given, lines=tuple(lines)), form)
         if given != Given():
             raise ConfigError(
-                "--source-lang, --target-lang, --source-spm and --target-spm apply to models of other toolkits; "
-                f"{path} is a bundle of nmt. Leave them out."
+                "--source-lang, --target-lang, --source-spm, --target-spm and --ignore-unknown-steps apply to models "
+                f"of other toolkits; {path} is a bundle of nmt. Leave them out."
             )
         bundle = _behind_link(bundle_to_use(folder))
         _check_apart(bundle, out)

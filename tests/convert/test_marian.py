@@ -344,6 +344,14 @@ def test_an_archive_of_macos_is_imported_as_its_folder(tmp_path, monkeypatch, co
     assert words == ["Unicode NFC, Moses' punctuation normalisation", "Unicode NFC"]
 
 
+def test_an_unknown_command_of_preprocess_sh_stops_the_import_unless_it_is_ignored(copy):
+    (copy / "preprocess.sh").write_text("#!/bin/sh\ncat |\n  rot13 -x | spm_encode\n")
+    with pytest.raises(CheckpointError, match=r"preprocess\.sh, line 3: .*`rot13 -x`.*--ignore-unknown-steps"):
+        read_marian(copy)
+    remarks = read_marian(copy, Given(ignore_unknown_steps=True)).remarks
+    assert any("`rot13 -x`" in remark for remark in remarks)
+
+
 def test_errors_name_the_archive_not_the_folder_that_it_was_unpacked_to(copy, tmp_path):
     (copy / "source.spm").unlink()
     path = zipped(copy, tmp_path / "opus.zip")

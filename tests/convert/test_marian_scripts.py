@@ -65,7 +65,7 @@ def test_moses_programs_are_known(moses, line, expected):
 )  # fmt: skip
 def test_a_command_that_is_not_known_is_said(command):
     _, unknown = steps_of_script(f"{HEAD}{command} | {ENCODE}\n", "en")
-    assert unknown == [command]
+    assert unknown == [(4, command)]
 
 
 @pytest.mark.parametrize("script", ["", "apply_bpe.py -c codes\n", f"it's | {ENCODE}\n", f"perl | {ENCODE}"])
@@ -73,6 +73,14 @@ def test_a_script_of_another_form_is_said(script):
     steps, unknown = steps_of_script(script, "en")
     assert steps == ()
     assert len(unknown) == 1
+
+
+def test_the_line_of_a_command_is_counted_in_the_file():
+    script = f"{HEAD}x='a\\\nb'\n{TABLE} |\n  {SPACES} |\\\n\n first -x |\n second | {ENCODE}\n"
+    _, unknown = steps_of_script(script, "en")
+    lines = script.split("\n")
+    assert [command for _, command in unknown] == ["first -x", "second"]
+    assert all(command in lines[line - 1] for line, command in unknown)
 
 
 def test_a_script_that_only_segments_has_no_steps():

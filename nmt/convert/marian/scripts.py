@@ -7,6 +7,7 @@ with Moses' punctuation (until February 2020), with spaces alone, and with a tab
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import shlex
@@ -30,8 +31,8 @@ _REPLACES, _REMOVES, _NORMALISES = (
 )
 
 
-def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[str]]:
-    """The steps of a script before it segments, and the commands of it that are not known.
+def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[tuple[int, str]]]:
+    """The steps of a script before it segments; and the lines, counted from 1, and commands that are not known.
 
     Where a script segments in several branches, they prepare text alike: the first counts.
 
@@ -39,43 +40,55 @@ def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[
         language: the code of the source language, for Moses' rules.
     """
     steps: list[Step] = []
-    unknown: list[str] = []
-    replaces_unicode = False
-    for command, words in _commands(script):
+    unknown: list[tuple[int, str]] = []
+    replacing: list[tuple[int, str]] = []  # what waits for the normaliser that does it
+    for line, command, words in _commands(script):
         name = next((word.rpartition("/")[2] for word in words if word != "perl" or word == words[-1]), "")
         if name == _REPLACES:
-            replaces_unicode = True
+            replacing = [(line, command)]
         elif name == _REMOVES or (words[:1] == ["perl"] and words[-1] in _CONTROL):
             steps.append(Control())
         elif name == _NORMALISES:
             code = primary_language(language)
-            steps.append(MosesPunctuation(language=code, replaces_unicode=replaces_unicode, removes_control=False))
-            replaces_unicode = False
+            steps.append(MosesPunctuation(language=code, replaces_unicode=bool(replacing), removes_control=False))
+            replacing = []
         elif name == "sed" and (found := _substituted(words[1:])) is not None:
             steps += found
         elif name != "cat":
-            unknown.append(command)
-    return tuple(steps), [*unknown, *([_REPLACES] if replaces_unicode else [])]
+            unknown.append((line, command))
+    return tuple(steps), [*unknown, *replacing]
 
 
-def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands before ``spm_encode`` in the first pipeline that ends with it, each with its words.
+def _commands(script: str) -> Iterator[tuple[int, str, list[str]]]:
+    """The commands before ``spm_encode`` in the first pipeline that ends with it, each with its line and words.
 
     A script without such a pipeline is one command that is not known.
     """
-    lines = _CONTINUED.sub(" ", _COMMENT.sub("", script)).splitlines()
-    if (line := next(filter(_SEGMENTS.search, lines), None)) is None:
-        yield "preprocess.sh", []
+    script = _COMMENT.sub("", script.replace("\r\n", "\n"))
+    pipelines = _CONTINUED.sub("\r", script).split("\n")
+    index = next((index for index, line in enumerate(pipelines) if _SEGMENTS.search(line)), None)
+    if index is None:
+        yield 1, "preprocess.sh", []
         return
-    words = shlex.shlex(line, punctuation_chars="|")
+    first = 1 + index + "".join(pipelines[:index]).count("\r")
+    stream = io.StringIO(pipelines[index])
+    words = shlex.shlex(stream, punctuation_chars="|")
     words.whitespace_split, words.commenters = True, ""
     try:
-        commands = [list(group) for is_pipe, group in itertools.groupby(words, "|".__eq__) if not is_pipe]
+        found = [(word, first + pipelines[index][: stream.tell()].rstrip().count("\r")) for word in words]
     except ValueError:  # a quotation that does not end
-        yield line.strip(), []
+        yield first, pipelines[index].strip(), []
         return
-    for command in itertools.takewhile(lambda words: not _SEGMENTS.search(" ".join(words)), commands):
-        yield " ".join(command), [word[1:-1] if word[0] in "'\"" and word[-1] == word[0] else word for word in command]
+    commands = [list(group) for is_pipe, group in itertools.groupby(found, lambda one: one[0] == "|") if not is_pipe]
+    for command in commands:
+        text = " ".join(word for word, _ in command)
+        if _SEGMENTS.search(text):
+            return
+        yield command[0][1], text, [_unquoted(word) for word, _ in command]
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if word[0] in "'\"" and word[-1] == word[0] else word
 
 
 def _substituted(words: list[str]) -> list[Step] | None:
