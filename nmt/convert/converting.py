@@ -182,7 +182,8 @@ def _import_record(model: ForeignModel, path: Path, job: Job) -> Record:
         for name, file in model.files.items()
     )
     facts = {"toolkit": model.toolkit, "version": model.version or "unknown", "nmt": nmt.__version__}
-    options = option_words({"format": job.format, **asdict(job.given), "out": job.made})
+    given = {name: value or None for name, value in asdict(job.given).items()}  # no option says no
+    options = option_words({"format": job.format, **given, "out": job.made})
     return Record(
         kind=IMPORTED,
         path=str(job.made),
