@@ -70,6 +70,8 @@ def read_document(
         document: Document = module.read(text, reading)
     except DocumentError as error:
         raise DataError(f"{name}, {error}") from None
+    except RecursionError:
+        raise DataError(f"{name}: its elements are nested too deeply.") from None
     return replace(document, encoding=encoding)
 
 

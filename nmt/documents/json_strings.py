@@ -24,8 +24,6 @@ def read(text: str, reading: Reading) -> Document:
         whole = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise DocumentError(text, error.pos, f"this is not JSON: {error.msg}.") from None
-    except RecursionError:
-        raise DocumentError(text, 0, "this JSON is nested too deeply.") from None
     messages = isinstance(whole, dict) and bool(whole) and all(_is_message(value) for value in whole.values())
     return Document(text, list(_places(text, reading, of_messages=messages)), one_line)
 

@@ -4,23 +4,15 @@ from nmt.documents.document import Document
 from nmt.spans.span import Unit
 
 
-def marked_up(unit: Unit, text: str, document: Document, outside: str = "") -> str:
-    """A translation with the markup of its unit: what is kept first, then pairs around the text.
-
-    Args:
-        outside: stands before and behind the pairs.
-    """
-    kept, begin, end = "", "", ""
-    for span in unit.spans:
-        if span.text is not None or not span.after:
-            kept += f"{span.before}{document.escape(span.text or '')}{span.after} "
-        else:
-            begin, end = begin + span.before, span.after + end
-    written = begin + document.escape(text) + end
-    return kept + (f"{outside} {written} {outside}" if begin and outside else written)
+def marked_up(unit: Unit, text: str, document: Document) -> str:
+    """A translation behind the markup of its unit, in which each pair of tags holds a letter."""
+    held = [(span, "w" if span.after and span.text is None else span.text or "") for span in unit.spans]
+    return " ".join(
+        [*(span.before + document.escape(inner) + span.after for span, inner in held), document.escape(text)]
+    )
 
 
-def translated(document: Document, texts: list[str], outside: str = "") -> bytes:
+def translated(document: Document, texts: list[str]) -> bytes:
     """The document with these translations of its units, marked up."""
     pairs = zip(document.units, texts, strict=True)
-    return b"".join(document.parts([marked_up(unit, text, document, outside) for unit, text in pairs]))
+    return b"".join(document.parts([marked_up(unit, text, document) for unit, text in pairs]))

@@ -97,7 +97,7 @@ def test_without_translations_a_document_is_the_same(name, mark, newline):
 def test_whatever_is_translated_the_structure_stays(name, data):
     document = read(name, SAMPLES[name], target_lang="de")
     count = len(document.units)
-    written = translated(document, data.draw(st.lists(texts, min_size=count, max_size=count)), "w")
+    written = translated(document, data.draw(st.lists(texts, min_size=count, max_size=count)))
     assert STRUCTURES[name](written) == STRUCTURES[name](SAMPLES[name].encode())
 
 
@@ -122,7 +122,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.md", "A dog\n", ["# 1. *"], "\\# 1. \\*\n"),
         ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
-        ("a.html", "<p>A <b>dog</b></p>", ["1 < 2\u00a0&"], "<p><b>1 &lt; 2&nbsp;&amp;</b></p>"),
+        ("a.html", "<p>A <b>dog</b></p>", ["1 < 2\u00a0&"], "<p><b>w</b> 1 &lt; 2&nbsp;&amp;</p>"),
         ("a.html", '<img alt="A dog">', ['"x"'], '<img alt="&quot;x&quot;">'),
         ("a.html", '<meta charset="latin-1"><p>A dog', ["日"], '<meta charset="latin-1"><p>&#26085;'),
         ("a.properties", "a = it\n", ["ä 🙂"], "a = \\u00e4 \\ud83d\\ude42\n"),
@@ -185,6 +185,8 @@ def test_msgfmt_takes_a_translated_catalogue(tmp_path):
         ("a.json", '{"a": 1,\n}', "a.json, line 2: this is not JSON"),
         ("a.xlf", "<xliff>\n<file></xliff>", "a.xlf, line 2: this is not XML: mismatched tag"),
         ("a.xlf", "<tmx/>", "a.xlf, line 1: expected <xliff>, got <tmx>"),
+        ("a.json", "[" * 200_000, "a.json: its elements are nested too deeply."),
+        ("a.xlf", f"<xliff><segment>{'<source>' * 3000}a{'</source>' * 3000}</segment></xliff>", "nested too deeply."),
         ("a.srt", "no cue\n", "no line with the times"),
         ("a.html", b"<p>\n\xff", "a.html, line 2: byte 5 of the file (0xff) is not valid UTF-8"),
     ],
