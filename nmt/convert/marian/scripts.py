@@ -1,8 +1,8 @@
 """What ``preprocess.sh`` of an OPUS-MT archive does to source text, as steps.
 
 The scripts pipe text through sed, perl and Moses' programs to ``spm_encode``. OPUS-MT-train has packed three kinds:
-with Moses' punctuation (until February 2020), with spaces alone, and with a table of marks in sed (since September
-2020). They are read, never run.
+with Moses' punctuation (until February 2020), with Moses' table of marks alone, and with that table in sed (since
+September 2020). They are read, never run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,22 @@ _SUBSTITUTION = re.compile(r"s/((?:[^/\\]|\\.)+)/((?:[^/\\]|\\.)*)/g;?")
 _LITERAL = re.compile(r"(?P<text>(?:[^\\.*\[\]^$]|\\[^\w\s])+?)(?P<spaces> \*|\\s\*)?")
 _SPACES = {"  *": " ", "^ *": "", " *$": "", " *$$": ""}
 """Substitutions that leave single spaces. In a Makefile, a dollar sign is written twice."""
+_MARKS = zip(
+    "，、”“∶：？《》）！（；１」「０３２５６９７８４～’━〈〉【】％…",
+    [*',,""::?"")!(;"""032569784~\'-<>[]%', "..."],
+    strict=True,
+)
+_MOSES_MARKS = Replace(
+    table=(
+        *(Replacement(text=stop, by=". ", with_spaces=True) for stop in "。．"),
+        *(Replacement(text=mark, by=by) for mark, by in _MARKS),
+    )
+)
+"""What ``replace-unicode-punctuation.perl`` of Moses did until October 2019, as did OPUS-MT's table in sed later: a
+full-width 1 becomes a quotation mark."""
+_REMOVED = re.compile(r"s/\[((?:\\x\{[0-9A-Fa-f]{1,5}\})+)\]//g;?")
+"""A substitution of perl that removes characters."""
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 _CONTROL = ("s/\\p{C}/ /g;", "s/(?!\\n)\\p{C}/ /g;")
 _REPLACES, _REMOVES, _NORMALISES = (
     "replace-unicode-punctuation.perl",
@@ -41,28 +57,28 @@ def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[
     """
     steps: list[Step] = []
     unknown: list[tuple[int, str]] = []
-    replacing: list[tuple[int, str]] = []  # what waits for the normaliser that does it
     for line, command, words in _commands(script):
         name = next((word.rpartition("/")[2] for word in words if word != "perl" or word == words[-1]), "")
         if name == _REPLACES:
-            replacing = [(line, command)]
+            steps.append(_MOSES_MARKS)
         elif name == _REMOVES or (words[:1] == ["perl"] and words[-1] in _CONTROL):
             steps.append(Control())
         elif name == _NORMALISES:
-            code = primary_language(language)
-            steps.append(MosesPunctuation(language=code, replaces_unicode=bool(replacing), removes_control=False))
-            replacing = []
+            steps.append(MosesPunctuation(language=primary_language(language), removes_control=False))
+        elif words[:1] == ["perl"] and (removed := _REMOVED.fullmatch(words[-1])):
+            characters = (chr(int(code, 16)) for code in re.findall(r"\{(\w+)\}", removed[1]))
+            steps.append(Replace(table=tuple(Replacement(text=character, by="") for character in characters)))
         elif name == "sed" and (found := _substituted(words[1:])) is not None:
             steps += found
         elif name != "cat":
             unknown.append((line, command))
-    return tuple(steps), [*unknown, *replacing]
+    return tuple(steps), unknown
 
 
 def _commands(script: str) -> Iterator[tuple[int, str, list[str]]]:
     """The commands before ``spm_encode`` in the first pipeline that ends with it, each with its line and words.
 
-    A script without such a pipeline is one command that is not known.
+    A script without such a pipeline is one command that is not known, and so is a pipeline before it.
     """
     script = _COMMENT.sub("", script.replace("\r\n", "\n"))
     pipelines = _CONTINUED.sub("\r", script).split("\n")
@@ -70,7 +86,10 @@ def _commands(script: str) -> Iterator[tuple[int, str, list[str]]]:
     if index is None:
         yield 1, "preprocess.sh", []
         return
-    first = 1 + index + "".join(pipelines[:index]).count("\r")
+    for number, pipeline in enumerate(pipelines[:index]):
+        if _PIPE.search(pipeline):
+            yield _first_line(pipelines, number), " ".join(pipeline.split()), []
+    first = _first_line(pipelines, index)
     stream = io.StringIO(pipelines[index])
     words = shlex.shlex(stream, punctuation_chars="|")
     words.whitespace_split, words.commenters = True, ""
@@ -85,6 +104,10 @@ def _commands(script: str) -> Iterator[tuple[int, str, list[str]]]:
         if _SEGMENTS.search(text):
             return
         yield command[0][1], text, [_unquoted(word) for word, _ in command]
+
+
+def _first_line(pipelines: list[str], index: int) -> int:
+    return 1 + index + "".join(pipelines[:index]).count("\r")
 
 
 def _unquoted(word: str) -> str:
