@@ -1,5 +1,6 @@
 """Spans are placed in a translation: none is lost, doubled or crossed, whatever the model writes and aligns."""
 
+import itertools
 import re
 
 import pytest
@@ -98,7 +99,7 @@ def translations(draw):
     ends = sorted(draw(st.sets(st.integers(0, len(output)), max_size=12)))
     size = len(unit.text)
     found = []
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in itertools.pairwise(ends):
         if draw(st.booleans()):
             source = draw(st.integers(0, max(size - 1, 0)))
             found.append(Link(start, end, source, draw(st.integers(source, size))))
