@@ -38,13 +38,14 @@ _TRANSLATED_ATTRIBUTES = frozenset(["alt", "aria-label", "placeholder", "title"]
 _DESCRIPTIONS = frozenset(["description", "og:description", "og:title", "twitter:description", "twitter:title"])
 
 
-def read(text: str, reading: Reading, kept: Collection[str] = ()) -> Document:
+def read(text: str, reading: Reading, kept: Collection[str] = (), *, attributes: bool = True) -> Document:
     """Find the sentences of HTML.
 
     Args:
         kept: names of further elements whose content is not translated.
+        attributes: whether titles and descriptions in attributes are translated.
     """
-    found = _Finder(reading, frozenset(kept) | _KEPT)
+    found = _Finder(reading, frozenset(kept) | _KEPT, attributes=attributes)
     for token in _merged(tags_and_texts(text), found.kept):
         found.add(token)
     found.end_block()
@@ -57,8 +58,8 @@ def escape(text: str) -> str:
 
 
 class _Finder:
-    def __init__(self, reading: Reading, kept: frozenset[str]) -> None:
-        self._reading = reading
+    def __init__(self, reading: Reading, kept: frozenset[str], *, attributes: bool) -> None:
+        self._reading, self._attributes = reading, attributes
         self.kept = kept
         self.places: list[Place] = []
         self._block: list[Token] = []
@@ -81,7 +82,7 @@ class _Finder:
         self._block = []
 
     def _add_attributes(self, token: Token) -> None:
-        if token.kind not in ("open", "void"):
+        if not self._attributes or token.kind not in ("open", "void"):
             return
         given = _attributes(token.raw)
         if _is_kept(given):
@@ -148,6 +149,11 @@ def _attributes(tag: str) -> dict[str, str]:
 
 def _is_kept(attributes: dict[str, str]) -> bool:
     return attributes.get("translate") == "no" or "notranslate" in attributes.get("class", "").split()
+
+
+def without_tags(text: str) -> str:
+    """The text of HTML, roughly: what its language is identified by."""
+    return unescaped(re.sub("<[^<>]*>", " ", text))
 
 
 def unescaped(text: str) -> str:

@@ -40,9 +40,14 @@ class _Building:
     parts: list[str] = field(default_factory=list)
     size: int = 0
 
+    @property
+    def is_at_space(self) -> bool:
+        """Whether a space would be folded."""
+        return bool(self.parts) and self.parts[-1].endswith(" ")
+
     def add(self, text: str) -> None:
         folded = _SPACE.sub(lambda found: "" if "\n" in found[0] and is_unspaced(self.language) else " ", text)
-        if not self.parts or self.parts[-1].endswith(" "):
+        if not self.parts or self.is_at_space:
             folded = folded.lstrip(" ")
         if folded:
             self.parts.append(folded)
@@ -80,6 +85,9 @@ def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
     for number, token in enumerate(within, start=begin):
         place = building.size
         if token.kind == "text":
+            # Of the spaces on both sides of a tag that holds nothing, one would be folded.
+            if building.is_at_space and token.text[:1].isspace() and _is_void_at(spans, place):
+                spans[-1] = replace(spans[-1], before=f"{spans[-1].before} ")
             building.add(token.text)
         elif token.kind == "kept":
             building.add(token.text)
@@ -100,9 +108,8 @@ def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
 
 def has_words(unit: Unit) -> bool:
     """Whether a letter of a unit is translated."""
-    kept = [(span.start, span.end) for span in unit.spans if span.text is not None]
-    letters = (place for place, character in enumerate(unit.text) if character.isalpha())
-    return any(not any(start <= place < end for start, end in kept) for place in letters)
+    kept = {place for span in unit.spans if span.text is not None for place in range(span.start, span.end)}
+    return any(character.isalpha() for place, character in enumerate(unit.text) if place not in kept)
 
 
 def _partners(tokens: Sequence[Token]) -> dict[int, int]:
@@ -123,10 +130,17 @@ def _partners(tokens: Sequence[Token]) -> dict[int, int]:
     return partners
 
 
+def _is_void_at(spans: Sequence[Span], place: int) -> bool:
+    """Whether the last span stands at a place, and holds nothing."""
+    return bool(spans) and spans[-1].start == spans[-1].end == place and not spans[-1].after
+
+
 def _is_outside(token: Token, has_partner: bool) -> bool:
     if token.kind == "text":
         return not token.text.strip()
-    return token.kind == "void" or (token.kind != "kept" and not has_partner)
+    if token.kind == "kept":
+        return not token.text.strip()
+    return token.kind == "void" or not has_partner
 
 
 def _stripped(raw: str, *, left: bool) -> str:

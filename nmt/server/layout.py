@@ -1,22 +1,20 @@
-"""The lines of a text that are translated, and what stands between them: white space, and the tags of HTML."""
+"""What is translated of a text: its lines, or the sentences between the tags of HTML."""
 
 from __future__ import annotations
 
-import functools
-import html
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from nmt.server.markup import texts_and_tags
-from nmt.translation.paragraphs import Paragraph, paragraphs
+from nmt.documents import html
+from nmt.documents.document import Document, Reading
+from nmt.spans.placing import place
+from nmt.translation.paragraphs import paragraphs
+from nmt.translation.results import Translation
 
 Newlines = Literal["end", "wrap"]
 """What a newline does: it ends a line, or it only wraps a paragraph, which an empty line ends."""
-
-_MARKS = ".!?…:;,"
-_MARK_BEHIND_TAGS = re.compile(rf"(?:\s*+<[^<>]*+>)*\s*+[{_MARKS}]")
 
 
 @dataclass(frozen=True)
@@ -27,18 +25,18 @@ class Layout:
     """What is translated. No line is blank, or begins or ends with white space."""
     between: Sequence[str]
     """What stands before the first line, between two lines, and after the last; one more than there are lines."""
-    is_html: bool = False
 
-    def filled(self, translations: Sequence[str]) -> str:
-        """The text with the translations of its lines in their places."""
-        if self.is_html:
-            translations = [
-                html.escape(text.rstrip(_MARKS) if _has_mark_behind(line, after) else text, quote=False)
-                for text, line, after in zip(translations, self.lines, self.between[1:], strict=True)
-            ]
-        return self.between[0] + "".join(
-            line + after for line, after in zip(translations, self.between[1:], strict=True)
-        )
+    aligned: Collection[str] = ()
+    """The lines that are aligned with their translations."""
+
+    def filled(self, translations: Sequence[Translation], rank: int = 0) -> str:
+        """The text with the translations of its lines in their places.
+
+        Args:
+            rank: the number of the candidate, from 0; of a line with fewer, the last.
+        """
+        texts = [each.ranked(rank).text for each in translations]
+        return self.between[0] + "".join(line + after for line, after in zip(texts, self.between[1:], strict=True))
 
     @staticmethod
     def of(text: str, language: str, newlines: Newlines = "end") -> Layout:
@@ -49,27 +47,44 @@ class Layout:
         """
         return _layout(_wrapped(text, language) if newlines == "wrap" else _lines(text))
 
+
+@dataclass(frozen=True)
+class HtmlLayout:
+    """HTML or XML."""
+
+    document: Document
+
+    @property
+    def lines(self) -> list[str]:
+        """As :attr:`Layout.lines`: the texts between tags that end them. A newline is white space, as in HTML."""
+        return [unit.text for unit in self.document.units]
+
+    @cached_property
+    def aligned(self) -> frozenset[str]:
+        """As :attr:`Layout.aligned`: those with markup within."""
+        return frozenset(unit.text for unit in self.document.units if unit.spans)
+
+    def filled(self, translations: Sequence[Translation], rank: int = 0) -> str:
+        """As :meth:`Layout.filled`; tags stand round what comes from the words that they held."""
+        units = self.document.units
+        texts = [
+            place(unit, each.ranked(rank).text, each.links(rank), self.document.escape)
+            for unit, each in zip(units, translations, strict=True)
+        ]
+        return b"".join(self.document.parts(texts)).decode()
+
     @staticmethod
-    def of_html(text: str, language: str, kept: Collection[str] = ()) -> Layout:
-        """Divide HTML or XML into the texts between its tags. A newline is white space, as in HTML.
+    def of(text: str, language: str, kept: Collection[str] = ()) -> HtmlLayout:
+        """Divide HTML or XML.
 
         Args:
             language: the language code of the text: one without spaces has none for a newline either.
             kept: names of elements whose content is not translated.
-
-        Raises:
-            RequestError: a tag is inside a sentence, or a text is in a CDATA section.
         """
-        one_line = functools.partial(_one_line, language=language)
-        return _layout(texts_and_tags(text, language, one_line, kept), is_html=True)
+        return HtmlLayout(html.read(text, Reading(language), kept, attributes=False))
 
 
-def _has_mark_behind(line: str, after: str) -> bool:
-    """Whether the mark at the end of a line stands behind the tags after it, so that a translation needs none."""
-    return line[-1] not in _MARKS and _MARK_BEHIND_TAGS.match(after) is not None
-
-
-def _layout(parts: Sequence[tuple[str, str]], *, is_html: bool = False) -> Layout:
+def _layout(parts: Sequence[tuple[str, str]]) -> Layout:
     """The layout of lines, each with what follows it. Lines may be empty."""
     lines: list[str] = []
     between: list[list[str]] = [[]]  # joined at the end: a text may have as many newlines as characters
@@ -82,7 +97,7 @@ def _layout(parts: Sequence[tuple[str, str]], *, is_html: bool = False) -> Layou
         between[-1].append(line[:begin])
         lines.append(core)
         between.append([line[begin + len(core) :], after])
-    return Layout(lines, list(map("".join, between)), is_html)
+    return Layout(lines, list(map("".join, between)))
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
@@ -94,8 +109,3 @@ def _wrapped(text: str, language: str) -> list[tuple[str, str]]:
     found = list(paragraphs(text.split("\n")))
     joined = [("" if paragraph.is_blank else paragraph.unwrapped(language)) for paragraph in found]
     return [(line, "\n" if number < len(joined) else "") for number, line in enumerate(joined, start=1)]
-
-
-def _one_line(text: str, language: str) -> str:
-    lines = tuple(line for line in text.splitlines() if line.strip())
-    return " ".join(Paragraph(lines, number=1).unwrapped(language).split())

@@ -7,17 +7,18 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self, TypeVar
 
 from nmt.corpora.wrong_language import in_words
+from nmt.documents.html import without_tags
 from nmt.errors import NmtError
 from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
 from nmt.server.errors import InternalError, RequestError
-from nmt.server.layout import Layout, Newlines
-from nmt.server.markup import without_tags
+from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
 from nmt.server.pool import BusyError, Job, Pool
@@ -62,13 +63,10 @@ class Translated:
     """What the guard found in its lines and did not repair."""
 
     @classmethod
-    def of(cls, found: Identified, text: Layout, translations: Sequence[Translation]) -> Self:
+    def of(cls, found: Identified, text: Layout | HtmlLayout, translations: Sequence[Translation]) -> Self:
         """The first candidates of all lines in one text, the second, and so on, without repetitions."""
         count = max((len(translation.candidates) for translation in translations), default=1)
-        texts = [
-            text.filled([each.candidates[min(rank, len(each.candidates) - 1)].text for each in translations])
-            for rank in range(count)
-        ]
+        texts = [text.filled(translations, rank) for rank in range(count)]
         findings = [each.guard for each in translations if each.guard is not None and not each.guard.repaired]
         problems = dict.fromkeys(problem for finding in findings for problem in finding.problems)
         return cls(found, list(dict.fromkeys(texts)), list(problems))
@@ -137,22 +135,31 @@ class Service:
         """
         found = await self.identify(texts, source, target, is_html=html is not None)
         pairs = zip(texts, found, strict=True)
-        layouts = [layout_of(text, one.direction, html, newlines) async for text, one in in_turns(pairs)]
+        layouts = [
+            layout_of(text, one.direction, newlines)
+            if html is None or one.direction.is_identity
+            else HtmlLayout.of(text, one.direction.source, html)
+            async for text, one in in_turns(pairs)
+        ]
         translated: dict[int, Translated] = {}
         for direction in dict.fromkeys(one.direction for one in found):
             own = [number for number, one in enumerate(found) if one.direction is direction]
             lines = [line for number in own for line in layouts[number].lines]
-            grown = self.grow(direction, lines, candidates=candidates, split=split, owner=owner)
+            aligned = frozenset(line for number in own for line in layouts[number].aligned)
+            grown = self.grow(direction, lines, aligned, candidates=candidates, split=split, owner=owner)
             translations = iter([translation async for translation, _ in grown])
             async for number in in_turns(own):
                 of_text = list(itertools.islice(translations, len(layouts[number].lines)))
-                translated[number] = Translated.of(found[number], layouts[number], of_text)
+                # Placing the tags of a long text takes seconds, in which the server answers others.
+                make = partial(Translated.of, found[number], layouts[number], of_text)
+                translated[number] = await asyncio.to_thread(make) if layouts[number].aligned else make()
         return [translated[number] for number in range(len(texts))]
 
     async def grow(
         self,
         direction: Direction,
         lines: Sequence[str],
+        aligned: Collection[str] = (),
         *,
         candidates: int = 1,
         split: SplitSentences | None = None,
@@ -162,6 +169,7 @@ class Service:
         """Translate lines. Yields each translation in order as soon as it is there, and whether it is whole.
 
         Args:
+            aligned: the lines that are aligned with their translations.
             in_parts: also yield the translation of the beginning of a line whenever it has grown.
 
         Raises:
@@ -170,9 +178,11 @@ class Service:
         try:
             candidates = max(1, min(candidates, direction.model.max_candidates))
             translator = direction.translator(candidates, split)
-            place = translator, owner
-            cached = {line: found for line in lines if (found := self.cache.get(place, line)) is not None}
-            new = await self._prepared(translator, list(dict.fromkeys(line for line in lines if line not in cached)))
+            places = {line: (translator, owner, line in aligned) for line in lines}
+            cached = {
+                line: found for line, place in places.items() if (found := self.cache.get(place, line)) is not None
+            }
+            new = await self._prepared(translator, [line for line in places if line not in cached], aligned)
             job = Job(translator, list(itertools.chain.from_iterable(new.values())))
             segments_by_line = [cached.get(line) or new[line] for line in lines]
             async for number, count in self._searched(job, segments_by_line):
@@ -183,14 +193,16 @@ class Service:
                 translation = translator.joined(lines[number], segments[:count])
                 if is_whole and new.pop(lines[number], None) is not None:
                     self.metrics.translated(translation.guard)
-                    self.cache.put(place, lines[number], segments)
+                    self.cache.put(places[lines[number]], lines[number], segments)
                 yield translation, is_whole
         except BusyError as error:
             raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:
             raise _refusal(error) from error
 
-    async def _prepared(self, translator: LineTranslator, lines: list[str]) -> dict[str, list[Segment]]:
+    async def _prepared(
+        self, translator: LineTranslator, lines: list[str], aligned: Collection[str]
+    ) -> dict[str, list[Segment]]:
         """The segments of each line. Encoding a long text takes milliseconds, in which the server answers others.
 
         Raises:
@@ -200,7 +212,8 @@ class Service:
             return {}
         self.pool.check_room()
         is_long = sum(_LINE + len(line) for line in lines) > _AT_ONCE
-        segments = await asyncio.to_thread(translator.prepare, lines) if is_long else translator.prepare(lines)
+        prepare = partial(translator.prepare, lines, aligned=lambda index: lines[index] in aligned)
+        segments = await asyncio.to_thread(prepare) if is_long else prepare()
         return dict(zip(lines, segments, strict=True))
 
     async def _searched(
@@ -252,15 +265,9 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
             await asyncio.sleep(0)
 
 
-def layout_of(
-    text: str, direction: Direction, html: Collection[str] | None = None, newlines: Newlines = "end"
-) -> Layout:
-    """The layout of a text, which has no lines if the text is in the target language."""
-    if direction.is_identity:
-        return Layout((), (text,))
-    if html is not None:
-        return Layout.of_html(text, direction.source, html)
-    return Layout.of(text, direction.source, newlines)
+def layout_of(text: str, direction: Direction, newlines: Newlines = "end") -> Layout:
+    """The layout of a text without tags, which has no lines if the text is in the target language."""
+    return Layout((), (text,)) if direction.is_identity else Layout.of(text, direction.source, newlines)
 
 
 def warning(translated: Sequence[Translated]) -> dict[str, str]:

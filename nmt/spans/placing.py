@@ -138,9 +138,14 @@ class _Translation:
                 rest.append(node)
                 if copy is not None:  # it stands beside what holds it
                     self._drop(*copy)
+        empty = []
         for node in rest:
             node.start, node.end = self._range(node.span, room)
             room.add(node.start, node.end)
+            if node.start == node.end:
+                empty.append(node)
+        for node in empty:  # last, so that none stands within the range of another
+            node.start = node.end = self._point(node.span, room)
 
     def _range(self, span: Span, room: _Room) -> tuple[int, int]:
         """The characters of the room that come from a span; an empty range if none do."""
@@ -180,6 +185,11 @@ class _Translation:
             point = room.before[following][1]
         else:
             point = room.node.start if span.start <= outer.start else room.node.end
+        if (
+            span.text is None and self._source[max(span.start - 1, 0) : span.start].isspace()
+        ):  # what is kept brings its own spaces
+            while point < room.node.end and self._output[point].isspace() and point not in room.places:
+                point += 1
         return room.ends.get(point, point)
 
     def written(self, root: _Node, escape: Callable[[str], str]) -> str:
@@ -208,7 +218,7 @@ class _Translation:
     def _space(self, node: _Node, *, before: bool) -> str:
         """A space between a word and what was put beside it, if there is one in the source."""
         span = node.span
-        if span.text is None or node.start < node.end:
+        if not span.text or node.start < node.end:
             return ""
         place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.start)
         had = 0 <= place < len(self._source) and self._source[place].isspace()

@@ -126,7 +126,7 @@ class TranslationJob:
         for window in self._translator.translate_windows(pairs, done=done, aligned=has_spans.__getitem__):
             self._count(enumerate(window, start=done + 1))
             texts = [
-                place(unit, translation.text, translation.links, document.escape)
+                place(unit, translation.text, translation.links(), document.escape)
                 for unit, translation in zip(units[done:], window, strict=False)
             ]
             parts = itertools.islice(document.parts(texts, done), len(window))

@@ -57,16 +57,19 @@ class Translation:
     onward_pieces: tuple[str, ...] = ()
     """The pieces of that translation as the last model read them."""
 
-    @property
-    def links(self) -> list[Link]:
-        """Which characters of the best candidate come from which of the source; empty without an alignment."""
-        best = self.candidates[0]
+    def ranked(self, rank: int) -> TranslatedText:
+        """A candidate by its number from 0, or the last if there are fewer."""
+        return self.candidates[min(rank, len(self.candidates) - 1)]
+
+    def links(self, rank: int = 0) -> list[Link]:
+        """Which characters of a candidate come from which of the source; empty without an alignment."""
+        best = self.ranked(rank)
         if best.alignment is None:
             return []
         if self.via is None:
             return links(self.source, self.source_pieces, best.text, best.pieces, best.alignment)
         onward = links(self.via.text, self.onward_pieces, best.text, best.pieces, best.alignment)
-        return through(self.via.links, onward)
+        return through(self.via.links(), onward)
 
     @property
     def text(self) -> str:

@@ -215,7 +215,7 @@ def test_a_reader_of_a_stream_who_goes_away_is_forgotten(passing):
 
 @pytest.mark.parametrize("method", ["prepare", "search"])
 def test_a_lack_of_memory_is_answered_in_words_for_a_client(monkeypatch, method, capfd):
-    def refuse(self, texts):
+    def refuse(self, texts, **_):
         raise BeamTooWideError("line 1: the search needs more memory than there is. Lower --beam.")
 
     with serving() as running:

@@ -22,7 +22,7 @@ class Sentences(Capitals):
     written: tuple[str, ...] | None = None
     """The candidates of ``one.`` where they are others."""
 
-    def prepare(self, lines: Sequence[str]) -> list[list[Segment]]:
+    def prepare(self, lines: Sequence[str], **_: object) -> list[list[Segment]]:
         """Sentences end at a full stop."""
         self.batch_tokens = 1
         return [[Segment(f"{text}.", [1]) for text in line.split(".") if text] for line in lines]
