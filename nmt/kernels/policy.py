@@ -5,6 +5,7 @@ Each gives the result of the plain one within rounding; tests run with every cho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,14 @@ from nmt.kernels.dropout import Dropout
 from nmt.kernels.flash_attention import computes, flash_attention, suits_packed_attention
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.recording import Recorder, cuda_recorder_if_possible
+from nmt.machine.device import is_out_of_memory
 from nmt.model.attention import MultiHeadAttention, choose_attention
 from nmt.model.masks import Attention
 from nmt.model.packing import PackedAttention, PackedSequences
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import LogitsSummary, Transformer
 
 _ROWS_PER_OCTAVE_ON_CPU, _ROWS_PER_OCTAVE_ON_GPU = 8, 16
+_NEAR = 1e-3
 # On a GPU.
 _STEPS_PER_LOOK = 8
 _AMPERE = (8, 0)
@@ -49,6 +52,8 @@ class Kernels:
     """Steps of a search after which the host looks at its pieces; it waits for the device then."""
     recorder: Callable[[], Recorder] | None = None
     """Makes a recorder of work that the device then runs whole; None if the device has none."""
+    summarize_logits: LogitsSummary | None = None
+    """Reads all logits once for a step of a search; None if torch's operations do."""
 
 
 def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
@@ -63,6 +68,7 @@ def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
     model.packed_attention = kernels.packed_attention if suits_packed_attention(model.config) else None
     model.rows_per_octave = kernels.rows_per_octave
     model.steps_per_look, model.recorder = kernels.steps_per_look, kernels.recorder
+    model.summarize_logits = kernels.summarize_logits
     return model
 
 
@@ -90,6 +96,7 @@ def choose_kernels(
         rows_per_octave=_ROWS_PER_OCTAVE_ON_GPU,
         steps_per_look=_STEPS_PER_LOOK,
         recorder=cuda_recorder_if_possible(device) if device.type == "cuda" else None,
+        summarize_logits=_logits_summary_if_possible(device, products),
     )
 
 
@@ -97,9 +104,7 @@ def packed_attention_if_possible(
     device: torch.device, products: torch.dtype | None, *, deterministic: bool = False
 ) -> PackedAttention | None:
     """Attention without padding, if this GPU and what is installed can compute it in this dtype."""
-    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
-        return None
-    if torch.cuda.get_device_capability(device) < _AMPERE:
+    if products is None or not _suits_triton(device, products):
         return None
     attend = _sentence_attention_if_possible(device, products)
     if deterministic:  # flash attention sums gradients in an order that differs
@@ -132,6 +137,28 @@ class AttentionByLength:
                 self._for_longer = self._find_for_longer() or attend
             attend = self._for_longer or attend
         return attend(query_NHK, key_MHK, value_MHK, queries, keys, is_causal)
+
+
+def _suits_triton(device: torch.device, products: torch.dtype | None) -> bool:
+    """Whether our kernels are for this GPU and dtype."""
+    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
+        return False
+    return torch.cuda.get_device_capability(device) >= _AMPERE
+
+
+def _logits_summary_if_possible(device: torch.device, products: torch.dtype | None) -> LogitsSummary | None:
+    """The kernel for logits, if this GPU computes it: a small one is tried."""
+    if not _suits_triton(device, products):
+        return None
+    try:
+        from nmt.kernels.logits import summarize_logits
+
+        normalizer_N1, _ = summarize_logits(torch.zeros(1, 64, dtype=products, device=device), 64)
+        return summarize_logits if abs(normalizer_N1.item() - math.log(64)) < _NEAR else None
+    except Exception as error:  # there is no Triton, or a compiler, a library or a driver fails in its own way
+        if is_out_of_memory(error):
+            raise
+        return None
 
 
 def _sentence_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:

@@ -30,6 +30,10 @@ from nmt.model.state import DecodingState, Encoded, LayerCache, Length, Past, Wh
 from nmt.model.variants import source_neighbourhood, target_neighbourhood
 from nmt.special_ids import PAD
 
+LogitsSummary = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+"""A function of logits (N, V) and the size of a block: the logarithm of the sum of each row's exponentials (N, 1), and
+the largest number of each whole block of a row (N, V // size). Both are fp32."""
+
 
 class Transformer(nn.Module):
     """Encoder and decoder.
@@ -66,6 +70,8 @@ class Transformer(nn.Module):
         """Steps of a search after which the host looks at its pieces; it waits for the device then."""
         self.recorder: Callable[[], Any] | None = None
         """Makes a :class:`~nmt.kernels.recording.Recorder`; None if the device has none."""
+        self.summarize_logits: LogitsSummary | None = None
+        """Reads all logits once for a step of a search; None if torch's operations do."""
 
     @property
     def vocab_size(self) -> int:
