@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.recording import Recorder, cuda_recorder_if_possible
 from nmt.machine.device import is_out_of_memory
 from nmt.model.attention import MultiHeadAttention, choose_attention
-from nmt.model.masks import Attention
+from nmt.model.masks import Attention, StepAttention
 from nmt.model.packing import PackedAttention, PackedSequences
 from nmt.model.transformer import LogitsSummary, Transformer
 
@@ -34,6 +35,8 @@ _AMPERE = (8, 0)
 # 25,000 pieces in sentences of 512 with 8 heads are 390 programs, three for each of the 132 processors of an H100; in
 # sentences of twice that length there would not be two.
 _LONGEST_SENTENCE = 512
+
+Kernel = TypeVar("Kernel")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Kernels:
     """Steps of a search after which the host looks at its pieces; it waits for the device then."""
     recorder: Callable[[], Recorder] | None = None
     """Makes a recorder of work that the device then runs whole; None if the device has none."""
+    step_attention: StepAttention | None = None
+    """Equation 1 in a recorded step of a search; None if ``attention`` computes it, over all slots."""
     summarize_logits: LogitsSummary | None = None
     """Reads all logits once for a step of a search; None if torch's operations do."""
 
@@ -65,7 +70,9 @@ def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
         for name, child in module.named_children():
             if isinstance(child, nn.Dropout):
                 setattr(module, name, kernels.dropout(child.p).train(child.training))
-    model.packed_attention = kernels.packed_attention if suits_packed_attention(model.config) else None
+    is_suited = suits_packed_attention(model.config)
+    model.packed_attention = kernels.packed_attention if is_suited else None
+    model.step_attention = kernels.step_attention if is_suited else None
     model.rows_per_octave = kernels.rows_per_octave
     model.steps_per_look, model.recorder = kernels.steps_per_look, kernels.recorder
     model.summarize_logits = kernels.summarize_logits
@@ -96,7 +103,8 @@ def choose_kernels(
         rows_per_octave=_ROWS_PER_OCTAVE_ON_GPU,
         steps_per_look=_STEPS_PER_LOOK,
         recorder=cuda_recorder_if_possible(device) if device.type == "cuda" else None,
-        summarize_logits=_logits_summary_if_possible(device, products),
+        step_attention=_if_it_computes(_step_attention, device, products),
+        summarize_logits=_if_it_computes(_logits_summary, device, products),
     )
 
 
@@ -146,19 +154,34 @@ def _suits_triton(device: torch.device, products: torch.dtype | None) -> bool:
     return torch.cuda.get_device_capability(device) >= _AMPERE
 
 
-def _logits_summary_if_possible(device: torch.device, products: torch.dtype | None) -> LogitsSummary | None:
-    """The kernel for logits, if this GPU computes it: a small one is tried."""
-    if not _suits_triton(device, products):
+def _if_it_computes(
+    find: Callable[[torch.device, torch.dtype], Kernel | None], device: torch.device, products: torch.dtype | None
+) -> Kernel | None:
+    """A kernel that is found and tried on this GPU, if it suits the GPU and what is installed."""
+    if products is None or not _suits_triton(device, products):
         return None
     try:
-        from nmt.kernels.logits import summarize_logits
-
-        normalizer_N1, _ = summarize_logits(torch.zeros(1, 64, dtype=products, device=device), 64)
-        return summarize_logits if abs(normalizer_N1.item() - math.log(64)) < _NEAR else None
+        return find(device, products)
     except Exception as error:  # there is no Triton, or a compiler, a library or a driver fails in its own way
         if is_out_of_memory(error):
             raise
         return None
+
+
+def _logits_summary(device: torch.device, dtype: torch.dtype) -> LogitsSummary | None:
+    from nmt.kernels.logits import summarize_logits
+
+    normalizer_N1, _ = summarize_logits(torch.zeros(1, 64, dtype=dtype, device=device), 64)
+    return summarize_logits if abs(normalizer_N1.item() - math.log(64)) < _NEAR else None
+
+
+def _step_attention(device: torch.device, dtype: torch.dtype) -> StepAttention | None:
+    from nmt.kernels.step_attention import step_attention
+
+    heads_BHWK, mask_BWX = torch.ones(1, 1, 4, 64, dtype=dtype, device=device), torch.zeros(1, 4, 4, device=device)
+    length_1 = torch.zeros(1, dtype=torch.int64, device=device)
+    mixed_BHWK = step_attention(heads_BHWK, heads_BHWK, heads_BHWK, mask_BWX.to(dtype), length_1)
+    return step_attention if (mixed_BHWK - 1).abs().max().item() < _NEAR else None
 
 
 def _sentence_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:

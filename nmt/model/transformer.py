@@ -15,7 +15,16 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
-from nmt.model.masks import AdditiveMask, Mask, PackedMask, PaddedMask, PaddedRows, causal_mask, source_mask
+from nmt.model.masks import (
+    AdditiveMask,
+    Mask,
+    PackedMask,
+    PaddedMask,
+    PaddedRows,
+    StepAttention,
+    causal_mask,
+    source_mask,
+)
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.packing import (
     SPARE_SENTENCES,
@@ -70,6 +79,8 @@ class Transformer(nn.Module):
         """Steps of a search after which the host looks at its pieces; it waits for the device then."""
         self.recorder: Callable[[], Any] | None = None
         """Makes a :class:`~nmt.kernels.recording.Recorder`; None if the device has none."""
+        self.step_attention: StepAttention | None = None
+        """Equation 1 in a recorded step; None if the usual attention computes it, over all slots."""
         self.summarize_logits: LogitsSummary | None = None
         """Reads all logits once for a step of a search; None if torch's operations do."""
 
@@ -168,7 +179,7 @@ class Transformer(nn.Module):
         hypotheses = Slots(*tokens_BW.shape) if live_BW is None else Slots.of_live(live_BW)
         rows = hypotheses.rows if self.rows_per_octave is None else rounded_up(hypotheses.rows, self.rows_per_octave)
         tokens_N = hypotheses.pack(tokens_BW, rows - hypotheses.rows)
-        pasts = state.begin_step(length, hypotheses, self.config.target_neighbours)
+        pasts = state.begin_step(length, hypotheses, self.config.target_neighbours, self.step_attention)
         x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), length), pasts)
         return hypotheses.pad(self.embedding.project(x_ND)).flatten(0, 1)
 
