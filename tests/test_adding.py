@@ -25,7 +25,7 @@ SEARCH_OPTION = {
     ),
 }
 TRAIN_OPTION = {
-    "nmt/api/training.py": ("    nproc: Annotated[\n", '    label: Annotated[str, Option("A name.")] = "none",\n'),
+    "nmt/api/training.py": ("    nproc: Annotated[\n", '    label: Annotated[str, Option("A name.")] = "none",\n')
 }
 COMMAND = {
     "nmt/api/counting.py": (

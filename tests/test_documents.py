@@ -4,14 +4,7 @@ import pytest
 import yaml
 
 from nmt.config import Config, load_preset, load_yaml, parse_config, setting_layer
-from nmt.config.documents import (
-    DEEPEST_TREE,
-    LARGEST_FILE,
-    LARGEST_TREE,
-    DocumentError,
-    parse_json,
-    parse_yaml,
-)
+from nmt.config.documents import DEEPEST_TREE, LARGEST_FILE, LARGEST_TREE, DocumentError, parse_json, parse_yaml
 from nmt.corpora.recipe import builtin_names, builtin_text, load_recipe
 from nmt.errors import ConfigError
 

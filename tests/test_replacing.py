@@ -143,9 +143,7 @@ COMMANDS = {
         beside="new-set",
     ),
     "score cache": Output(
-        f"score --test-set wmt14/full --langpair en-de --offline {USERS} --cache",
-        succeeds=(),
-        adds=True,
+        f"score --test-set wmt14/full --langpair en-de --offline {USERS} --cache", succeeds=(), adds=True
     ),
     "build-vocab data": Output("build-vocab --size 38 --threads 1 --force --data", succeeds=("data", "data-and-file")),
     "compare out": Output("compare input.txt other.txt --reference input.txt --out"),
@@ -156,12 +154,10 @@ COMMANDS = {
     # No place has a name that ends as a page or JSON does.
     "attention out": Output("attention --model bundle --threads 1 ba --out", succeeds=()),
     "translate output": Output(
-        "translate --model bundle --threads 1 --input input.txt --output",
-        beside=".new.nmt.json",
+        "translate --model bundle --threads 1 --input input.txt --output", beside=".new.nmt.json"
     ),
     "score-target output": Output(
-        "score-target --model bundle --threads 1 --input input.txt --target input.txt --output",
-        beside=".new.nmt.json",
+        "score-target --model bundle --threads 1 --input input.txt --target input.txt --output", beside=".new.nmt.json"
     ),
 }
 FUNCTIONS = {

@@ -147,11 +147,6 @@ def translate_file(
             retranslate=retranslate,
         )
         written = _write(claimed, job, job.tally)
-    if job.left:
-        report.warn(
-            f"texts left as they are: {job.left:,}. They have markup inside a sentence, or their translations lack a "
-            "placeholder."
-        )
     for message in job.tally.notices(prefixed=prefix is not None):
         report.notice(message)
     for message in job.tally.warnings(translator.max_source_length, guard=settings.guard, prefixed=prefix is not None):

@@ -326,7 +326,7 @@ def _validate(run: Path, data: Texts, report: Reporter, mean: Bundle) -> dict[st
 
     try:
         folders = [folder for folder, _ in data_to_resume(run, data or None)]
-        report.notice(f"validating on {folders[0]}")
+        report.notice(f"validating on {', '.join(map(str, folders))}")
         validation = validate_average(mean, folders)
     except (NmtError, RuntimeError, MemoryError) as error:
         is_full = is_out_of_memory(error)

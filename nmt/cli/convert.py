@@ -34,6 +34,9 @@ def import_model(
     ] = None,
     source_lang: Annotated[str | None, Option("Language of source text.", SETTINGS, metavar="LANG")] = None,
     target_lang: Annotated[str | None, Option("Language of target text.", SETTINGS, metavar="LANG")] = None,
+    ignore_unknown_steps: Annotated[
+        bool, Option("Import a model whose preprocess.sh has commands that nmt does not know.", SETTINGS)
+    ] = False,
     check_text: Annotated[Path | None, CHECK_TEXT] = None,
 ) -> None:
     """Import a model of another toolkit as a bundle.
@@ -47,7 +50,7 @@ def import_model(
     from nmt.convert.foreign import Given
 
     out = out or default_bundle(path)
-    given = Given(source_spm, target_spm, source_lang, target_lang)
+    given = Given(source_spm, target_spm, source_lang, target_lang, ignore_unknown_steps)
     notice(f"reading {path} and comparing it with the bundle")
     certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))
     _report(certificate, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from nmt.cli.console import is_terminal, notice, stderr, write_stdout
@@ -109,6 +110,7 @@ class TrainingView(Listener):
             )
         elif record["kind"] == "validation":
             score = "" if record["valid_bleu"] is None else f"  BLEU {record['valid_bleu']:.2f}"
+            score += _by_direction(record)
             notice(
                 f"update {record['update']:>7,}  validation: loss {record['valid_loss']:.3f}  "
                 f"ppl {record['valid_perplexity']:.2f}{score}  ({record['validation_seconds']:.1f} s)"
@@ -117,6 +119,15 @@ class TrainingView(Listener):
     def noticed(self, message: str) -> None:
         """Show a message."""
         notice(message)
+
+
+def _by_direction(record: Mapping[str, Any]) -> str:
+    """The score of each direction, or its loss where BLEU is not measured; nothing where there is one direction."""
+    found = [
+        f"{direction} {scores['loss']:.3f}" if scores["bleu"] is None else f"{direction} {scores['bleu']:.2f}"
+        for direction, scores in record.get("directions", {}).items()
+    ]
+    return f" ({', '.join(found)})" if found else ""
 
 
 def progress_columns(width: int) -> tuple[ProgressColumn, ...]:

@@ -20,6 +20,8 @@ class CorpusShare(Section):
     name: str
     fingerprint: str
     weight: float = Field(1.0, gt=0, description="times that each of its pairs comes per epoch")
+    source_lang: LanguageCode = ""
+    target_lang: LanguageCode = ""
 
 
 class PieceCounts(Section):
@@ -101,4 +103,5 @@ class DataConfig(Section):
     @property
     def parts(self) -> list[CorpusShare]:
         """All data sets, the first one among them."""
-        return [CorpusShare(name=self.name, fingerprint=self.fingerprint, weight=self.weight), *self.mixed_with]
+        first = {name: getattr(self, name) for name in CorpusShare.model_fields}
+        return [CorpusShare(**first), *self.mixed_with]

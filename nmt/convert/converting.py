@@ -101,8 +101,8 @@ def import_model(
             return _import(path, Job("import", folder, out, form.name, given, lines=tuple(lines)), form)
         if given != Given():
             raise ConfigError(
-                "--source-lang, --target-lang, --source-spm and --target-spm apply to models of other toolkits; "
-                f"{path} is a bundle of nmt. Leave them out."
+                "--source-lang, --target-lang, --source-spm, --target-spm and --ignore-unknown-steps apply to models "
+                f"of other toolkits; {path} is a bundle of nmt. Leave them out."
             )
         bundle = _behind_link(bundle_to_use(folder))
         _check_apart(bundle, out)
@@ -182,7 +182,8 @@ def _import_record(model: ForeignModel, path: Path, job: Job) -> Record:
         for name, file in model.files.items()
     )
     facts = {"toolkit": model.toolkit, "version": model.version or "unknown", "nmt": nmt.__version__}
-    options = option_words({"format": job.format, **asdict(job.given), "out": job.made})
+    given = {name: value or None for name, value in asdict(job.given).items()}  # no option says no
+    options = option_words({"format": job.format, **given, "out": job.made})
     return Record(
         kind=IMPORTED,
         path=str(job.made),

@@ -41,6 +41,8 @@ class Given:
     target_spm: Path | None = None
     source_lang: str | None = None
     target_lang: str | None = None
+    ignore_unknown_steps: bool = False
+    """Whether a model is read whose script does something unknown to source text."""
 
     def __post_init__(self) -> None:
         """Check the codes of languages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,13 +29,14 @@ from nmt.data.vocab_record import (
     keep_given_vocabulary,
     known_record,
     save_vocabulary,
+    steps_of_new,
     vocabulary_kinds,
 )
 from nmt.errors import DataError, VocabularyError
 from nmt.io.files import LockedFolder, locked_folders, restoring
 from nmt.io.ownership import check_replaceable
 from nmt.record import Record, text_record
-from nmt.text.steps import NO_STEPS, TextSteps, normalizer
+from nmt.text.steps import NO_STEPS, TextSteps, affixes, normalizer
 
 _COUNTED_LINES = 500_000
 """Maximum number of lines per side in which the changes of a normaliser are counted."""
@@ -112,9 +114,10 @@ def build_vocabulary(
         steps = given.with_rule(settings.source_normalization)
         origin = existing_origin(vocab.fingerprint)
         record = VocabularyRecord.of_given(_file_records(vocab, existing) if origin is None else [origin], steps)
+        _check_languages(texts, steps)
         _check_replaceable(texts, vocab)
     else:
-        steps = TextSteps().with_rule(settings.source_normalization)
+        steps = steps_of_new(texts, settings)
         settings = replace(settings, source_normalization=steps.rule)
         asked_size = settings.size or _default_size(texts)
         settings = replace(settings, size=settings.size or _lowered(asked_size, texts, settings, steps))
@@ -153,6 +156,21 @@ def _texts(data: Sequence[Path]) -> list[DataSetText]:
         for folder, manifest in zip(data, manifests, strict=True)
     ]
     return sorted(texts, key=lambda text: (text.manifest.name, text.manifest.fingerprint))
+
+
+def _check_languages(texts: Sequence[DataSetText], steps: TextSteps) -> None:
+    """Check that the pieces of a given vocabulary name the languages of all data sets, unless their text may do so.
+
+    Raises:
+        VocabularyError: a language has no piece.
+    """
+    for text, affix in itertools.product(texts, filter(lambda step: step.is_silent, steps.affixes())):
+        language = text.language(affix.chosen_by)
+        if affix.piece({affix.chosen_by: language}) is None:
+            raise VocabularyError(
+                f"{text.data}: the vocabulary has no piece for its {affix.chosen_by} language {language}, but for "
+                f"{', '.join(affix.pieces)}. Leave --vocab out, and name all data sets with --data."
+            )
 
 
 def _check_replaceable(texts: Sequence[DataSetText], vocab: VocabularyPair | None) -> None:
@@ -310,6 +328,7 @@ def _train(texts: Sequence[DataSetText], settings: VocabularySettings, steps: Te
         character_coverage=settings.character_coverage,
         normalization=settings.normalization,
         byte_fallback=settings.byte_fallback,
+        silent=[piece for affix in affixes(steps.source) for piece in affix.pieces.values()],
     )
 
 
@@ -321,8 +340,8 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     """
     text = DataSetText(built.data, read_manifest(built.data), {})
     vocab, steps = built.vocab, built.index.steps
-    sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and steps.source)]
     normalize = normalizer(steps.source)
+    sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and normalize is not str)]
     normalizers: dict[Side, Callable[[str], str]] = {
         "source": lambda line: vocab.source.normalize(normalize(line)),
         "target": vocab.target.normalize,

@@ -65,6 +65,8 @@ class ChunkEncoder:
     """Side -> by id, whether the piece is a single byte."""
     max_length: int
     """Pairs with a side of more pieces are left out."""
+    affixes: Mapping[Side, int]
+    """The number of pieces of each line that are not made of its text."""
     keeps_empty: bool
     """Whether pairs with a side without pieces stay."""
     counted_step: int
@@ -79,7 +81,8 @@ class ChunkEncoder:
         rows = {side: self.encode(texts[side], side, chunk.number) for side in SIDES}
         lengths = np.stack([rows[side].lengths for side in SIDES])
         is_short = lengths.max(axis=0) <= self.max_length
-        is_full = (lengths.min(axis=0) > 0) | self.keeps_empty
+        added = np.array([[self.affixes[side]] for side in SIDES])
+        is_full = (lengths > added).all(axis=0) | self.keeps_empty
         is_kept = is_short & is_full
         statistics = SplitStatistics(
             pairs=int(is_kept.sum()),

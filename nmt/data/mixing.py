@@ -84,9 +84,9 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
         first, other = known.setdefault(_tag(shards), (folder, language))
         if primary_language(language) != primary_language(other):
             raise DataError(
-                f"{folder} is translated into {language}, {first} into {other}, but no tag tells a model which of the "
-                f"two to write. Begin each source line with one, such as <2{language}> and <2{other}>, or train a "
-                "model for each."
+                f"{folder} is translated into {language}, {first} into {other}, but no piece before the source tells a "
+                f"model which of the two to write. Build a vocabulary for both, which then has such pieces: "
+                f"`nmt build-vocab --data {first} --data {folder}`."
             )
 
 

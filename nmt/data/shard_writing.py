@@ -117,6 +117,7 @@ class Encoding:
             languages,
             {side: _are_bytes(self.vocab.of(side)) for side in SIDES},
             self.max_length,
+            affixes={side: vocab.of(side).affix_count for side in SIDES},
             keeps_empty=split != "train",
             counted_step=step,
         )

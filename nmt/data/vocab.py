@@ -86,6 +86,11 @@ class Vocabulary:
         return tuple(self._before)
 
     @property
+    def affix_count(self) -> int:
+        """The number of pieces that a line gets beside those of its text."""
+        return len(self._before) + len(self._behind)
+
+    @property
     def size(self) -> int:
         """Number of pieces, the four special ones included."""
         return len(self._pieces)
@@ -295,6 +300,7 @@ def train_vocabulary(
     character_coverage: float = 1.0,
     normalization: NormalizationRule = "identity",
     byte_fallback: bool | None = None,
+    silent: Sequence[str] = (),
 ) -> TrainedVocabulary:
     """Train a vocabulary; the same lines and settings give the same vocabulary.
 
@@ -306,6 +312,7 @@ def train_vocabulary(
         normalization: SentencePiece's rule; ``identity`` is lossless.
         byte_fallback: include a piece for each of the 256 bytes, which spell characters without a piece. By default,
             if the size is at least :data:`SMALLEST_WITH_BYTES`.
+        silent: further pieces, which no text becomes and which become no text: those of affixes.
 
     Raises:
         VocabularyError: there is no text, the size is too small for the characters, or the coverage is out of range.
@@ -326,7 +333,7 @@ def train_vocabulary(
     with_bytes = asked >= SMALLEST_WITH_BYTES if byte_fallback is None else byte_fallback
     while True:
         try:
-            model = _train(kept, size, model_type, character_coverage, normalization, with_bytes)
+            model = _train(kept, size, model_type, character_coverage, normalization, with_bytes, silent)
         except (RuntimeError, OSError) as error:
             match = _TOO_HIGH.search(str(error))
             if match is None or int(match[1]) >= size:
@@ -339,12 +346,18 @@ def train_vocabulary(
 
 
 def _train(
-    lines: list[str], size: int, model_type: str, coverage: float, normalization: str, byte_fallback: bool
+    lines: list[str],
+    size: int,
+    model_type: str,
+    coverage: float,
+    normalization: str,
+    byte_fallback: bool,
+    silent: Sequence[str],
 ) -> bytes:
     out = io.BytesIO()
     # The trainer ignores text that looks like a special piece. Its characters are listed as required, so that they get
     # pieces.
-    special = [piece for piece in SPECIAL_PIECES if any(piece in line for line in lines)]
+    special = [piece for piece in (*SPECIAL_PIECES, *silent) if any(piece in line for line in lines)]
     SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_writer=out,
@@ -359,6 +372,7 @@ def _train(
         max_sentence_length=_LONGEST_TRAINING_LINE_BYTES,
         required_chars="".join(sorted(set("".join(special)))),
         byte_fallback=byte_fallback,
+        control_symbols=list(silent),
         minloglevel=_LOG_ERRORS_ONLY,
     )
     return out.getvalue()

@@ -21,9 +21,10 @@ from nmt.errors import DataError, VocabularyError
 from nmt.io.files import linked_copy, replacing
 from nmt.io.ownership import Kind
 from nmt.record import Record
+from nmt.text.languages import fitting
 from nmt.text.lines import NormalizationRule
 from nmt.text.printable import writable
-from nmt.text.steps import NO_STEPS, TextSteps
+from nmt.text.steps import NO_STEPS, Affix, TextSteps
 
 _TEMPERATURE = "sampling_temperature"
 """A setting of a joint vocabulary alone."""
@@ -157,7 +158,7 @@ class VocabularyRecord:
         if len(texts) == 1:
             del values[_TEMPERATURE]
         data = [text.manifest.record(text.data) for text in texts] if len(texts) > 1 else []
-        steps = TextSteps().with_rule(settings.source_normalization)
+        steps = steps_of_new(texts, settings)
         return VocabularyRecord(_VERSION, values, list(map(TrainingText.of, texts)), made_from=data, steps=steps)
 
     @staticmethod
@@ -186,6 +187,19 @@ class VocabularyRecord:
 
 
 _RECORD = TypeAdapter(VocabularyRecord)
+
+
+def steps_of_new(texts: Sequence[DataSetText], settings: VocabularySettings) -> TextSteps:
+    """The steps that go with a new vocabulary for data sets.
+
+    If they are translated into several languages, a piece before each source line names the one to write.
+    """
+    codes: list[str] = []
+    for text in texts:
+        if not fitting(codes, text.language("target")):
+            codes.append(text.language("target"))
+    tags = (Affix(chosen_by="target", pieces={code: f"<2{code}>" for code in codes}),) if len(codes) > 1 else ()
+    return TextSteps(tags).with_rule(settings.source_normalization)
 
 
 def read_vocabulary_record(data: Path) -> VocabularyRecord:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+
 from nmt.spans.span import Span, Unit
 from nmt.text.verbatim import may_be_in, spans
 
@@ -10,17 +12,16 @@ def with_placeholders(unit: Unit) -> Unit:
     """A unit with a span for each placeholder and web address that no other span crosses or keeps."""
     if not may_be_in(unit.text):
         return unit
+    kept = sorted((span.start, span.end) for span in unit.spans if span.text is not None)
+    edges = sorted(edge for span in unit.spans for edge in (span.start, span.end))
     found: list[Span] = []
     end = 0
     for start, stop in sorted(spans(unit.text)):
-        if start >= end and not any(_cross(span, start, stop) for span in unit.spans):
+        is_crossed = bisect.bisect_right(edges, start) < bisect.bisect_left(edges, stop)
+        before = bisect.bisect_left(kept, (stop,)) - 1  # the last that begins before its end
+        is_kept = before >= 0 and kept[before][1] > start
+        if start >= end and not is_crossed and not is_kept:
             found.append(Span(start, stop, text=unit.text[start:stop]))
             end = stop
     # Stable: of spans that begin at the same place, those that were there first hold the others.
     return Unit(unit.text, tuple(sorted([*unit.spans, *found], key=lambda span: span.start)))
-
-
-def _cross(span: Span, start: int, end: int) -> bool:
-    """Whether a placeholder and a span overlap and the span does not hold the placeholder."""
-    is_apart = span.end <= start or end <= span.start
-    return not is_apart and (span.text is not None or not (span.start <= start and end <= span.end))

@@ -276,9 +276,9 @@ class TextSteps:
         """The rule of SentencePiece that is applied to source text."""
         return next((step.rule for step in self.source if isinstance(step, SentencePieceRule)), "identity")
 
-    def affixes(self, side: Choice) -> list[Affix]:
-        """The affixes that the language of a side chooses."""
-        return [step for step in (*self.source, *self.target) if isinstance(step, Affix) and step.chosen_by == side]
+    def affixes(self, *sides: Choice) -> list[Affix]:
+        """The affixes that the language of a side chooses, by default of either."""
+        return [step for step in affixes((*self.source, *self.target)) if not sides or step.chosen_by in sides]
 
     def codes(self, side: Choice) -> list[str]:
         """The codes of the languages that a side may have; none where no piece names its language."""

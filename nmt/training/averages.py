@@ -17,7 +17,7 @@ from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validation, Validat
 
 
 def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
-    """Validate an average on its run's valid set, with its run's settings.
+    """Validate an average on its run's valid sets, with its run's settings.
 
     Args:
         data: the run's data sets, in the order of its settings.
@@ -28,10 +28,10 @@ def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
     for folder in data:
         read_manifest(folder)  # whose error says that a folder is no data set
     hardware = _hardware_here(mean.config)
-    valid_data = TrainingData.open(data, mean.config).sets.folders[0]
+    folders = TrainingData.open(data, mean.config).sets.folders
     size = mean.config.batching.micro_batch_tokens
     batch_tokens = VALIDATION_BATCH_TOKENS if size == "auto" else min(size, VALIDATION_BATCH_TOKENS)
-    validator = Validator(valid_data, mean.config, mean.vocab, hardware, batch_tokens=batch_tokens)
+    validator = Validator(folders, mean.config, mean.vocab, hardware, batch_tokens=batch_tokens)
     validation = validator.validate(mean.build_model(hardware.device, hardware.weights_dtype))
     assert validation is not None  # only `until` breaks it off
     return validation

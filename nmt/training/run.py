@@ -133,7 +133,7 @@ def train(
                 listener.noticed(f"{RunFolder(run).metrics}: damaged lines were left out: {lines}.")
         batch_tokens = min(found.micro_batch_tokens, VALIDATION_BATCH_TOKENS)
         vocab = data.sets.vocab
-        validator = Validator(data.sets.folders[0], config, vocab, learner.hardware, ranks, batch_tokens=batch_tokens)
+        validator = Validator(data.sets.folders, config, vocab, learner.hardware, ranks, batch_tokens=batch_tokens)
         log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
         writer = CheckpointWriter(run, config, vocab, record)
         with data.epochs(run, ranks) as epochs, telling_where_to_resume(run):

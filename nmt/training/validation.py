@@ -1,10 +1,11 @@
-"""Loss and BLEU on the valid set. BLEU uses the same code as ``nmt translate`` and ``nmt score``."""
+"""Loss and BLEU on the valid set of each direction. BLEU uses the code of ``nmt translate`` and ``nmt score``."""
 
 from __future__ import annotations
 
 import itertools
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nmt.config import Config
+from nmt.config import Config, CorpusShare
 from nmt.data.batching import collate, micro_batches
 from nmt.data.data_folder import DataFolder
 from nmt.data.shards import ParallelShards
@@ -43,10 +44,14 @@ class Validation:
     """The result of a validation."""
 
     loss: float
+    """The mean over directions."""
     bleu: float | None
+    """The mean over directions."""
     seconds: float
     samples: list[dict[str, str]]
-    """The first few sources with references and translations."""
+    """The first few sources of the first direction with references and translations."""
+    directions: dict[str, dict[str, float | None]]
+    """``loss`` and ``bleu`` of each direction, such as ``en-de``."""
 
     @property
     def score(self) -> float:
@@ -62,15 +67,30 @@ class Validation:
             "valid_bleu": self.bleu,
             "validation_seconds": self.seconds,
             "samples": self.samples,
+            **({"directions": self.directions} if len(self.directions) > 1 else {}),
         }
 
 
+@dataclass(frozen=True)
+class _ValidSet:
+    """The valid set of a direction."""
+
+    source_lang: str
+    target_lang: str
+    shards: ParallelShards
+    pairs: list[tuple[str, str]]
+    """Those whose translations are scored."""
+
+
 class Validator:
-    """Validates a model on the valid set, which it keeps in memory. Does not touch the random state of training."""
+    """Validates a model on valid sets, which it keeps in memory: that of the first data set of each direction.
+
+    Does not touch the random state of training.
+    """
 
     def __init__(
         self,
-        data: Path,
+        data: Sequence[Path],
         config: Config,
         vocab: VocabularyPair,
         hardware: Hardware,
@@ -83,16 +103,10 @@ class Validator:
         self._hardware = hardware
         self._ranks = ranks
         self._batch_tokens = batch_tokens
-        vocab_file = DataFolder(data).vocab
-        self._shards = ParallelShards.open(data, "valid", vocab=vocab_file)
-        if len(self._shards) == 0:
-            why = why_empty(self._shards.index, data, "valid", vocab_file)
-            raise DataError(f"{data}: no pair of the valid set is left. {why}")
-        names = (
-            DataFolder(data).text("valid", language) for language in (config.data.source_lang, config.data.target_lang)
-        )
-        pairs = itertools.islice(read_parallel(*names), config.validation.bleu_sentences)
-        self._pairs = list(pairs) if config.validation.bleu else []
+        self._sets: list[_ValidSet] = []
+        for folder, part in zip(data, config.data.parts, strict=True):
+            if (part.source_lang, part.target_lang) not in [(of.source_lang, of.target_lang) for of in self._sets]:
+                self._sets += self._valid_sets(folder, part, DataFolder(data[0]).vocab)
         self._ensemble: Ensemble | None = None
         """Of the last validation. What its searches have recorded on a GPU reads the weights where they are, so it is
         used again while they change."""
@@ -104,27 +118,52 @@ class Validator:
             until: called regularly; validation stops without a result when it returns True on any rank.
         """
         begin = time.perf_counter()
+        losses: list[float] = []
+        found: list[list[str]] = []
         model.eval()
         try:
-            with torch.inference_mode():
-                loss = self._loss(model, until)
-            translations = self._translate(model, until) if loss is not None else None
+            for of in self._sets:
+                with torch.inference_mode():
+                    loss = self._loss(of, model, until)
+                translations = self._translate(of, model, until) if loss is not None else None
+                if loss is None or translations is None:
+                    return None
+                losses.append(loss)
+                found.append(translations)
         finally:
             model.train()
-        if loss is None or translations is None:
-            return None
-        references = [target for _, target in self._pairs]
-        bleu = None
-        if references:
-            bleu = score(make_metric("bleu", self._config.data.target_lang), translations, [references]).value
+        scores = [
+            score(make_metric("bleu", of.target_lang), translations, [[target for _, target in of.pairs]]).value
+            for of, translations in zip(self._sets, found, strict=True)
+            if of.pairs
+        ]
         samples = [
             {"source": source, "reference": reference, "translation": translation}
-            for (source, reference), translation in zip(self._pairs[:SAMPLES], translations, strict=False)
+            for (source, reference), translation in zip(self._sets[0].pairs[:SAMPLES], found[0], strict=False)
         ]
-        return Validation(loss, bleu, time.perf_counter() - begin, samples)
+        directions = {
+            f"{of.source_lang}-{of.target_lang}": {"loss": loss, "bleu": bleu}
+            for of, loss, bleu in itertools.zip_longest(self._sets, losses, scores)
+        }
+        bleu = statistics.fmean(scores) if scores else None
+        return Validation(statistics.fmean(losses), bleu, time.perf_counter() - begin, samples, directions)
 
-    def _loss(self, model: Transformer, until: Callable[[], bool]) -> float | None:
-        shards, ranks = self._shards, self._ranks
+    def _valid_sets(self, folder: Path, part: CorpusShare, vocab: Path) -> list[_ValidSet]:
+        """The valid set of a data set; none if it is empty, which the first may not be."""
+        shards = ParallelShards.open(folder, "valid", vocab=vocab)
+        if len(shards) == 0:
+            if self._sets:
+                return []
+            raise DataError(
+                f"{folder}: no pair of the valid set is left. {why_empty(shards.index, folder, 'valid', vocab)}"
+            )
+        names = (DataFolder(folder).text("valid", language) for language in (part.source_lang, part.target_lang))
+        settings = self._config.validation
+        pairs = list(itertools.islice(read_parallel(*names), settings.bleu_sentences)) if settings.bleu else []
+        return [_ValidSet(part.source_lang, part.target_lang, shards, pairs)]
+
+    def _loss(self, of: _ValidSet, model: Transformer, until: Callable[[], bool]) -> float | None:
+        shards, ranks = of.shards, self._ranks
         lengths = shards.source_lengths, shards.target_lengths
         batches = micro_batches(np.arange(len(shards)), self._batch_tokens, *lengths)
         total = tokens = stops = 0.0
@@ -139,8 +178,8 @@ class Validator:
         ranks.all_reduce(sums)
         return None if sums[2] else float(sums[0] / sums[1])
 
-    def _translate(self, model: Transformer, until: Callable[[], bool]) -> list[str] | None:
-        if not self._pairs:
+    def _translate(self, of: _ValidSet, model: Transformer, until: Callable[[], bool]) -> list[str] | None:
+        if not of.pairs:
             return []
         ranks, decoding = self._ranks, self._config.validation.decoding
         if self._ensemble is None or self._ensemble.models != (model,):
@@ -149,14 +188,20 @@ class Validator:
         translator = Translator(
             self._ensemble,
             # The score should not depend on the device, so batches have one size.
-            translate_options(decoding, guard=False, batch_tokens=BATCH_TOKENS),
+            translate_options(
+                decoding,
+                guard=False,
+                batch_tokens=BATCH_TOKENS,
+                source_lang=of.source_lang or None,
+                target_lang=of.target_lang or None,
+            ),
             window=_WINDOW_LINES,
         )
-        sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
+        sources = (source for source, _ in of.pairs[ranks.rank :: ranks.size])
         own = list(itertools.takewhile(lambda translation: not until(), translator.translate(sources)))
         texts = [translation.text for translation in own] if not until() else None
         shares = [share for share in ranks.gather(texts) if share is not None]
         if len(shares) < ranks.size:
             return None
         # Pairs were dealt to the ranks in turn; restore their order.
-        return [shares[index % ranks.size][index // ranks.size] for index in range(len(self._pairs))]
+        return [shares[index % ranks.size][index // ranks.size] for index in range(len(of.pairs))]

@@ -15,8 +15,8 @@ from nmt.text.steps import Choice
 
 def codes_of(data: DataConfig, side: Choice) -> list[str]:
     """The codes of the languages that a model has on a side; none if that is not known."""
-    own = data.languages[side]
-    return data.steps.codes(side) or ([own] if own else [])
+    trained = (part.source_lang if side == "source" else part.target_lang for part in data.parts)
+    return data.steps.codes(side) or list(dict.fromkeys(filter(None, trained)))
 
 
 def chosen_languages(data: DataConfig, source: str | None, target: str | None) -> dict[Choice, str]:

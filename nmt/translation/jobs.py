@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -15,7 +14,7 @@ from nmt.corpora.wrong_language import SAMPLE, alike, in_other_script, in_words,
 from nmt.documents.document import Document
 from nmt.documents.formats import InputFormat
 from nmt.reporting import Unit
-from nmt.spans import span as spans
+from nmt.spans.placing import place
 from nmt.translation.formats import formatted, formatted_paragraph, formatted_score
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Form
@@ -93,8 +92,6 @@ class TranslationJob:
         self._strange = 0
         self._has_looked = False
         self.tally = Tally(entries_of(input_format), language_tags=translator.language_tags)
-        self.left = 0
-        """Texts of the document that were not translated."""
 
     @property
     def window(self) -> int:
@@ -124,15 +121,14 @@ class TranslationJob:
 
     def _translate_document(self, document: Document, done: int) -> Iterator[Written]:
         units = document.units
-        # Markup cannot be placed in a translation yet: such a text is left as it is.
-        pairs = (("" if _has_markup(unit) else unit.text, "") for unit in units[done:])
-        for window in self._translator.translate_windows(pairs, done=done):
+        pairs = ((unit.text, "") for unit in units[done:])
+        has_spans = [bool(unit.spans) for unit in units]
+        for window in self._translator.translate_windows(pairs, done=done, aligned=has_spans.__getitem__):
             self._count(enumerate(window, start=done + 1))
             texts = [
-                document.escape(translation.text) if _is_whole(unit, translation.text) else None
+                place(unit, translation.text, translation.links, document.escape)
                 for unit, translation in zip(units[done:], window, strict=False)
             ]
-            self.left += texts.count(None)
             parts = itertools.islice(document.parts(texts, done), len(window))
             yield done + len(window), [[part] for part in parts]
             done += len(window)
@@ -196,16 +192,6 @@ def _is_strange(translation: Translation) -> bool:
 def entries_of(input_format: InputFormat) -> Unit:
     """What an input of a format consists of, in the words of messages."""
     return input_format if input_format in ("lines", "paragraphs") else "texts"
-
-
-def _has_markup(unit: spans.Unit) -> bool:
-    return any(span.before or span.after for span in unit.spans)
-
-
-def _is_whole(unit: spans.Unit, translation: str) -> bool:
-    """Whether a translation has the placeholders and addresses of its text."""
-    kept = Counter(span.text for span in unit.spans if span.text)
-    return not _has_markup(unit) and all(translation.count(text) >= count for text, count in kept.items())
 
 
 class ScoringJob:

@@ -12,6 +12,10 @@ from nmt.translation.segment import Segment
 from nmt.translation.windows import windows
 
 
+def _none(index: int) -> bool:
+    return False
+
+
 class LineTranslator(ABC):
     """Translates lines in three steps: it divides them into segments, searches these, and joins what it found."""
 
@@ -44,6 +48,7 @@ class LineTranslator(ABC):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
+        aligned: Callable[[int], bool] = _none,
     ) -> list[list[Segment]]:
         """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
 
@@ -84,6 +89,7 @@ class LineTranslator(ABC):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
+        aligned: Callable[[int], bool] = _none,
     ) -> Iterator[list[Translation]]:
         """Like :meth:`translate`, but yields the translations of one window at a time.
 
@@ -91,10 +97,12 @@ class LineTranslator(ABC):
             pairs: lines and the prefixes of their translations (usually empty).
             done: the number of lines before these. The samples of a line depend on its number.
             line_number: the number by which errors name the line at an index of the input.
+            aligned: whether the translation of the line at an index is to be aligned, also if the options ask for no
+                alignments.
         """
         for window in windows(pairs, self.window):
             lines, prefixes = [line for line, _ in window], [prefix for _, prefix in window]
-            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number)
+            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number, aligned=aligned)
             self.search(list(itertools.chain.from_iterable(segments_by_line)))
             yield list(map(self.joined, lines, segments_by_line))
             done += len(window)

@@ -53,6 +53,7 @@ class PivotTranslator(LineTranslator):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
+        aligned: Callable[[int], bool] | None = None,
     ) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`. A tag at the beginning of a line names the target language."""
         prefixes = prefixes or [""] * len(lines)
@@ -61,6 +62,7 @@ class PivotTranslator(LineTranslator):
             [rest for _, rest in divided],
             done=done,
             line_number=line_number,
+            aligned=aligned,
             whole=list(map(bool, prefixes)),
         )
         for segments, (tag, _), prefix in zip(segments_by_line, divided, prefixes, strict=True):
@@ -76,7 +78,12 @@ class PivotTranslator(LineTranslator):
         texts = [each.tag + segment.candidates[0].text for each, segment in zip(onward, segments, strict=True)]
         prefixes = [each.prefix for each in onward]
         with _naming(self._second.source_lang, self._second.target_lang):
-            prepared = self._second.prepare(texts, prefixes, line_number=lambda index: segments[index].line)
+            prepared = self._second.prepare(
+                texts,
+                prefixes,
+                line_number=lambda index: segments[index].line,
+                aligned=lambda index: segments[index].is_aligned,
+            )
             for segment, each, parts in zip(segments, onward, prepared, strict=True):
                 each.segments, parts[0].before = parts, segment.before
                 for part in parts:
@@ -92,6 +99,7 @@ class PivotTranslator(LineTranslator):
             found,
             source=line,
             source_pieces=between.source_pieces,
+            onward_pieces=found.source_pieces,
             parts=max(between.parts, found.parts),
             is_cut=between.is_cut or found.is_cut,
             guard=joined_findings([between.guard, found.guard]),

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nmt.spans.links import Link, links, through
 from nmt.text.languages import is_unspaced
 from nmt.translation.guard import Finding
 
@@ -53,6 +54,19 @@ class Translation:
     those of both translations."""
     via: Translation | None = None
     """The translation into the pivot language that was translated on; None if there is no such language."""
+    onward_pieces: tuple[str, ...] = ()
+    """The pieces of that translation as the last model read them."""
+
+    @property
+    def links(self) -> list[Link]:
+        """Which characters of the best candidate come from which of the source; empty without an alignment."""
+        best = self.candidates[0]
+        if best.alignment is None:
+            return []
+        if self.via is None:
+            return links(self.source, self.source_pieces, best.text, best.pieces, best.alignment)
+        onward = links(self.via.text, self.onward_pieces, best.text, best.pieces, best.alignment)
+        return through(self.via.links, onward)
 
     @property
     def text(self) -> str:

@@ -33,6 +33,8 @@ class Segment:
     is_cut: bool = False
     """Whether the segment, or a part of it that was searched alone, was cut from text longer than the limit."""
     finding: Finding | None = None
+    is_aligned: bool = False
+    """Whether the pieces of its translation are to be aligned."""
     is_searched: bool = False
     """Whether its translations are found."""
     taken: Taken | None = None

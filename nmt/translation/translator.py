@@ -137,6 +137,7 @@ class Translator(LineTranslator):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
+        aligned: Callable[[int], bool] | None = None,
         whole: Sequence[bool] | None = None,
     ) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`.
@@ -149,6 +150,10 @@ class Translator(LineTranslator):
         self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done, line_number)
         self._set_prefixes(segments_by_line, prefixes)
+        if aligned is not None:
+            for index, segments in enumerate(segments_by_line, start=done):
+                for segment in segments:
+                    segment.is_aligned = aligned(index)
         return segments_by_line
 
     def split_tag(self, line: str) -> tuple[str, str]:
@@ -224,7 +229,7 @@ class Translator(LineTranslator):
         for segment in segments:
             if segment.taken is not None:
                 restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
-                if not self._options.alignment:  # it was needed only for this
+                if not (self._options.alignment or segment.is_aligned):  # it was needed only for this
                     restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
                 segment.candidates = tuple(restored)
 
@@ -266,7 +271,11 @@ class Translator(LineTranslator):
     def _align(self, segments: list[Segment]) -> None:
         """Add the log-probabilities and the alignment of the pieces to each candidate, where they are needed."""
         if not self._options.alignment:  # unknown characters within a text go where its alignment says
-            segments = [segment for segment in segments if segment.taken is not None and segment.taken.inner]
+            segments = [
+                segment
+                for segment in segments
+                if segment.is_aligned or (segment.taken is not None and segment.taken.inner)
+            ]
         pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
         scores = iter(
             self._engine.score(

@@ -147,12 +147,9 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
         ("translate --model runs/r --fresh", f"{TO_OUT} --fresh", "--output"),
     ],
     typed("build-vocab --data data/a --size 32 --force"): [(TO_RUN, PRINTED)],
-    normalised: [
-        (TO_RUN, PRINTED, "data.source_text"),
-        (FROM, PRINTED, "prepares text otherwise"),
-    ],
+    normalised: [(TO_RUN, PRINTED, "data.source_text"), (FROM, PRINTED, "prepares text otherwise")],
     typed("build-vocab --data data/b --vocab data/a/vocab.model --source-normalization nfkc"): [
-        (f"{NEW} --data data/b", PRINTED, "--source-normalization"),
+        (f"{NEW} --data data/b", PRINTED, "--source-normalization")
     ],
     damage_checkpoints: [(TO_RUN, f"{TO_RUN} --fresh")],
     lose_data: [("train --resume runs/r", "train --resume runs/r --data data/b2")],
@@ -194,7 +191,7 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
         (f"{TABLE} --columns en,de,score --filter min_score", f"{TABLE} --columns en,de,score --filter min_score=0.5"),
     ],
     lambda: Path("corpus/c.en.gz").write_bytes(gzip.compress(b"ba do\n")): [
-        (OWN, "prepare-data my-en-de --train corpus/c.en corpus/c.de", "hold different text"),
+        (OWN, "prepare-data my-en-de --train corpus/c.en corpus/c.de", "hold different text")
     ],
     written("out", "x\n"): [(TO_OUT, f"{TO_OUT} --fresh")],
     written("out.partial", "x\n"): [(TO_OUT, f"{TO_OUT} --fresh")],

@@ -117,8 +117,7 @@ def test_one_some_and_all_gpus_are_measured(monkeypatch, gpus, numbers):
 
 
 @pytest.mark.parametrize(
-    ("failing", "expected"),
-    [(2, [(1, 1.0), (4, 0.5), (8, 0.25)]), (1, [(2, None), (4, None), (8, None)])],
+    ("failing", "expected"), [(2, [(1, 1.0), (4, 0.5), (8, 0.25)]), (1, [(2, None), (4, None), (8, None)])]
 )
 def test_one_number_of_ranks_that_fails_leaves_the_others_in(monkeypatch, tmp_path, failing, expected):
     """Without the speed of one rank there are speeds, but no efficiencies."""

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.averaging import last_checkpoints
-from nmt.checkpoint.describing import (
-    age,
-    describe_model,
-    has_checkpoints,
-    models_to_use,
-    newest_trained_run,
-)
+from nmt.checkpoint.describing import age, describe_model, has_checkpoints, models_to_use, newest_trained_run
 from nmt.checkpoint.run_folder import RunFolder, chosen_bundle, newest_run, update_links
 from nmt.errors import CheckpointError, NmtError
 from nmt.lineage.reading import read_lineage

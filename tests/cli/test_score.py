@@ -1,6 +1,7 @@
 """What ``nmt score`` takes from a test set, and its metrics in any order."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -9,41 +10,27 @@ from nmt.cli.app import app
 from nmt.corpora import testsets
 
 
-def test_the_language_of_a_test_set_is_the_target_of_its_pair(tmp_path, monkeypatch):
+def scored(text: str, *words: str) -> dict[str, dict]:
+    """The scores of a text that is its own reference, by their names."""
+    for name in ("hypothesis", "ref", "ref.de"):
+        Path(name).write_text(f"{text}\n", "utf-8")
+    result = CliRunner().invoke(app, ["score", "--json", "hypothesis", *words], catch_exceptions=False)
+    return {score["name"]: score for score in json.loads(result.stdout)["systems"][0]["scores"]}
+
+
+@pytest.mark.parametrize("words", [("--test-set", "wmt20"), ("--reference", "ref")])
+def test_the_language_is_the_target_of_the_pair(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
     found = testsets.SourceAndReferences(["He came."], [["他来了。"]])
     monkeypatch.setattr(testsets, "fetch_test_set", lambda *words, **options: found)
-    (tmp_path / "hypothesis").write_text("他来了。\n", "utf-8")
-    words = ["score", "--json", "--test-set", "wmt20", "--langpair", "en-zh", str(tmp_path / "hypothesis")]
-    result = CliRunner().invoke(app, words, catch_exceptions=False)
-    [score] = json.loads(result.stdout)["systems"][0]["scores"]
-    assert "tok:zh" in score["signature"]
+    assert "tok:zh" in scored("他来了。", "--langpair", "en-zh", *words)["BLEU"]["signature"]
 
 
-def test_bleu_need_not_be_the_first_metric(tmp_path):
-    for name in ("hypothesis", "ref.de"):
-        (tmp_path / name).write_text("Das Haus ist alt.\n", "utf-8")
-    words = ["score", "--json", "--metric", "chrf", "--metric", "bleu"]
-    words += ["--reference", str(tmp_path / "ref.de"), str(tmp_path / "hypothesis")]
-    result = CliRunner().invoke(app, words, catch_exceptions=False)
-    scores = json.loads(result.stdout)["systems"][0]["scores"]
-    assert [(score["name"], score["value"]) for score in scores] == [("chrF2", 100), ("BLEU", pytest.approx(100))]
-
-
-def test_the_language_of_a_reference_is_the_target_of_the_pair_where_one_is_given(tmp_path):
-    for name in ("hypothesis", "ref"):
-        (tmp_path / name).write_text("他来了。\n", "utf-8")
-    words = [
-        "score",
-        "--json",
-        "--langpair",
-        "en-zh",
-        "--reference",
-        str(tmp_path / "ref"),
-        str(tmp_path / "hypothesis"),
-    ]
-    result = CliRunner().invoke(app, words, catch_exceptions=False)
-    [score] = json.loads(result.stdout)["systems"][0]["scores"]
-    assert "tok:zh" in score["signature"]
+def test_bleu_need_not_be_the_first_metric(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = scored("Das Haus ist alt.", "--metric", "chrf", "--metric", "bleu", "--reference", "ref.de")
+    values = [(name, score["value"]) for name, score in found.items()]
+    assert values == [("chrF2", 100), ("BLEU", pytest.approx(100))]
 
 
 @pytest.mark.parametrize(

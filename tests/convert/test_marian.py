@@ -18,6 +18,7 @@ import yaml
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
@@ -342,6 +343,22 @@ def test_an_archive_of_macos_is_imported_as_its_folder(tmp_path, monkeypatch, co
     assert ours.config.data.name == "opus-2020.02"
     words = [data.steps.words for data in (ours.config.data, expected.config.data)]
     assert words == ["Unicode NFC, Moses' punctuation normalisation", "Unicode NFC"]
+
+
+def test_an_unknown_command_of_preprocess_sh_stops_the_import_unless_it_is_ignored(copy):
+    (copy / "preprocess.sh").write_text("#!/bin/sh\ncat |\n  rot13 -x | spm_encode\n")
+    with pytest.raises(CheckpointError, match=r"preprocess\.sh, line 3: .*`rot13 -x`.*--ignore-unknown-steps"):
+        read_marian(copy)
+    remarks = read_marian(copy, Given(ignore_unknown_steps=True)).remarks
+    assert any("`rot13 -x`" in remark for remark in remarks)
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_the_recorded_command_has_options_of_nmt_import(ignores, tmp_path, monkeypatch, copy):
+    examine_nothing(monkeypatch)
+    import_model(copy, tmp_path / "bundle", given=Given(ignore_unknown_steps=ignores))
+    notes = BundleFolder(tmp_path / "bundle").notes.read_text()
+    assert ('"--ignore-unknown-steps"' in notes, "--no-ignore" in notes) == (ignores, False)
 
 
 def test_errors_name_the_archive_not_the_folder_that_it_was_unpacked_to(copy, tmp_path):

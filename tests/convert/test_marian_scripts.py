@@ -60,12 +60,11 @@ def test_moses_programs_are_known(moses, line, expected):
 
 @pytest.mark.parametrize(
     "command",
-    ["tokenizer.perl -l $1", "sed 's/[0-9]/0/g'", "sed 's/a/b/'", "sed -n 's/x/y/gp'",
-     "replace-unicode-punctuation.perl"]
+    ["tokenizer.perl -l $1", "sed 's/[0-9]/0/g'", "sed 's/a/b/'", "sed -n 's/x/y/gp'"]
 )  # fmt: skip
 def test_a_command_that_is_not_known_is_said(command):
     _, unknown = steps_of_script(f"{HEAD}{command} | {ENCODE}\n", "en")
-    assert unknown == [command]
+    assert unknown == [(4, command)]
 
 
 @pytest.mark.parametrize("script", ["", "apply_bpe.py -c codes\n", f"it's | {ENCODE}\n", f"perl | {ENCODE}"])
@@ -73,6 +72,32 @@ def test_a_script_of_another_form_is_said(script):
     steps, unknown = steps_of_script(script, "en")
     assert steps == ()
     assert len(unknown) == 1
+
+
+def test_marks_are_replaced_as_by_moses_without_its_normaliser():
+    script = f"{HEAD}${{T}}/replace-unicode-punctuation.perl |\n${{T}}/remove-non-printing-char.perl |\n{ENCODE}\n"
+    steps, unknown = steps_of_script(script, "en")
+    assert unknown == []
+    assert normalizer(steps)("「１２」…  。\u00a0x．  y’z—\u200b“") == '""2"...  . \u00a0x. y\'z— "'
+
+
+def test_characters_are_removed_as_by_perl():
+    remove = r"perl -CIOE -pe 's/[\x{2060}\x{200B}\x{feff}]//g'"
+    steps, unknown = steps_of_script(f"{HEAD}{remove} |\\\n{ENCODE}\n", "en")
+    assert (normalizer(steps)("a\u2060b\u200bc\ufeffd\u200d"), unknown) == ("abcd\u200d", [])
+
+
+def test_a_pipeline_before_the_one_that_segments_is_said():
+    _, unknown = steps_of_script(f"{HEAD}{SPACES} |\n {CONTROL}\n{SPACES} | {ENCODE}\n", "en")
+    assert [line for line, _ in unknown] == [4]
+
+
+def test_the_line_of_a_command_is_counted_in_the_file():
+    script = f"{HEAD}x='a\\\nb'\n{TABLE} |\n  {SPACES} |\\\n first -x |\n second | {ENCODE}\n"
+    _, unknown = steps_of_script(script, "en")
+    lines = script.split("\n")
+    assert [command for _, command in unknown] == ["first -x", "second"]
+    assert all(command in lines[line - 1] for line, command in unknown)
 
 
 def test_a_script_that_only_segments_has_no_steps():

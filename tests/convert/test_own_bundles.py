@@ -61,7 +61,7 @@ def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("given", [Given(source_lang="xx"), Given(target_spm=Path("target.spm"))])
 def test_options_for_other_toolkits_are_refused(given, tmp_path):
-    with pytest.raises(ConfigError, match=r"--target-spm apply to models of other toolkits.*Leave them out"):
+    with pytest.raises(ConfigError, match=r"--ignore-unknown-steps apply to models of other toolkits.*Leave them out"):
         import_model(OLD[-1], tmp_path / "new", given=given)
 
 

@@ -34,10 +34,14 @@ def clean(corpora, rules, evaluation, statistics, **settings):
     return unleaked(distinct(chunked(corpora), rules, statistics, **settings), rules, evaluation, statistics)
 
 
-def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
+def run(
+    pairs, scratch, *, evaluation=(), held_out=(), languages=("en", "de"), normalisation=None, workers=1, **filters
+):
     rules = Rules(*languages, Filters(**filters), normalisation or Normalisation())
-    statistics = FilterStatistics(filter_names(rules.filters, held_out=False))
+    statistics = FilterStatistics(filter_names(rules.filters, held_out=bool(held_out)))
     sentences = EvaluationSentences.of(evaluation, rules.comparison_key)
+    if held_out:
+        sentences = sentences.with_held_out(held_out, hash_lines(["\n".join(held_out[0])]))
     chunks = clean([pairs], rules, sentences, statistics, scratch=scratch, workers=workers)
     kept = [pair for chunk in chunks for pair in chunk.pairs]
     return kept, statistics.totals()
@@ -54,18 +58,17 @@ def test_empty_sides(tmp_path):
     assert counts == {"empty": 3, "leaked": 0, "copied_kept": 0, "invisible_kept": 0}
 
 
-def test_length_counts_words_and_is_inclusive(tmp_path):
-    pairs = [("a b c", "x"), ("a b c d", "x"), ("x", "a b c d")]
-    kept, counts = run(pairs, tmp_path, **LOOSE | {"max_words": 3})
-    assert kept == pairs[:1]
-    assert dropped(counts) == {"too_long": 2}
-
-
-def test_length_counts_some_characters_as_a_word_in_scripts_without_spaces(tmp_path):
-    pairs = [("a b c", "一二三四"), ("a b c", "一二三四五")]
-    kept, counts = run(pairs, tmp_path, languages=("en", "zh"), **LOOSE | {"max_words": 3})
-    assert kept == pairs[:1]
-    assert dropped(counts) == {"too_long": 1}
+@pytest.mark.parametrize(
+    ("target_lang", "pairs", "kept"),
+    [
+        ("de", [("a b c", "x"), ("a b c d", "x"), ("x", "a b c d")], 1),
+        ("zh", [("a b c", "一二三四"), ("a b c", "一二三四五")], 1),  # some characters are a word
+    ],
+)
+def test_length_counts_words_and_is_inclusive(tmp_path, target_lang, pairs, kept):
+    found, counts = run(pairs, tmp_path, languages=("en", target_lang), **LOOSE | {"max_words": 3})
+    assert found == pairs[:kept]
+    assert dropped(counts) == {"too_long": len(pairs) - kept}
 
 
 TRANSLATIONS = {
@@ -219,9 +222,6 @@ def test_leaks_may_be_found_up_to_case_punctuation_and_digits(tmp_path):
 def test_both_sides_of_held_out_pairs_leak(tmp_path):
     """A held-out source under another target is a leak, and so is a held-out target under another source."""
     held_out = [("a red house", "ein rotes Haus"), ("", "")]
-    evaluation = EvaluationSentences.of([("one", "eins")]).with_held_out(
-        held_out, hash_lines(["a red house\nein rotes Haus"])
-    )
     pairs = [
         ("a red house", "ein rotes Haus"),
         ("a red house", "rotes Haus"),
@@ -230,29 +230,22 @@ def test_both_sides_of_held_out_pairs_leak(tmp_path):
         ("other", "eins"),
         ("ein rotes Haus", "a red house"),  # Each in the other language's place: no leak.
     ]
-    rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    statistics = FilterStatistics(filter_names(rules.filters, held_out=True))
-    chunks = clean([pairs], rules, evaluation, statistics, scratch=tmp_path)
-    assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[-1:]
-    assert dropped(statistics.totals()) == {"held_out": 1, "leaked": 4}
+    kept, counts = run(pairs, tmp_path, evaluation=[("one", "eins")], held_out=held_out, **LOOSE)
+    assert kept == pairs[-1:]
+    assert dropped(counts) == {"held_out": 1, "leaked": 4}
 
 
 def test_no_held_out_source_stays_in_training_even_if_leaks_are_only_counted(tmp_path):
     held_out = [("a red house", "ein rotes Haus")]
-    evaluation = EvaluationSentences.of([("one", "eins")]).with_held_out(
-        held_out, hash_lines(["a red house\nein rotes Haus"])
-    )
     pairs = [
         ("a red house", "ein rotes Haus"),
         (" a red  house", "rotes Haus"),
         ("the house is red", "ein rotes Haus"),
         ("one", "anderes"),
     ]
-    rules = Rules("en", "de", Filters(**LOOSE, leakage="count"), Normalisation())
-    statistics = FilterStatistics(filter_names(rules.filters, held_out=True))
-    chunks = clean([pairs], rules, evaluation, statistics, scratch=tmp_path)
-    assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[2:]
-    assert (statistics.totals()["held_out"], statistics.totals()["leaked_kept"]) == (2, 2)
+    kept, counts = run(pairs, tmp_path, evaluation=[("one", "eins")], held_out=held_out, leakage="count", **LOOSE)
+    assert kept == pairs[2:]
+    assert (counts["held_out"], counts["leaked_kept"]) == (2, 2)
 
 
 def test_leaks_are_found_in_text_as_read(tmp_path):

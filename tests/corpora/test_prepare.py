@@ -41,6 +41,10 @@ def write(path, lines):
     path.write_bytes(pack(content))
 
 
+def en_de(**texts):
+    return own_recipe("own", source_lang="en", target_lang="de", **texts)
+
+
 def corpus(folder, name, sources, targets, suffix=""):
     write(folder / f"{name}.en{suffix}", sources)
     write(folder / f"{name}.de{suffix}", targets)
@@ -53,7 +57,7 @@ def own(tmp_path):
     train = corpus(tmp_path, "train", ["a b", "c d", "e f", "", "c d", "v"], ["A B", "C D", "E F", "X", "C D", "w"])
     valid = corpus(tmp_path, "valid", ["v  ", "", "v  "], ["V\u2019", "W", "V\u2019"])
     test = corpus(tmp_path, "test", ["t"], ["e f"])
-    return own_recipe("own", source_lang="en", target_lang="de", train=[train], valid=[valid], test=[test])
+    return en_de(train=[train], valid=[valid], test=[test])
 
 
 def lines(folder, name):
@@ -101,7 +105,7 @@ def test_characters_that_look_like_line_ends_keep_their_lines(tmp_path):
     odd = [f"a{character}b {n}" for n, character in enumerate(BREAKS)]
     train = corpus(tmp_path, "train", odd, [f"wort {n}" for n in range(len(odd))])
     other = corpus(tmp_path, "other", odd, odd)
-    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[train], valid=[other], test=[other])
+    recipe = en_de(train=[train], valid=[other], test=[other])
     recipe = with_filters(recipe, {"leakage": "count"})
     prepare(recipe, tmp_path / "own")
     assert lines(tmp_path / "own", "train.en") == odd
@@ -134,7 +138,7 @@ def test_nothing_left_is_an_error_that_counts(own, tmp_path):
 
 def test_pairs_are_held_out_where_none_are_given(tmp_path):
     train = corpus(tmp_path, "train", [f"s {n}" for n in range(400)] * 2, [f"t {n}" for n in range(400)] * 2)
-    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[train])
+    recipe = en_de(train=[train])
     told = []
     prepared = prepare(recipe, tmp_path / "own", notify=told.append)
     counts = {name: record.lines for name, record in prepared.manifest.files.items() if name.endswith("en")}
@@ -158,7 +162,7 @@ def test_held_out_pairs_hardly_change_when_the_corpus_grows(tmp_path):
     held = []
     for size in (2000, 2100):
         train = corpus(tmp_path, f"train-{size}", [f"s {n}" for n in range(size)], [f"t {n}" for n in range(size)])
-        prepare(own_recipe("own", source_lang="en", target_lang="de", train=[train]), tmp_path / str(size))
+        prepare(en_de(train=[train]), tmp_path / str(size))
         held.append({*lines(tmp_path / str(size), "valid.en"), *lines(tmp_path / str(size), "test.en")})
     assert len(held[0] - held[1]) <= 20
 
@@ -168,7 +172,7 @@ def test_held_out_pairs_share_nothing_with_a_set_that_was_given(tmp_path, counti
     sources, targets = [f"a {n}" for n in range(400)], [f"b {n}" for n in range(400)]
     train = corpus(tmp_path, "train", sources, targets)
     valid = corpus(tmp_path, "valid", sources[::2], targets[::2])
-    own = own_recipe("own", source_lang="en", target_lang="de", train=[train], valid=[valid])
+    own = en_de(train=[train], valid=[valid])
     prepare(with_filters(own, counting), tmp_path / "out")
     held = set(lines(tmp_path / "out", "test.en"))
     assert len(held) == 10 and held.isdisjoint(sources[::2])
@@ -213,7 +217,7 @@ def test_what_text_cannot_be_kept_apart_from(own, tmp_path, other, message):
 
 def test_held_out_text_is_as_read_and_repetitions_of_it_go(tmp_path):
     train = corpus(tmp_path, "train", ["e\u0301"] * 2 + ["a", "b"], ["e\u0301"] * 2 + ["a", "b"])
-    values = own_recipe("own", source_lang="en", target_lang="de", train=[train]).model_dump(mode="json")
+    values = en_de(train=[train]).model_dump(mode="json")
     values |= {"normalisation": {"nfc": True}}
     values["filters"]["dedup"] = False
     values["valid"] = values["test"] = [{"kind": "held-out", "pairs": 1, "max_share": 0.5}]
@@ -406,7 +410,7 @@ def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
     first = corpus(tmp_path, "1", ["a <b>", "b", "", "c &lt; d"], ["A", "B", "x", "C"])
     second = corpus(tmp_path / "deep", "1", ["e", "b", "<i> x"], ["E", "B", "X"])
     dev = corpus(tmp_path, "dev", ["<br> dev"], ["<br> dev"])
-    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[first, second], valid=[dev], test=[dev])
+    recipe = en_de(train=[first, second], valid=[dev], test=[dev])
     prepare(with_filters(recipe, {"html": True, "dedup": True}), tmp_path / "own")
     manifest = read_manifest(tmp_path / "own")
     found = [
@@ -426,9 +430,7 @@ def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
 def test_a_score_is_found_before_pairs_are_held_out(tmp_path):
     rows = [f"s {n}\tt {n}\t{n}" for n in range(200)]
     write(tmp_path / "a.tsv", rows)
-    recipe = own_recipe(
-        "own", source_lang="en", target_lang="de", train=[str(tmp_path / "a.tsv")], columns=["en", "de", "score"]
-    )
+    recipe = en_de(train=[str(tmp_path / "a.tsv")], columns=["en", "de", "score"])
     manifest = prepare(with_filters(recipe, {"min_score": 50}), tmp_path / "own").manifest
     train = manifest.corpora[0]
     assert train.filters["score"].pairs == manifest.filters["score"] == 50
@@ -445,7 +447,7 @@ def test_the_number_of_lines_is_known_of_plain_files(tmp_path):
     write(tmp_path / "3.tsv", ["d\tD"])
     dev = corpus(tmp_path, "dev", ["x"], ["X"])
     train = [plain, packed, str(tmp_path / "3.tsv")]
-    recipe = own_recipe("own", source_lang="en", target_lang="de", train=train, valid=[dev], test=[dev])
+    recipe = en_de(train=train, valid=[dev], test=[dev])
     sources = Sources(recipe, tmp_path)
     sources.take_own()
     counts = []
@@ -525,7 +527,7 @@ def test_a_data_set_that_a_run_was_trained_on_is_replaced_by_force_alone(own, ru
         changed = with_filters(own, {"dedup": False})
     else:
         other = corpus(tmp_path, "other", ["a", "b"], ["c", "d"])
-        changed = own_recipe("own", source_lang="en", target_lang="de", train=[other], valid=[other], test=[other])
+        changed = en_de(train=[other], valid=[other], test=[other])
         changed = with_filters(changed, {"leakage": "count"})
     with pytest.raises(OutputError, match=r"data/own: runs/base was trained on it.*its text.*--out.*--force"):
         prepare(changed, out)
@@ -562,28 +564,25 @@ def test_a_run_that_begins_meanwhile_keeps_its_data(own, run, begins_late):
     assert contents(Path("data/own")) == before
 
 
-def test_published_counts_that_differ_are_told(tmp_path, file_server):
-    text = {"en": ["a", "b"], "de": ["A", "B"]}
-    for language, content in text.items():
-        file_server.files[f"x.{language}"] = "".join(f"{line}\n" for line in content).encode()
-    files = {"en": "en", "de": "de"}
-    recipe = parse_recipe(
-        {
-            "name": "x-en-de", "source_lang": "en", "target_lang": "de",
-            "downloads": {language: {"url": f"{file_server.url}/x.{language}"} for language in text},
-            "train": [{"kind": "text", "name": "x", "files": files, "lines": 3}],
-            "valid": [{"kind": "text", "name": "x", "files": files, "lines": 2}],
-            "test": [{"kind": "text", "name": "x", "files": files}],
-            "filters": {"leakage": "count"},
-        },
-        name="x",
-    )  # fmt: skip
+def test_published_counts_that_differ_are_told_of_each_of_several_corpora_of_one_name(tmp_path, file_server):
+    texts = {"1.en": "a\nb\n", "1.de": "A\nB\n", "2.en": "c\n", "2.de": "C\n", "3.en": "d\ne\n", "3.de": "D\nE\n"}
+    file_server.files |= {name: text.encode() for name, text in texts.items()}
+
+    def text(number, **published):
+        return {"kind": "text", "name": "x", "files": {"en": f"{number}.en", "de": f"{number}.de"}, **published}
+
+    values = {
+        "name": "x-en-de", "source_lang": "en", "target_lang": "de",
+        "downloads": {name: {"url": f"{file_server.url}/{name}"} for name in texts},
+        "train": [text(1, lines=2), text(2, lines=1), text(3, lines=3)],
+        "valid": [text(1, lines=2)], "test": [text(3)],
+        "filters": {"leakage": "count"},
+    }  # fmt: skip
     told = []
-    prepared = prepare(recipe, tmp_path / "x", cache=tmp_path / "cache", notify=told.append)
+    prepared = prepare(parse_recipe(values, name="x"), tmp_path / "x", cache=tmp_path / "cache", notify=told.append)
     assert [notice for notice in told if "published" in notice] == ["train: x has 2 pairs; the published number is 3."]
-    assert prepared.manifest.filters["leaked_kept"] == 2
-    assert [record.url for record in prepared.manifest.sources] == [f"{file_server.url}/x.{name}" for name in text]
-    json.loads((tmp_path / "x" / "manifest.json").read_text())
+    assert prepared.manifest.filters["leaked_kept"] == 4
+    assert {record.url for record in prepared.manifest.sources} == {f"{file_server.url}/{name}" for name in texts}
 
 
 def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path):
@@ -613,7 +612,7 @@ def test_decomposed_text_is_warned_of_where_it_stays(tmp_path):
     for number, split in enumerate(("train", "valid", "test")):
         pairs = generated[30 * number :][:30]
         texts[split] = [corpus(tmp_path, split, [en for en, _ in pairs], [f"{de} a\u0308" for _, de in pairs])]
-    recipe = own_recipe("own", source_lang="en", target_lang="de", **texts)
+    recipe = en_de(**texts)
     with pytest.warns(NmtWarning, match="are not in Unicode normal form C") as found:
         prepare(recipe.model_copy(update={"normalisation": Normalisation(nfc=True)}), tmp_path / "own")
     assert [str(warning.message).split(":")[0] for warning in found] == ["valid", "test"]
@@ -648,18 +647,6 @@ def test_a_device_is_no_text(tmp_path):
     recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=["/dev/zero"])
     with pytest.raises(DataError, match="/dev/zero: is neither a file nor a pipe"):
         prepare(recipe, tmp_path / "data")
-
-
-def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tmp_path, file_server):
-    file_server.files |= {"2.en": b"a\nb\n", "2.de": b"A\nB\n", "1.en": b"c\n", "1.de": b"C\n"}
-    downloads = {name: {"url": f"{file_server.url}/{name}"} for name in file_server.files}
-    train = [{"kind": "text", "name": "x", "files": {"en": f"{n}.en", "de": f"{n}.de"}, "lines": n} for n in (2, 1)]
-    held = [{"kind": "held-out", "pairs": 1}]
-    values = {"name": "own", "source_lang": "en", "target_lang": "de", "downloads": downloads}
-    recipe = parse_recipe(values | {"train": train, "valid": held, "test": held}, name="own")
-    told = []
-    prepare(recipe, tmp_path / "data", cache=tmp_path / "cache", notify=told.append)
-    assert not any("published" in notice for notice in told)
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

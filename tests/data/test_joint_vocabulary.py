@@ -17,6 +17,7 @@ from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.io.hashing import sha256_of
 from nmt.record import text_record
+from nmt.text.steps import NO_STEPS
 from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 
@@ -60,6 +61,42 @@ def build(sets, *, size=200, existing=None, **settings):
 def pieces_of(pair, language):
     vocab = pair.source
     return sum(set(piece.strip("▁")) <= set(ALPHABETS[language]) for piece in vocab.pieces(range(4, vocab.size)))
+
+
+def test_each_of_several_target_languages_has_a_piece_that_no_text_becomes(sets):
+    built = build(sets)
+    vocab, ids = built[0].vocab.source, {}
+    for folder, code in zip(sets, ("de", "fr", "el"), strict=True):
+        steps = ParallelShards.open(folder, "train").index.steps
+        [ids[code]] = vocab.ids([f"<2{code}>"])
+        for split in ("train", "valid"):
+            shards = ParallelShards.open(folder, split)
+            source, target = map(list, shards.pair(0))
+            assert source[0] == ids[code] and not {*source[1:], *target} & {*ids.values()}
+    assert len({vocab.UNK, *ids.values()}) == 4
+    assert not {*ids.values()} & {piece for row in vocab.encode(["<2de>", "a <2fr> b", "<2el>a"]) for piece in row}
+    assert vocab.decode([[ids["de"], *vocab.encode(["abc"])[0]]]) == ["abc"]
+    blank = [vocab.prepared(steps.source, {"target": "fr"}).encode([""])[0], []]
+    assert blank == [[ids["fr"]], []]
+
+
+def test_one_target_language_has_no_piece(sets):
+    [built] = build(sets[:1])
+    assert built.index.steps == NO_STEPS
+
+
+def test_a_given_vocabulary_without_a_piece_for_the_language_is_refused(sets):
+    build(sets[:2])
+    with pytest.raises(VocabularyError, match=r"no piece for its target language el, but for de, fr\. Leave --vocab"):
+        build(sets[2:], existing=sets[0] / "vocab.model")
+    build(sets[1:2], existing=sets[0] / "vocab.model")
+
+
+def test_blank_lines_are_left_out_whatever_piece_is_before_them(sets):
+    for folder in sets[:2]:
+        lines = (folder / "train.en").read_text().splitlines()
+        (folder / "train.en").write_text("\n".join(["", *lines[1:], ""]))
+    assert [each.index.splits["train"].empty for each in build(sets[:2])] == [1, 1]
 
 
 def test_a_small_language_gets_more_pieces_with_balancing(sets):
@@ -125,10 +162,10 @@ def test_lost_shards_are_made_again_with_the_vocabulary_of_the_others(sets):
 
 
 def test_a_given_vocabulary_encodes_all(sets):
-    vocab = build(sets[:2])[0].vocab
+    vocab = build(sets[:1])[0].vocab
     built = build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1)
-    assert [each.changed for each in built] == [False, False, True]  # Two were trained with it.
-    assert [each.record.is_given for each in built] == [False, False, True]
+    assert [each.changed for each in built] == [False, True, True]  # One was trained with it.
+    assert [each.record.is_given for each in built] == [False, True, True]
     assert {each.index.vocab_fingerprint for each in built} == {vocab.fingerprint}
     assert built[2].index.splits["train"].sides["target"].unknown > 0  # it has never seen Greek
     assert not any(each.changed for each in build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1))

@@ -117,11 +117,15 @@ def mixed(weights: dict[Path, float]) -> ParallelShards | MixedShards:
 def test_target_languages_are_told_apart_by_tags(tmp_path, write_data_set, languages, tags, is_refused):
     folders = {}
     for number, (language, tag) in enumerate(zip(languages, tags, strict=True)):
-        sources = [f"{tag}{word} {n}" for n in range(30) for word in ("house", "tree")]
+        sources = [f"{tag}{word} {n}" for n in range(30) for word in ("house", "tree", "<2de>", "<2fr>")]
         folders[write_data_set(tmp_path / str(number), sources, sources, languages=("en", language))] = 1.0
-    build_vocabularies(list(folders), VocabularySettings(200), threads=1)
-    with pytest.raises(DataError, match="no tag tells a model") if is_refused else nullcontext():
+    first, second = folders
+    build_vocabulary(first, size=100, threads=1)
+    build_vocabulary(second, existing=first / "vocab.model", threads=1)
+    with pytest.raises(DataError, match="no piece before the source tells") if is_refused else nullcontext():
         mixed(folders)
+    build_vocabularies(list(folders), VocabularySettings(100), threads=1)
+    mixed(folders)
 
 
 def test_data_sets_of_two_source_rules_are_refused(two_data_sets):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -161,18 +162,41 @@ COMMANDS = {
 }
 
 
+SACREBLEU = """
+import contextlib, json, sys
+from sacrebleu.sacrebleu import main
+
+opened = []
+for words in json.loads(sys.argv[1]):
+    opened += [sys.stdin, sys.stdout]  # main opens others on their descriptors, which would be closed with them
+    sys.argv = ["sacrebleu", "ref", "-i", "hyp", "--width", "9", *words]
+    with contextlib.suppress(SystemExit):
+        main()
+    print(end="\\0", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def sacrebleus(tmp_path_factory) -> dict[str, list[str]]:
+    """By the names of ``COMMANDS``, what sacreBLEU's command prints as JSON and of each sentence."""
+    folder = tmp_path_factory.mktemp("sacrebleu")
+    (folder / "ref").write_text("\n".join(REFERENCES) + "\n", "utf-8")
+    (folder / "hyp").write_text("\n".join(HYPOTHESES) + "\n", "utf-8")
+    kinds = (["--format", "json"], ["--sentence-level"])
+    commands = [[*kind, "--metrics", *arguments] for arguments, _ in COMMANDS.values() for kind in kinds]
+    words = [sys.executable, "-c", SACREBLEU, json.dumps(commands)]
+    environment = os.environ | {"NO_COLOR": "1"}
+    ended = subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    printed = ended.stdout.split("\0")
+    return {name: printed[2 * number :][:2] for number, name in enumerate(COMMANDS)}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
+def test_figures_and_signatures_are_those_of_sacrebleus_command(name, sacrebleus):
     arguments, options = COMMANDS[name]
     metric = "chrf++" if name == "chrf++" else arguments[0]
-    (tmp_path / "ref").write_text("\n".join(REFERENCES) + "\n", "utf-8")
-    (tmp_path / "hyp").write_text("\n".join(HYPOTHESES) + "\n", "utf-8")
-
-    def command(*more: str) -> str:
-        words = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "--width", "9", *more, "--metrics", *arguments]
-        return subprocess.run(words, cwd=tmp_path, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
-
-    theirs = json.loads(command("--format", "json"))
+    printed, of_sentences = sacrebleus[name]
+    theirs = json.loads(printed)
     ours = score(make_metric(metric, **options), HYPOTHESES, [REFERENCES])
     assert ours.name == theirs["name"]
     assert ours.value == pytest.approx(theirs["score"], abs=1e-8)
@@ -182,8 +206,7 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
     }
 
     sentences = sentence_scores(make_metric(metric, sentences=True, **options), HYPOTHESES, [REFERENCES])
-    lines = command("--sentence-level").splitlines()
-    for line, value in zip(lines, sentences.values, strict=True):
+    for line, value in zip(of_sentences.splitlines(), sentences.values, strict=True):
         assert line.startswith(f"{ours.name}|{sentences.signature} = {value:.9f}")
 
 

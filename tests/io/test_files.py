@@ -217,7 +217,7 @@ def test_a_folder_within_a_folder_is_replaced_with_it(tmp_path):
     (shelf / "box 2").mkdir()
     fill_shelf(shelf, "after")
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
-        *("shelf", "shelf/box 1", "shelf/box 1/a.thing", "shelf/label"),
+        *("shelf", "shelf/box 1", "shelf/box 1/a.thing", "shelf/label")
     ]
     assert (shelf / "box 1" / "a.thing").read_text() == "after"
     assert (shelf / "box 1" / "a.thing").stat().st_mode & 0o777 == 0o600

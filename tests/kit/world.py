@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
-from nmt.cli.app import app
 from nmt.convert.converting import import_model
+from tests.commands import run_here
 from tests.convert.unexamined import examine_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 
@@ -21,8 +20,8 @@ MARIAN = Path(__file__).parent.parent / "convert" / "data" / "marian-post"
 
 def run_nmt(*words: str | Path) -> None:
     """Run a command in this process."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 0, result.stderr or repr(result.exception)
+    result = run_here(words)
+    assert result.returncode == 0, result.stderr.decode()
 
 
 def write_settings(path: Path, updates: int, **checkpoints: int) -> None:

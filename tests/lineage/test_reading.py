@@ -13,6 +13,7 @@ from nmt.corpora.recipe import own_recipe
 from nmt.errors import NmtError
 from nmt.io.files import record_name
 from nmt.io.hashing import sha256_of
+from nmt.lineage import comparing
 from nmt.lineage.reading import read_lineage
 from nmt.record import Record, write_stored
 from nmt.translation.lineage import translation_record, with_content
@@ -83,6 +84,14 @@ def test_a_record_does_not_show_the_checksum_of_the_file_that_it_names(tmp_path,
         or read_lineage((tmp_path / "score.json").relative_to(tmp_path)).changes
     )
     assert change == "the sha256 of private is not aa, which is recorded"
+
+    def fail(path):
+        raise PermissionError(13, "Permission denied")
+
+    comparing._sha256.cache_clear()
+    monkeypatch.setattr(comparing, "sha256_of", fail)
+    [_, private] = read_lineage(Path("score.json")).all()
+    assert (private.state, private.change) == ("changed", "private cannot be read (Permission denied)")
 
 
 @pytest.mark.parametrize("is_same", [True, False])

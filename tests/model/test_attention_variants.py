@@ -13,13 +13,7 @@ from nmt.kernels.policy import accelerate
 from nmt.model.attention import attention, choose_attention
 from nmt.model.masks import AdditiveMask, additive_mask
 from nmt.model.transformer import Transformer
-from nmt.model.variants import (
-    MIN_BLOCK,
-    AdditiveAttention,
-    neighbourhood,
-    source_neighbourhood,
-    target_neighbourhood,
-)
+from nmt.model.variants import MIN_BLOCK, AdditiveAttention, neighbourhood, source_neighbourhood, target_neighbourhood
 from tests import on_padded
 
 LONG = 3 * MIN_BLOCK + 5

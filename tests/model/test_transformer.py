@@ -35,14 +35,7 @@ def build(kernels):
 
     def make(dtype=torch.float64, seed=0, source_vocab_size=None, **changes) -> Transformer:
         torch.manual_seed(seed)
-        settings = {
-            "encoder_layers": 2,
-            "decoder_layers": 3,
-            "d_model": 32,
-            "d_ff": 48,
-            "heads": 4,
-            "dropout": 0.0,
-        }
+        settings = {"encoder_layers": 2, "decoder_layers": 3, "d_model": 32, "d_ff": 48, "heads": 4, "dropout": 0.0}
         model = accelerate(
             Transformer(ModelConfig(**(settings | changes)), VOCAB, source_vocab_size=source_vocab_size), kernels
         ).to(dtype)

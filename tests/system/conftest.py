@@ -1,15 +1,12 @@
 """The toy pair prepared, encoded and trained for a moment by the real commands, shared by all system tests."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands import run_command, run_here
-
-NMT = [sys.executable, "-m", "nmt"]
 
 
 @pytest.fixture(scope="session")

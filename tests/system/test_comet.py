@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,18 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def score(nmt_apart, files):
+def score(nmt, files, monkeypatch):
     """Runs ``nmt score`` with the double."""
+    monkeypatch.delitem(sys.modules, "comet", raising=False)
+    monkeypatch.syspath_prepend(str(DOUBLES))
+    yield lambda *words, **options: nmt("score", *words, cwd=files, **options)
+    sys.modules.pop("comet", None)
+
+
+def test_the_scores_of_the_command_are_recorded_with_source_and_model(nmt, nmt_apart, files):
     path = os.pathsep.join([str(DOUBLES), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    return lambda *words, **options: nmt_apart("score", *words, cwd=files, PYTHONPATH=path, **options)
-
-
-def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt_apart, files):
-    score(*COMET, "--json", "--sentence-scores", *TEXTS, "good.de", "bad.de", redirected="score.json")
+    words = ("score", *COMET, "--json", "--sentence-scores", *TEXTS, "good.de", "bad.de")
+    nmt_apart(*words, cwd=files, redirected="score.json", PYTHONPATH=path)
     record = json.loads((files / "score.json").read_text("utf-8"))
     [good] = record["systems"][0]["scores"]
     assert (good["name"], round(good["value"], 2)) == ("COMET", 88.89)
@@ -52,13 +57,13 @@ def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt
     assert lineage.command[1:3] == ("--metric=comet", "--target-lang=de")
     assert text_record("text", "test.en", sha256_of(files / "test.en"), role="source") in lineage.made_from
     links = {"test.en": "text: test.en", "wmt22/checkpoints/model.ckpt": f"file: {files}/wmt22/checkpoints/model.ckpt"}
-    whole = nmt_apart("inspect", "score.json", cwd=files).stdout
+    whole = nmt("inspect", "score.json", cwd=files).stdout
     assert "role: model of COMET" in whole
     assert all(f"{link}  [unchanged]" in whole for link in links.values())
     for file in links:
         with (files / file).open("ab") as stream:
             stream.write(b" ")
-    changed = nmt_apart("inspect", "score.json", cwd=files, check=False)
+    changed = nmt("inspect", "score.json", cwd=files, check=False)
     assert changed.returncode == 1
     assert all(f"{link}  [CHANGED]" in changed.stdout for link in links.values())
     assert all(f"{file} is not " in changed.stderr for file in links)
@@ -71,10 +76,7 @@ def test_the_scores_of_the_command_are_recorded_with_source_and_model(score, nmt
             [*COMET, *TEXTS, "--reference", "bad.de"],
             "error: COMET compares with one reference, but 2 are given. Give one.",
         ),
-        (
-            [*COMET, *TEXTS, "--lowercase"],
-            "--lowercase: COMET never ignores case. Add another metric",
-        ),
+        ([*COMET, *TEXTS, "--lowercase"], "--lowercase: COMET never ignores case. Add another metric"),
         (
             ["--reference", "test.de", "--comet-model", "wmt22"],
             "--comet-model needs --metric comet or --sheet: no other score uses that model.",

@@ -20,12 +20,6 @@ def test_prints_figure_and_signature(files, nmt):
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in result.stdout
 
 
-def test_reads_standard_input_in_any_locale(files, nmt_apart):
-    text = (files / "good.txt").read_text("utf-8")
-    result = nmt_apart("score", "--reference", "ref.de", "-", cwd=files, text=text, LC_ALL="C", PYTHONUTF8="0")
-    assert "BLEU = 100.00" in result.stdout
-
-
 def test_line_separators_inside_a_line_are_no_line_ends(files, nmt):
     (files / "ref.de").write_text("eins\u2028zwei\ndrei\u0085vier\n", "utf-8")
     (files / "good.txt").write_text("eins\u2028zwei\ndrei\u0085vier", "utf-8")
@@ -209,10 +203,7 @@ def test_a_sheet_as_json_holds_both_tests(files, nmt):
 
 @pytest.mark.parametrize(
     ("form", "begins"),
-    [
-        ("markdown", "References: `ref.de`"),
-        pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow),
-    ],
+    [("markdown", "References: `ref.de`"), pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow)],
 )
 def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
     assert nmt("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)

@@ -129,9 +129,7 @@ def test_a_gpus_busy_time_is_that_of_the_update_before(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"beam": 1}, {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"min_length": 4}],
-    ids=str,
+    "options", [{}, {"beam": 1}, {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"min_length": 4}], ids=str
 )
 def test_in_a_search_the_host_waits_for_the_device_once_in_eight_steps(monkeypatch, options):
     torch.manual_seed(0)

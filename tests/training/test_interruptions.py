@@ -124,13 +124,19 @@ def test_a_signal_while_the_loop_waits_for_data_saves(run_training, tmp_path, mo
     assert max(checkpoints(tmp_path / "run")) == 7
 
 
-def test_after_a_damaged_checkpoint_newer_than_the_rest_what_is_saved_is_kept(run_training, tmp_path):
+def test_after_a_damaged_checkpoint_newer_than_the_rest_what_is_saved_is_kept(run_training, tmp_path, listener):
     run = tmp_path / "run"
     settled = ["checkpoints.keep_last=1", "checkpoints.keep_best=2", "validation.every_updates=5"]
     run_training(run, *settled, "training.max_updates=10")
     assert sorted(checkpoints(run)) == [5, 10]
-    (RunFolder(run).checkpoint(10) / "model.safetensors").write_bytes(b"")
+    damaged = RunFolder(run).checkpoint(10) / "model.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    listener.updates.clear()
     run_training(run, *settled, "checkpoints.every_updates=1", "training.max_updates=7")
+    assert listener.updates == [6, 7]
+    assert any(str(damaged) in notice and "damaged" in notice for notice in listener.notices)
     assert (run / "last").resolve() == RunFolder(run).checkpoint(7).resolve()
     assert {path.name for path in (run / "checkpoints").iterdir()} >= {"step-00000007", "damaged-step-00000010"}
 

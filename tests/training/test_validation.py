@@ -6,13 +6,17 @@ from dataclasses import replace
 import pytest
 import torch
 
+from nmt.data.build import build_vocabulary
+from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.vocab_pair import VocabularyPair
+from nmt.data.vocab_record import VocabularySettings
 from nmt.evaluation.metrics import make_metric, score
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.moving_average import MovingAverage
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.start.settings import resolve_config
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
@@ -38,7 +42,7 @@ def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_
     config = settings.model_copy(
         update={"data": settings.data.model_copy(update={"source_lang": source, "target_lang": target})}
     )
-    validator = Validator(data, config, VocabularyPair.load(data / "vocab.model"), choose_hardware("cpu", "fp32", 1))
+    validator = Validator([data], config, VocabularyPair.load(data / "vocab.model"), choose_hardware("cpu", "fp32", 1))
     monkeypatch.setattr(validator, "_loss", lambda *arguments: 1.0)
     monkeypatch.setattr(validator, "_translate", lambda *arguments: translations)
 
@@ -69,7 +73,7 @@ def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reve
         return [translation.text for translation in translator.translate(lines)]
 
     wrong, repaired = (dict(zip(lines, translations(guard=guard), strict=True)) for guard in (False, True))
-    samples = Validator(reversed_words, config, vocab, hardware).validate(model).samples
+    samples = Validator([reversed_words], config, vocab, hardware).validate(model).samples
     assert {sample["source"]: sample["translation"] for sample in samples}.items() <= wrong.items()
     assert any(wrong[sample["source"]] != repaired[sample["source"]] for sample in samples)
 
@@ -86,7 +90,7 @@ def test_steps_that_a_gpu_recorded_are_used_again_with_the_weights_of_then(settl
     torch.manual_seed(1)
     model = accelerate(Transformer(config.model, vocab.target.size), replace(POLICIES["cuda"], recorder=Noted))
     average = MovingAverage(list(model.parameters()), 0.5)
-    validator = Validator(reversed_words, config, vocab, hardware)
+    validator = Validator([reversed_words], config, vocab, hardware)
 
     def found(validator):
         with average.in_use():
@@ -99,7 +103,7 @@ def test_steps_that_a_gpu_recorded_are_used_again_with_the_weights_of_then(settl
     average.update()
     second = found(validator)
     assert (len(recorders), len(recorders[0].recordings)) == (1, recordings)
-    assert second == found(Validator(reversed_words, config, vocab, hardware)) != first
+    assert second == found(Validator([reversed_words], config, vocab, hardware)) != first
 
 
 def test_the_ranks_of_all_machines_share_the_batches(settled, reversed_words):
@@ -114,6 +118,43 @@ def test_the_ranks_of_all_machines_share_the_batches(settled, reversed_words):
 
     for ranks in (Apart(), *(Apart(rank, 4, rank % 2, 2) for rank in range(4))):
         with torch.inference_mode():
-            Validator(reversed_words, config, vocab, hardware, ranks, batch_tokens=64)._loss(model, lambda: False)
+            validator = Validator([reversed_words], config, vocab, hardware, ranks, batch_tokens=64)
+            validator._loss(validator._sets[0], model, lambda: False)
     alone, *shares = sums
     assert sum(shares).tolist() == pytest.approx(alone.tolist())
+
+
+def test_each_direction_has_its_own_valid_set_and_the_scores_are_their_means(reversed_words, settings_file, tmp_path):
+    """Of two data sets of a direction, the first counts."""
+    manifest = read_manifest(reversed_words)
+    source, target = manifest.source_lang, manifest.target_lang
+    back, again = tmp_path / "back", tmp_path / "again"
+    for folder in (back, again):
+        shutil.copytree(reversed_words, folder, ignore=shutil.ignore_patterns("shards", "vocab*"))
+    write_manifest(manifest.model_copy(update={"source_lang": target, "target_lang": source}), back)
+    folders = [tmp_path / "there", back, again]
+    shutil.copytree(reversed_words, folders[0], ignore=shutil.ignore_patterns("shards", "vocab*"))
+    vocab = build_vocabulary(folders, VocabularySettings(150), threads=1)[0].vocab
+    changes = ("validation.bleu_sentences=4",)
+    config = resolve_config([(folder, 1.0) for folder in folders], config_file=settings_file, settings=changes)[0]
+    hardware = choose_hardware("cpu", "fp32", 1)
+    torch.manual_seed(1)
+    model = Transformer(config.model, vocab.target.size).eval()
+    asked = []
+
+    class Noted(Validator):
+        def _translate(self, of, model, until):
+            asked.append((of.source_lang, of.target_lang, of.shards.pair(0)[0][0]))
+            return super()._translate(of, model, until)
+
+    found = Noted(folders, config, vocab, hardware).validate(model)
+    tags = vocab.source.ids([f"<2{target}>", f"<2{source}>"])
+    assert asked == [(source, target, tags[0]), (target, source, tags[1])]
+    assert list(found.record()["directions"]) == [f"{source}-{target}", f"{target}-{source}"]
+    for name in ("loss", "bleu"):
+        there, back_again = (scores[name] for scores in found.directions.values())
+        assert getattr(found, name) == pytest.approx((there + back_again) / 2)
+    one = Validator([folders[0]], config.model_copy(update={"data": config.data.model_copy(update={"mixed_with": ()})}),
+                    vocab, hardware).validate(model)  # fmt: skip
+    assert one.loss == found.directions[f"{source}-{target}"]["loss"]
+    assert "directions" not in one.record()

@@ -713,8 +713,8 @@ def test_translations_begin_with_their_prefixes():
 def test_every_part_of_a_line_begins_with_the_piece_of_its_language():
     affix = Affix(chosen_by="target", pieces={"de": "▁ti"})
     data = CONFIG.data.model_copy(update={"target_text": (affix,)})
-    vocab = PAIR.prepared(data.steps, {"target": "de"})
-    made = Translator(Ensemble((model(),), vocab, CONFIG, CPU), translate_options(CONFIG.decoding))
+    engine = Ensemble((model(),), PAIR, CONFIG.model_copy(update={"data": data}), CPU)
+    made = Translator(engine, translate_options(CONFIG.decoding, target_lang="de"))
     found = list(made.translate(["ba", "no. " * 40], [""] * 2))
     assert [t.parts > 1 for t in found] == [False, True]
     assert all(t.text.startswith("ti") and t.text.count("ti") >= t.parts for t in found)

@@ -29,7 +29,7 @@ class Copying:
     settings = {}  # noqa: RUF012
     source_lang = target_lang = "de"
 
-    def translate_windows(self, pairs, *, done=0, line_number=None):
+    def translate_windows(self, pairs, *, done=0, line_number=None, aligned=None):
         for line, _ in pairs:
             found = Finding(("copied",), repaired=False) if "wrong" in line else None
             yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
@@ -170,7 +170,7 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
     source.write_text("a\nb\n")
 
     class Shrinking(Copying):
-        def translate_windows(self, pairs, *, done=0):
+        def translate_windows(self, pairs, *, done=0, aligned=None):
             yield from super().translate_windows(pairs)
             os.truncate(source, 2)
 
@@ -206,7 +206,7 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path):
 
 def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
     class InTwos(Copying):
-        def translate_windows(self, pairs, *, done=0):
+        def translate_windows(self, pairs, *, done=0, aligned=None):
             for window in windows(pairs, 2):
                 yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),)) for line, _ in window]
 
@@ -241,20 +241,26 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
     assert (f"resuming after text {done} of" in "".join(report.notices)) == (done > 0)
 
 
-def test_texts_whose_markup_or_placeholders_have_no_place_are_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        Copying, "translate_windows", lambda self, pairs, done: [[self.short(line) for line, _ in pairs]]
-    )
-    monkeypatch.setattr(
-        Copying, "short", lambda self, line: Translation(line, (TranslatedText("x {a}", (), 0.0, 0.0),)), raising=False
-    )
-    (tmp_path / "in.json").write_text('{"a": "to {a}", "b": "to {b}", "c": "a <b>big</b> dog"}')
-    streams = Streams(tmp_path / "in.json", {}, tmp_path / "out", input_format="json")
-    job = TranslationJob(Copying(), "text", input_format="json", document=streams.document(Reading("en", "de")))
+def test_markup_and_placeholders_of_a_document_are_placed(tmp_path, monkeypatch):
+    wanted = []
+
+    def translated(self, pairs, done, aligned):
+        for number, (line, _) in enumerate(pairs):
+            wanted.append(aligned(number))
+            pieces = [f"▁{word}" for word in line.split()]
+            best = TranslatedText(
+                f"x {line.split()[-1]}", ("▁x", pieces[-1]), 0.0, 0.0, alignment=(None, len(pieces) - 1)
+            )
+            yield [Translation(line, (best,), tuple(pieces))]
+
+    monkeypatch.setattr(Copying, "translate_windows", translated)
+    (tmp_path / "in.html").write_text("<p>red dog</p><p>red <b>dog</b></p><p>to {b}</p><p>{a} red dog</p>")
+    streams = Streams(tmp_path / "in.html", {}, tmp_path / "out", input_format="html")
+    job = TranslationJob(Copying(), "text", input_format="html", document=streams.document(Reading("en", "de")))
     with streams.claimed() as claimed:
         write_lines(claimed, job)
-    assert (tmp_path / "out").read_text() == '{"a": "x {a}", "b": "to {b}", "c": "a <b>big</b> dog"}'
-    assert job.left == 2
+    assert (tmp_path / "out").read_text() == "<p>x dog</p><p>x <b>dog</b></p><p>x {b}</p><p>x {a} dog</p>"
+    assert wanted == [False, True, True, True]
 
 
 @pytest.mark.parametrize(("lines", "entries"), [(0, 0), (2, 1), (3, 2), (5, 3), (6, 4)])

@@ -157,16 +157,25 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
 
 
 def _text(scripts: Sequence[Path], given: Given) -> tuple[TextSteps, list[str]]:
-    """What source text goes through, and remarks on what is not known."""
-    steps, unknown = list(COMPOSED.source), list[str]()
+    """What source text goes through, and remarks on what is not known.
+
+    Raises:
+        CheckpointError: a script has a command that is not known, and the user does not allow it.
+    """
+    steps, remarks = list(COMPOSED.source), list[str]()
     for script in scripts:
-        found, not_known = steps_of_script(read_bytes(script).decode(errors="replace"), given.source_lang or "")
+        found, unknown = steps_of_script(read_bytes(script).decode(errors="replace"), given.source_lang or "")
+        if unknown and not given.ignore_unknown_steps:
+            line, command = unknown[0]
+            raise CheckpointError(
+                f"{script}, line {line}: nmt does not know what `{shown(command)}` does to source text. To import the "
+                "model nevertheless, add --ignore-unknown-steps, and do this to source text before nmt translates it."
+            )
         steps += found
-        unknown += not_known
-    remarks = [
-        f"nmt does not do what `{printable(command)}` does to source text: do it before you translate."
-        for command in unknown
-    ]
+        remarks += [
+            f"nmt does not do what `{printable(command)}` does to source text: do it before you translate."
+            for _, command in unknown
+        ]
     return TextSteps(tuple(steps), COMPOSED.target), remarks
 
 

@@ -1,12 +1,13 @@
 """What ``preprocess.sh`` of an OPUS-MT archive does to source text, as steps.
 
 The scripts pipe text through sed, perl and Moses' programs to ``spm_encode``. OPUS-MT-train has packed three kinds:
-with Moses' punctuation (until February 2020), with spaces alone, and with a table of marks in sed (since September
-2020). They are read, never run.
+with Moses' punctuation (until February 2020), with Moses' table of marks alone, and with that table in sed (since
+September 2020). They are read, never run.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import shlex
@@ -22,6 +23,22 @@ _SUBSTITUTION = re.compile(r"s/((?:[^/\\]|\\.)+)/((?:[^/\\]|\\.)*)/g;?")
 _LITERAL = re.compile(r"(?P<text>(?:[^\\.*\[\]^$]|\\[^\w\s])+?)(?P<spaces> \*|\\s\*)?")
 _SPACES = {"  *": " ", "^ *": "", " *$": "", " *$$": ""}
 """Substitutions that leave single spaces. In a Makefile, a dollar sign is written twice."""
+_MARKS = zip(
+    "，、”“∶：？《》）！（；１」「０３２５６９７８４～’━〈〉【】％…",
+    [*',,""::?"")!(;"""032569784~\'-<>[]%', "..."],
+    strict=True,
+)
+_MOSES_MARKS = Replace(
+    table=(
+        *(Replacement(text=stop, by=". ", with_spaces=True) for stop in "。．"),
+        *(Replacement(text=mark, by=by) for mark, by in _MARKS),
+    )
+)
+"""What ``replace-unicode-punctuation.perl`` of Moses did until October 2019, as did OPUS-MT's table in sed later: a
+full-width 1 becomes a quotation mark."""
+_REMOVED = re.compile(r"s/\[((?:\\x\{[0-9A-Fa-f]{1,5}\})+)\]//g;?")
+"""A substitution of perl that removes characters."""
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 _CONTROL = ("s/\\p{C}/ /g;", "s/(?!\\n)\\p{C}/ /g;")
 _REPLACES, _REMOVES, _NORMALISES = (
     "replace-unicode-punctuation.perl",
@@ -30,8 +47,8 @@ _REPLACES, _REMOVES, _NORMALISES = (
 )
 
 
-def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[str]]:
-    """The steps of a script before it segments, and the commands of it that are not known.
+def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[tuple[int, str]]]:
+    """The steps of a script before it segments; and the lines, counted from 1, and commands that are not known.
 
     Where a script segments in several branches, they prepare text alike: the first counts.
 
@@ -39,43 +56,62 @@ def steps_of_script(script: str, language: str) -> tuple[tuple[Step, ...], list[
         language: the code of the source language, for Moses' rules.
     """
     steps: list[Step] = []
-    unknown: list[str] = []
-    replaces_unicode = False
-    for command, words in _commands(script):
+    unknown: list[tuple[int, str]] = []
+    for line, command, words in _commands(script):
         name = next((word.rpartition("/")[2] for word in words if word != "perl" or word == words[-1]), "")
         if name == _REPLACES:
-            replaces_unicode = True
+            steps.append(_MOSES_MARKS)
         elif name == _REMOVES or (words[:1] == ["perl"] and words[-1] in _CONTROL):
             steps.append(Control())
         elif name == _NORMALISES:
-            code = primary_language(language)
-            steps.append(MosesPunctuation(language=code, replaces_unicode=replaces_unicode, removes_control=False))
-            replaces_unicode = False
+            steps.append(MosesPunctuation(language=primary_language(language), removes_control=False))
+        elif words[:1] == ["perl"] and (removed := _REMOVED.fullmatch(words[-1])):
+            characters = (chr(int(code, 16)) for code in re.findall(r"\{(\w+)\}", removed[1]))
+            steps.append(Replace(table=tuple(Replacement(text=character, by="") for character in characters)))
         elif name == "sed" and (found := _substituted(words[1:])) is not None:
             steps += found
         elif name != "cat":
-            unknown.append(command)
-    return tuple(steps), [*unknown, *([_REPLACES] if replaces_unicode else [])]
+            unknown.append((line, command))
+    return tuple(steps), unknown
 
 
-def _commands(script: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands before ``spm_encode`` in the first pipeline that ends with it, each with its words.
+def _commands(script: str) -> Iterator[tuple[int, str, list[str]]]:
+    """The commands before ``spm_encode`` in the first pipeline that ends with it, each with its line and words.
 
-    A script without such a pipeline is one command that is not known.
+    A script without such a pipeline is one command that is not known, and so is a pipeline before it.
     """
-    lines = _CONTINUED.sub(" ", _COMMENT.sub("", script)).splitlines()
-    if (line := next(filter(_SEGMENTS.search, lines), None)) is None:
-        yield "preprocess.sh", []
+    script = _COMMENT.sub("", script.replace("\r\n", "\n"))
+    pipelines = _CONTINUED.sub("\r", script).split("\n")
+    index = next((index for index, line in enumerate(pipelines) if _SEGMENTS.search(line)), None)
+    if index is None:
+        yield 1, "preprocess.sh", []
         return
-    words = shlex.shlex(line, punctuation_chars="|")
+    for number, pipeline in enumerate(pipelines[:index]):
+        if _PIPE.search(pipeline):
+            yield _first_line(pipelines, number), " ".join(pipeline.split()), []
+    first = _first_line(pipelines, index)
+    stream = io.StringIO(pipelines[index])
+    words = shlex.shlex(stream, punctuation_chars="|")
     words.whitespace_split, words.commenters = True, ""
     try:
-        commands = [list(group) for is_pipe, group in itertools.groupby(words, "|".__eq__) if not is_pipe]
+        found = [(word, first + pipelines[index][: stream.tell()].rstrip().count("\r")) for word in words]
     except ValueError:  # a quotation that does not end
-        yield line.strip(), []
+        yield first, pipelines[index].strip(), []
         return
-    for command in itertools.takewhile(lambda words: not _SEGMENTS.search(" ".join(words)), commands):
-        yield " ".join(command), [word[1:-1] if word[0] in "'\"" and word[-1] == word[0] else word for word in command]
+    commands = [list(group) for is_pipe, group in itertools.groupby(found, lambda one: one[0] == "|") if not is_pipe]
+    for command in commands:
+        text = " ".join(word for word, _ in command)
+        if _SEGMENTS.search(text):
+            return
+        yield command[0][1], text, [_unquoted(word) for word, _ in command]
+
+
+def _first_line(pipelines: list[str], index: int) -> int:
+    return 1 + index + "".join(pipelines[:index]).count("\r")
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if word[0] in "'\"" and word[-1] == word[0] else word
 
 
 def _substituted(words: list[str]) -> list[Step] | None:

@@ -84,7 +84,13 @@ class DataSets:
             "target_text": steps.target,
             "weight": self.weights[0],
             "mixed_with": [
-                {"name": other.name, "fingerprint": other.fingerprint, "weight": weight}
+                {
+                    "name": other.name,
+                    "fingerprint": other.fingerprint,
+                    "weight": weight,
+                    "source_lang": other.source_lang,
+                    "target_lang": other.target_lang,
+                }
                 for other, weight in zip(others, self.weights[1:], strict=True)
             ],
             "lines": lines,

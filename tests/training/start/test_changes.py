@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +12,7 @@ from nmt.data.manifest import read_manifest, write_manifest
 from nmt.errors import ConfigError
 from nmt.training.input.data_sets import DataSets, TrainingData
 from nmt.training.start.resume import refuse_changes
+from tests.commands import run_here
 from tests.data.one_data_set import build_vocabulary
 from tests.kit.two_vocabularies import separate_data_set
 
@@ -43,10 +42,7 @@ IN_SHORT = {
     "training.precision", "validation.bleu", "validation.decoding.beam",
 }  # fmt: skip
 # Each of these makes sense only with the other.
-TOGETHER = {
-    "schedule.decay": ["schedule.decay_updates=30"],
-    "schedule.decay_updates": ["schedule.decay=linear"],
-}
+TOGETHER = {"schedule.decay": ["schedule.decay_updates=30"], "schedule.decay_updates": ["schedule.decay=linear"]}
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +62,18 @@ def begun(tmp_path_factory, reversed_words, settings_file):
     return run
 
 
+@pytest.fixture
+def run(begun, tmp_path):
+    """A copy of that run."""
+    return shutil.copytree(begun, tmp_path / "run", symlinks=True)
+
+
+@pytest.fixture
+def data(reversed_words, tmp_path):
+    """A copy of its data."""
+    return shutil.copytree(reversed_words, tmp_path / "data")
+
+
 def test_every_setting_that_must_be_accepted_is_tried():
     keys = {key for key, _ in flatten(Config().model_dump())}
     assert {key for key in keys if not changeable_on_resume(key) and not key.startswith("data.")} == CHANGES.keys()
@@ -74,9 +82,7 @@ def test_every_setting_that_must_be_accepted_is_tried():
 @pytest.mark.parametrize(
     "key", [pytest.param(key, marks=() if key in IN_SHORT else pytest.mark.slow) for key in CHANGES]
 )
-def test_the_advice_for_a_changed_setting_is_true(run_training, begun, tmp_path, key):
-    run = tmp_path / "run"
-    shutil.copytree(begun, run, symlinks=True)
+def test_the_advice_for_a_changed_setting_is_true(run_training, run, key):
     changes = [f"{key}={CHANGES[key]}", *TOGETHER.get(key, []), "training.max_updates=6", "training.patience=null"]
     with pytest.raises(ConfigError, match=rf"{key}: .* -> ") as error:
         run_training(run, *changes)
@@ -93,9 +99,7 @@ def test_the_advice_for_a_changed_setting_is_true(run_training, begun, tmp_path,
     assert run_training(run, *changes[1:]).progress.update == 6
 
 
-def test_a_change_that_can_be_accepted_lets_no_other_through(run_training, begun, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(begun, run, symlinks=True)
+def test_a_change_that_can_be_accepted_lets_no_other_through(run_training, run):
     with pytest.raises(ConfigError, match=r"(?s)model\.d_model: 16 -> 32.*as for training\.label_smoothing"):
         run_training(run, "model.d_model=32", "training.label_smoothing=0.3", accept_changes=True)
 
@@ -109,10 +113,7 @@ def test_a_run_without_a_checkpoint_takes_any_settings(run_training, begun, tmp_
     assert run_training(run, "model.d_model=32", "training.max_updates=2").progress.update == 2
 
 
-def test_other_data_in_the_same_vocabulary_can_be_accepted(run_training, begun, tmp_path, reversed_words):
-    run, data = tmp_path / "run", tmp_path / "data"
-    shutil.copytree(begun, run, symlinks=True)
-    shutil.copytree(reversed_words, data)
+def test_other_data_in_the_same_vocabulary_can_be_accepted(run_training, run, data):
     write_manifest(read_manifest(data).model_copy(update={"fingerprint": "other", "name": "other"}), data)
     build_vocabulary(data, existing=data / "vocab.model", threads=1)
     with pytest.raises(ConfigError, match="changed settings, add --accept-changes") as error:
@@ -121,12 +122,7 @@ def test_other_data_in_the_same_vocabulary_can_be_accepted(run_training, begun, 
     assert run_training(run, data=data, accept_changes=True).progress.update == 20
 
 
-def test_another_vocabulary_cannot_be_accepted_and_the_advice_brings_the_runs_back(
-    run_training, begun, tmp_path, reversed_words
-):
-    run, data = tmp_path / "run", tmp_path / "data"
-    shutil.copytree(begun, run, symlinks=True)
-    shutil.copytree(reversed_words, data)
+def test_another_vocabulary_cannot_be_accepted_and_the_advice_brings_the_runs_back(run_training, run, data):
     build_vocabulary(data, size=30, threads=1)
     with pytest.raises(ConfigError) as error:
         run_training(run, data=data, accept_changes=True)
@@ -136,10 +132,8 @@ def test_another_vocabulary_cannot_be_accepted_and_the_advice_brings_the_runs_ba
     assert run_training(run, data=data).progress.update == 20
 
 
-def test_a_target_vocabulary_of_its_own_cannot_be_accepted(run_training, begun, tmp_path):
+def test_a_target_vocabulary_of_its_own_cannot_be_accepted(run_training, run, tmp_path):
     """All that is said of it is how to bring the run's vocabulary back."""
-    run = tmp_path / "run"
-    shutil.copytree(begun, run, symlinks=True)
     data = separate_data_set(tmp_path / "reversed")
     with pytest.raises(ConfigError, match=r"data\.target_vocab_size: null -> 44") as error:
         run_training(run, data=data, accept_changes=True)
@@ -151,17 +145,12 @@ def test_a_target_vocabulary_of_its_own_cannot_be_accepted(run_training, begun, 
     assert "--accept-changes" not in str(error.value)
 
 
-def test_another_source_normalization_cannot_be_accepted_and_the_advice_brings_the_runs_back(
-    run_training, begun, tmp_path, reversed_words
-):
-    run, data = tmp_path / "run", tmp_path / "data"
-    shutil.copytree(begun, run, symlinks=True)
-    shutil.copytree(reversed_words, data)
+def test_another_source_normalization_cannot_be_accepted_and_the_advice_brings_the_runs_back(run_training, run, data):
     build_vocabulary(data, existing=data / "vocab.model", source_normalization="nfkc_cf", threads=1)
     for options in ({}, {"accept_changes": True}):
         with pytest.raises(ConfigError, match=r"data\.source_text") as error:
             run_training(run, data=data, **options)
         assert "--accept-changes" not in str(error.value)
     [command] = re.findall(r"`nmt (build-vocab [^`]*)`", str(error.value))
-    subprocess.run([sys.executable, "-m", "nmt", *command.split()], check=True, capture_output=True)
+    assert run_here(command.split()).returncode == 0
     assert run_training(run, data=data).progress.update == 20

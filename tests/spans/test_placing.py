@@ -1,0 +1,156 @@
+"""Spans are placed in a translation: none is lost, doubled or crossed, whatever the model writes and aligns."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.spans.links import Link, by_place, links, through
+from nmt.spans.placing import place
+from nmt.spans.span import Span, Unit
+
+MARK = re.compile(r"<(/?)(\d+)(v?)>")
+
+
+def marked(text: str, *spans: tuple) -> Unit:
+    return Unit(text, tuple(Span(*span) for span in spans))
+
+
+WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 12, 16), Link(21, 27, 17, 23)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "output", "alignment", "expected"),
+    [
+        (marked("the big dog", (4, 7, "<b>", "</b>")), "der große Hund", WORDS[:3], "der <b>große</b> Hund"),
+        (
+            marked("red wine", (0, 3, "<b>", "</b>"), (4, 8, "<i>", "</i>")),  # the words change places
+            "vin rouge", [Link(0, 3, 4, 8), Link(4, 9, 0, 3)], "<i>vin</i> <b>rouge</b>",
+        ),
+        (
+            marked("a red wine", (0, 10, "<p>", "</p>"), (2, 10, "<a>", "</a>"), (2, 5, "<b>", "</b>")),
+            "un vin rouge", [Link(0, 2, 0, 1), Link(3, 6, 6, 10), Link(7, 12, 2, 5)],
+            "<p>un <a>vin <b>rouge</b></a></p>",
+        ),
+        (marked("one two", (3, 3, "<br>")), "eins zwei", [Link(0, 4, 0, 3), Link(5, 9, 4, 7)], "eins<br> zwei"),
+        (
+            marked("Hi {name}, hi", (3, 9, "", "", "{name}")), "Hallo {name}, hallo",
+            [Link(0, 5, 0, 2), Link(6, 12, 3, 9), Link(14, 19, 11, 13)], "Hallo {name}, hallo",
+        ),
+        # The model lost a placeholder, wrote it twice, or wrote it outside of its tag.
+        (
+            marked("Hi {name} there", (3, 9, "", "", "{name}")), "Hallo da", [Link(0, 5, 0, 2), Link(6, 8, 10, 15)],
+            "Hallo {name} da",
+        ),
+        (marked("Hi {n}", (3, 6, "", "", "{n}")), "Hallo {n} {n}", [Link(0, 5, 0, 2), Link(6, 9, 3, 6)], "Hallo {n} "),
+        (
+            marked("<{n}> x", (0, 5, "<b>", "</b>"), (1, 4, "", "", "{n}")), "x {n}", [Link(0, 1, 6, 7)],
+            "x <b>{n}</b>",
+        ),
+        (marked("run f(x) now", (4, 8, "<code>f(x)</code>", "", "")), "f(x) läuft", [Link(5, 10, 0, 3)],
+         "<code>f(x)</code> läuft"),
+        (marked("a < b", (0, 1, "<i>", "</i>")), "a < b", [Link(0, 1, 0, 1)], "<i>a</i> &lt; b"),
+        (marked("", (0, 0, "<br>")), "", [], "<br>"),
+        (marked("word", (0, 4, "<b>", "</b>")), "", [], "<b></b>"),
+    ],
+)  # fmt: skip
+def test_spans_stand_where_their_words_went(unit, output, alignment, expected):
+    assert place(unit, output, alignment, lambda text: text.replace("<", "&lt;")) == expected
+
+
+@st.composite
+def units(draw) -> Unit:
+    """Texts with spans that nest; markup names its span."""
+    words = draw(st.lists(st.sampled_from(["ab", "c", "{x}", "%s", "é", "."]), max_size=8))
+    text = draw(st.sampled_from(["", " "])).join(words)
+    spans: list[Span] = []
+
+    def add(start: int, end: int, depth: int) -> None:
+        at = start
+        while at <= end and len(spans) < 9 and draw(st.booleans()):
+            begin = draw(st.integers(at, end))
+            stop = draw(st.integers(begin, end))
+            name = len(spans)
+            kind = draw(st.sampled_from(["pair", "void", "kept", "raw"]))
+            if kind == "void" or begin == stop:
+                spans.append(Span(begin, begin, f"<{name}v>"))
+                stop = begin
+            elif kind == "pair":
+                spans.append(Span(begin, stop, f"<{name}>", f"</{name}>"))
+                if depth < 3:
+                    add(begin, stop, depth + 1)
+            elif kind == "kept":
+                spans.append(Span(begin, stop, f"<{name}v>", "", text[begin:stop].replace("<", "")))
+            else:
+                spans.append(Span(begin, stop, f"<{name}v>", "", ""))
+            at = stop + draw(st.integers(0, 2))
+
+    add(0, len(text), 0)
+    return Unit(text, tuple(spans))
+
+
+@st.composite
+def translations(draw):
+    """A unit, any output, and any links between the two."""
+    unit = draw(units())
+    output = draw(st.text(alphabet="abc {}x%sé.", max_size=30))
+    ends = sorted(draw(st.sets(st.integers(0, len(output)), max_size=12)))
+    size = len(unit.text)
+    found = []
+    for start, end in itertools.pairwise(ends):
+        if draw(st.booleans()):
+            source = draw(st.integers(0, max(size - 1, 0)))
+            found.append(Link(start, end, source, draw(st.integers(source, size))))
+    return unit, output, found
+
+
+@given(translations())
+def test_nothing_is_lost_doubled_or_crossed(case):
+    unit, output, alignment = case
+    written = place(unit, output, alignment)
+    opened, seen = [], []
+    holder = {}
+    for slash, name, void in MARK.findall(written):
+        if slash:
+            assert opened.pop() == name
+        else:
+            seen.append(name)
+            holder[name] = opened[-1] if opened else None
+            opened += [] if void else [name]
+    assert not opened
+    assert sorted(seen, key=int) == [str(number) for number in range(len(unit.spans))]
+    rest = MARK.sub("", written)
+    kept = [span.text for span in unit.spans if span.text is not None]
+    for text in filter(None, kept):
+        assert text in rest
+    if not kept:
+        assert rest == output  # the model's text is all there
+    for number, span in enumerate(unit.spans):
+        inner = [other for other, each in enumerate(unit.spans[number + 1 :], number + 1)
+                 if span.text is None and span.start < span.end and span.start <= each.start and each.end <= span.end
+                 and each.end < span.end]  # fmt: skip
+        for other in inner:  # what a span holds stays in it
+            above = holder[str(other)]
+            while above is not None and above != str(number):
+                above = holder[above]
+            assert above == str(number)
+
+
+def test_links_come_from_pieces():
+    found = links("Der Hund, ja", ["▁Der", "▁Hu", "nd", ",", "▁ja"], "the dog yes", ["▁the", "▁dog", "▁yes"], [0, 1, 4])
+    assert found == [Link(0, 3, 0, 3), Link(4, 7, 4, 6), Link(8, 11, 10, 12)]
+    assert links("a", ["▁a"], "b", ["__de__", "▁b"], [None, 0])[-1][2:] == (0, 1)
+
+
+def test_links_through_a_pivot():
+    first = [Link(0, 3, 0, 3), Link(4, 8, 4, 9)]
+    second = [Link(0, 4, 4, 8), Link(5, 9, 0, 3), Link(10, 11, 20, 30)]
+    assert through(first, second) == [Link(0, 4, 4, 9), Link(5, 9, 0, 3)]
+
+
+def test_without_an_alignment_places_are_in_proportion():
+    unit = marked("aaaa bbbb cccc dddd", (10, 14, "<b>", "</b>"))
+    assert place(unit, "eeee ffff gggg hhhh") == "eeee ffff <b>gggg</b> hhhh"
+    assert by_place("", "a b") == [Link(0, 1, 0, 1), Link(2, 3, 0, 1)]
