@@ -40,7 +40,7 @@ test-versions: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -rs tests/system/test_installing.py
 
 test-gpu: $(STAMP)
-	$(BIN)/pytest -rs tests/gpu
+	$(BIN)/pytest -rs tests/gpu tests/kernels/test_logits.py tests/kernels/test_step_attention.py
 
 bench: $(STAMP)
 	$(BIN)/python examples/benchmarks table

@@ -5,9 +5,11 @@ Each gives the result of the plain one within rounding; tests run with every cho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +19,14 @@ from nmt.kernels.dropout import Dropout
 from nmt.kernels.flash_attention import computes, flash_attention, suits_packed_attention
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.recording import Recorder, cuda_recorder_if_possible
+from nmt.machine.device import is_out_of_memory
 from nmt.model.attention import MultiHeadAttention, choose_attention
-from nmt.model.masks import Attention
+from nmt.model.masks import Attention, StepAttention
 from nmt.model.packing import PackedAttention, PackedSequences
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import LogitsSummary, Transformer
 
 _ROWS_PER_OCTAVE_ON_CPU, _ROWS_PER_OCTAVE_ON_GPU = 8, 16
+_NEAR = 1e-3
 # On a GPU.
 _STEPS_PER_LOOK = 8
 _AMPERE = (8, 0)
@@ -31,6 +35,8 @@ _AMPERE = (8, 0)
 # 25,000 pieces in sentences of 512 with 8 heads are 390 programs, three for each of the 132 processors of an H100; in
 # sentences of twice that length there would not be two.
 _LONGEST_SENTENCE = 512
+
+Kernel = TypeVar("Kernel")
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,10 @@ class Kernels:
     """Steps of a search after which the host looks at its pieces; it waits for the device then."""
     recorder: Callable[[], Recorder] | None = None
     """Makes a recorder of work that the device then runs whole; None if the device has none."""
+    step_attention: StepAttention | None = None
+    """Equation 1 in a recorded step of a search; None if ``attention`` computes it, over all slots."""
+    summarize_logits: LogitsSummary | None = None
+    """Reads all logits once for a step of a search; None if torch's operations do."""
 
 
 def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
@@ -60,9 +70,12 @@ def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
         for name, child in module.named_children():
             if isinstance(child, nn.Dropout):
                 setattr(module, name, kernels.dropout(child.p).train(child.training))
-    model.packed_attention = kernels.packed_attention if suits_packed_attention(model.config) else None
+    is_suited = suits_packed_attention(model.config)
+    model.packed_attention = kernels.packed_attention if is_suited else None
+    model.step_attention = kernels.step_attention if is_suited else None
     model.rows_per_octave = kernels.rows_per_octave
     model.steps_per_look, model.recorder = kernels.steps_per_look, kernels.recorder
+    model.summarize_logits = kernels.summarize_logits
     return model
 
 
@@ -90,6 +103,8 @@ def choose_kernels(
         rows_per_octave=_ROWS_PER_OCTAVE_ON_GPU,
         steps_per_look=_STEPS_PER_LOOK,
         recorder=cuda_recorder_if_possible(device) if device.type == "cuda" else None,
+        step_attention=_if_it_computes(_step_attention, device, products),
+        summarize_logits=_if_it_computes(_logits_summary, device, products),
     )
 
 
@@ -97,9 +112,7 @@ def packed_attention_if_possible(
     device: torch.device, products: torch.dtype | None, *, deterministic: bool = False
 ) -> PackedAttention | None:
     """Attention without padding, if this GPU and what is installed can compute it in this dtype."""
-    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
-        return None
-    if torch.cuda.get_device_capability(device) < _AMPERE:
+    if products is None or not _suits_triton(device, products):
         return None
     attend = _sentence_attention_if_possible(device, products)
     if deterministic:  # flash attention sums gradients in an order that differs
@@ -132,6 +145,43 @@ class AttentionByLength:
                 self._for_longer = self._find_for_longer() or attend
             attend = self._for_longer or attend
         return attend(query_NHK, key_MHK, value_MHK, queries, keys, is_causal)
+
+
+def _suits_triton(device: torch.device, products: torch.dtype | None) -> bool:
+    """Whether our kernels are for this GPU and dtype."""
+    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
+        return False
+    return torch.cuda.get_device_capability(device) >= _AMPERE
+
+
+def _if_it_computes(
+    find: Callable[[torch.device, torch.dtype], Kernel | None], device: torch.device, products: torch.dtype | None
+) -> Kernel | None:
+    """A kernel that is found and tried on this GPU, if it suits the GPU and what is installed."""
+    if products is None or not _suits_triton(device, products):
+        return None
+    try:
+        return find(device, products)
+    except Exception as error:  # there is no Triton, or a compiler, a library or a driver fails in its own way
+        if is_out_of_memory(error):
+            raise
+        return None
+
+
+def _logits_summary(device: torch.device, dtype: torch.dtype) -> LogitsSummary | None:
+    from nmt.kernels.logits import summarize_logits
+
+    normalizer_N1, _ = summarize_logits(torch.zeros(1, 64, dtype=dtype, device=device), 64)
+    return summarize_logits if abs(normalizer_N1.item() - math.log(64)) < _NEAR else None
+
+
+def _step_attention(device: torch.device, dtype: torch.dtype) -> StepAttention | None:
+    from nmt.kernels.step_attention import step_attention
+
+    heads_BHWK, mask_BWX = torch.ones(1, 1, 4, 64, dtype=dtype, device=device), torch.zeros(1, 4, 4, device=device)
+    length_1 = torch.zeros(1, dtype=torch.int64, device=device)
+    mixed_BHWK = step_attention(heads_BHWK, heads_BHWK, heads_BHWK, mask_BWX.to(dtype), length_1)
+    return step_attention if (mixed_BHWK - 1).abs().max().item() < _NEAR else None
 
 
 def _sentence_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:

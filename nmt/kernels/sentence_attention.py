@@ -21,7 +21,7 @@ from torch import Tensor
 from nmt.model.packing import PackedSequences
 
 _LOG2_E = tl.constexpr(math.log2(math.e))
-_FEWEST_ROWS, _MOST_ROWS = 16, 64
+FEWEST_ROWS, MOST_ROWS = 16, 64
 """Rows of a block: Triton multiplies at least 16. For heads of 64, an H100 is faster with 64 than with 32."""
 _BLOCK_BYTES = 8_192
 """Size of a block, for heads of any size. In 16 bits the backward pass holds up to 11 blocks in shared memory, and some
@@ -128,15 +128,20 @@ def _inputs(
     query_NHK: Tensor, key_MHK: Tensor, value_MHK: Tensor, query_ends: Tensor, key_ends: Tensor, is_causal: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that both kernels share, and their constants."""
-    size = query_NHK.shape[2]
-    rounded = max(triton.next_power_of_2(size), _FEWEST_ROWS)
-    rows = _BLOCK_BYTES // (rounded * query_NHK.element_size())
-    constants = {"HEAD": size, "K": rounded, "BLOCK": min(max(rows, _FEWEST_ROWS), _MOST_ROWS)}
+    size, (rounded, block) = query_NHK.shape[2], block_sizes(query_NHK)
+    constants = {"HEAD": size, "K": rounded, "BLOCK": block}
     heads = [_readable(x) for x in (query_NHK, key_MHK, value_MHK)]
     ends = query_ends.contiguous(), key_ends.contiguous()
     strides = (stride for x in heads for stride in x.stride()[:2])
     inputs = *heads, *ends, len(query_NHK), len(key_MHK), *strides, 1 / math.sqrt(size)
     return inputs, constants | {"IS_CAUSAL": is_causal, "num_warps": _WARPS}
+
+
+def block_sizes(heads: Tensor) -> tuple[int, int]:
+    """The size of a head (the last of the tensor's) rounded up, and the rows of a block."""
+    rounded = max(triton.next_power_of_2(heads.shape[-1]), FEWEST_ROWS)
+    rows = _BLOCK_BYTES // (rounded * heads.element_size())
+    return rounded, min(max(rows, FEWEST_ROWS), MOST_ROWS)
 
 
 def _readable(x_NHK: Tensor) -> Tensor:
@@ -171,14 +176,14 @@ def _block(first_row, row, rows, row_stride, HEAD: tl.constexpr, K: tl.constexpr
 
 
 @triton.jit
-def _read(first_row, row, rows, row_stride, HEAD: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
+def read_rows(first_row, row, rows, row_stride, HEAD: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
     """A sentence's rows from one on; zeros behind its end."""
     pointers_BK, is_own_BK = _block(first_row, row, rows, row_stride, HEAD, K, BLOCK)
     return tl.load(pointers_BK, mask=is_own_BK, other=0.0)
 
 
 @triton.jit
-def _write(x_BK, first_row, row, rows, row_stride, HEAD: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
+def write_rows(x_BK, first_row, row, rows, row_stride, HEAD: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
     """Write a sentence's rows from one on."""
     pointers_BK, is_own_BK = _block(first_row, row, rows, row_stride, HEAD, K, BLOCK)
     tl.store(pointers_BK, x_BK.to(first_row.dtype.element_ty), mask=is_own_BK)
@@ -212,7 +217,7 @@ def _forward(
     mixed += first_query * row_stride + head * HEAD
     log_total += head * query_rows + first_query
     for q in range(0, queries, BLOCK):
-        query_QK = _read(query, q, queries, query_row_stride, HEAD, K, BLOCK)
+        query_QK = read_rows(query, q, queries, query_row_stride, HEAD, K, BLOCK)
         highest_Q = tl.full([BLOCK], float("-inf"), tl.float32)
         total_Q = tl.full([BLOCK], 0.0, tl.float32)
         mixed_QK = tl.full([BLOCK, K], 0.0, tl.float32)
@@ -220,8 +225,8 @@ def _forward(
         if IS_CAUSAL:
             seen = tl.minimum(keys, q + BLOCK)
         for s in range(0, seen, BLOCK):
-            key_SK = _read(key, s, keys, key_row_stride, HEAD, K, BLOCK)
-            value_SK = _read(value, s, keys, value_row_stride, HEAD, K, BLOCK)
+            key_SK = read_rows(key, s, keys, key_row_stride, HEAD, K, BLOCK)
+            value_SK = read_rows(value, s, keys, value_row_stride, HEAD, K, BLOCK)
             scores_QS = _scores(query_QK, key_SK, q, s, keys, scale, BLOCK, IS_CAUSAL)
             # Sums are relative to the highest score so far, which is finite: each query sees the first key.
             before_Q = highest_Q
@@ -232,7 +237,7 @@ def _forward(
             product_QK = tl.dot(weights_QS.to(value_SK.dtype), value_SK, input_precision="ieee")
             mixed_QK = mixed_QK * fade_Q[:, None] + product_QK
         total_Q = tl.where(keys > 0, total_Q, 1.0)
-        _write(mixed_QK / total_Q[:, None], mixed, q, queries, row_stride, HEAD, K, BLOCK)
+        write_rows(mixed_QK / total_Q[:, None], mixed, q, queries, row_stride, HEAD, K, BLOCK)
         query_Q = q + tl.arange(0, BLOCK)
         tl.store(log_total + query_Q, highest_Q + tl.log2(total_Q), mask=query_Q < queries)
 
@@ -246,7 +251,7 @@ def _weights_and_gradients(
     query_Q = q + tl.arange(0, BLOCK)
     log_total_Q = tl.load(log_total + query_Q, mask=query_Q < queries, other=float("inf"))
     # The sum over all keys of the weights times their gradients.
-    mixed_QK = _read(mixed, q, queries, row_stride, HEAD, K, BLOCK)
+    mixed_QK = read_rows(mixed, q, queries, row_stride, HEAD, K, BLOCK)
     sum_Q = tl.sum(mixed_QK.to(tl.float32) * gradient_QK.to(tl.float32), 1)
     weights_QS = tl.exp2(_scores(query_QK, key_SK, q, s, keys, scale, BLOCK, IS_CAUSAL) - log_total_Q[:, None])
     of_weights_QS = tl.dot(gradient_QK, tl.trans(value_SK), input_precision="ieee")
@@ -276,16 +281,16 @@ def _backward(
     of_value += first_key * row_stride + head * HEAD
     is_one_block = (keys > 0) & (keys <= BLOCK)
     for s in range(0, keys, BLOCK):
-        key_SK = _read(key, s, keys, key_row_stride, HEAD, K, BLOCK)
-        value_SK = _read(value, s, keys, value_row_stride, HEAD, K, BLOCK)
+        key_SK = read_rows(key, s, keys, key_row_stride, HEAD, K, BLOCK)
+        value_SK = read_rows(value, s, keys, value_row_stride, HEAD, K, BLOCK)
         of_key_SK = tl.full([BLOCK, K], 0.0, tl.float32)
         of_value_SK = tl.full([BLOCK, K], 0.0, tl.float32)
         earliest = 0
         if IS_CAUSAL:
             earliest = s
         for q in range(earliest, queries, BLOCK):
-            query_QK = _read(query, q, queries, query_row_stride, HEAD, K, BLOCK)
-            gradient_QK = _read(gradient, q, queries, row_stride, HEAD, K, BLOCK)
+            query_QK = read_rows(query, q, queries, query_row_stride, HEAD, K, BLOCK)
+            gradient_QK = read_rows(gradient, q, queries, row_stride, HEAD, K, BLOCK)
             weights_QS, of_scores_QS = _weights_and_gradients(
                 query_QK, key_SK, value_SK, gradient_QK, mixed, log_total, q, s, queries, keys, row_stride, scale,
                 HEAD, K, BLOCK, IS_CAUSAL,
@@ -294,24 +299,24 @@ def _backward(
             of_key_SK += tl.dot(tl.trans(of_scores_QS), query_QK, input_precision="ieee")
             if is_one_block:
                 of_query_QK = tl.dot(of_scores_QS, key_SK, input_precision="ieee")
-                _write(of_query_QK * scale, of_query, q, queries, row_stride, HEAD, K, BLOCK)
-        _write(of_key_SK * scale, of_key, s, keys, row_stride, HEAD, K, BLOCK)
-        _write(of_value_SK, of_value, s, keys, row_stride, HEAD, K, BLOCK)
+                write_rows(of_query_QK * scale, of_query, q, queries, row_stride, HEAD, K, BLOCK)
+        write_rows(of_key_SK * scale, of_key, s, keys, row_stride, HEAD, K, BLOCK)
+        write_rows(of_value_SK, of_value, s, keys, row_stride, HEAD, K, BLOCK)
     # A query's gradient is a sum over all keys. Where these are several blocks, their scores are computed once more.
     if not is_one_block:
         for q in range(0, queries, BLOCK):
-            query_QK = _read(query, q, queries, query_row_stride, HEAD, K, BLOCK)
-            gradient_QK = _read(gradient, q, queries, row_stride, HEAD, K, BLOCK)
+            query_QK = read_rows(query, q, queries, query_row_stride, HEAD, K, BLOCK)
+            gradient_QK = read_rows(gradient, q, queries, row_stride, HEAD, K, BLOCK)
             of_query_QK = tl.full([BLOCK, K], 0.0, tl.float32)
             seen = keys
             if IS_CAUSAL:
                 seen = tl.minimum(keys, q + BLOCK)
             for s in range(0, seen, BLOCK):
-                key_SK = _read(key, s, keys, key_row_stride, HEAD, K, BLOCK)
-                value_SK = _read(value, s, keys, value_row_stride, HEAD, K, BLOCK)
+                key_SK = read_rows(key, s, keys, key_row_stride, HEAD, K, BLOCK)
+                value_SK = read_rows(value, s, keys, value_row_stride, HEAD, K, BLOCK)
                 _, of_scores_QS = _weights_and_gradients(
                     query_QK, key_SK, value_SK, gradient_QK, mixed, log_total, q, s, queries, keys, row_stride, scale,
                     HEAD, K, BLOCK, IS_CAUSAL,
                 )  # fmt: skip
                 of_query_QK += tl.dot(of_scores_QS, key_SK, input_precision="ieee")
-            _write(of_query_QK * scale, of_query, q, queries, row_stride, HEAD, K, BLOCK)
+            write_rows(of_query_QK * scale, of_query, q, queries, row_stride, HEAD, K, BLOCK)

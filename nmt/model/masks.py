@@ -22,6 +22,11 @@ Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 """A function of queries (B, H, T, K), keys (B, H, S, K), values (B, H, S, V), a mask that is added to the scores, and
 the probability of dropout; (B, H, T, V)."""
 
+StepAttention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Equation 1 in a step of a search whose length is on the device: a function of queries (B, H, W, K), the keys and
+values of all slots (B, H, X, K), a mask that is added to the scores (B, W, X), and the number of pieces before the step
+(1). W slots belong to each piece, those of the step included; later ones are not read. (B, H, W, K)."""
+
 
 class Mask(Protocol):
     """Which keys each query may attend to, for heads of rows."""
@@ -53,6 +58,23 @@ class AdditiveMask:
     ) -> Tensor:
         """As :meth:`PaddedMask.attend`."""
         return attention(query_BHTK, key_BHSK, value_BHSV, self.mask, dropout)
+
+
+@dataclass(frozen=True)
+class SoFarMask:
+    """The past of each hypothesis of a step, by an attention that reads no slot behind that step."""
+
+    step_attention: StepAttention
+    past_BWX: Tensor
+    """0 where a piece is a hypothesis' own past, -inf where it is not."""
+    length_1: Tensor
+    """The number of pieces before the step."""
+
+    def attend(
+        self, attention: Attention, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
+    ) -> Tensor:
+        """As :meth:`PaddedMask.attend`, without dropout."""
+        return self.step_attention(query_BHTK, key_BHSK, value_BHSV, self.past_BWX, self.length_1)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, Mask, PaddedRows, additive_mask
+from nmt.model.masks import AdditiveMask, Mask, PaddedMask, PaddedRows, SoFarMask, StepAttention, additive_mask
 from nmt.model.packing import PackedSequences
 from nmt.model.slots import Slots
 
@@ -107,7 +107,7 @@ class DecodingState:
 
     past_BWX: Tensor
     """0 where a piece is a hypothesis' own past, -inf where it belongs to others. A step whose length is on the device
-    reads all slots: those that are not written yet hold -inf, and their keys and values are finite."""
+    may read all slots: those that are not written yet hold -inf, and their keys and values are finite."""
     own_WW: Tensor
     """Of the pieces that a step writes, 0 at a hypothesis' own one, -inf at others."""
     memory_mask_B11S: Tensor
@@ -125,13 +125,20 @@ class DecodingState:
         past_BWX = memory_mask_B11S.new_empty(len(memory_mask_B11S), beam, room * beam)
         return DecodingState(past_BWX, additive_mask(others_WW, past_BWX.dtype), memory_mask_B11S, layers)
 
-    def begin_step(self, length: Length, hypotheses: Slots, neighbours: int | None) -> list[StepPast]:
+    def begin_step(
+        self,
+        length: Length,
+        hypotheses: Slots,
+        neighbours: int | None,
+        step_attention: StepAttention | None,
+    ) -> list[StepPast]:
         """What each layer attends to in a step.
 
         Args:
             length: the number of pieces before the step.
             hypotheses: where the rows lie among the places of all beams (B, W).
             neighbours: how many steps back a piece attends; None if to all.
+            step_attention: attends where the length is on the device; None if the usual attention does, to all slots.
         """
         beam = hypotheses.length
         written: slice | Tensor
@@ -148,7 +155,10 @@ class DecodingState:
         past_BWX = self.past_BWX[:, :, attended]
         if attended.start:
             past_BWX = past_BWX.contiguous()  # a GPU's fused attention reads masks from aligned addresses
-        past_mask = PaddedRows(hypotheses, None, AdditiveMask(past_BWX[:, None]))
+        so_far: PaddedMask = AdditiveMask(past_BWX[:, None])
+        if step_attention is not None and not isinstance(length, int):
+            so_far = SoFarMask(step_attention, past_BWX, length)
+        past_mask = PaddedRows(hypotheses, None, so_far)
         memory_mask = PaddedRows(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
         return [StepPast(layer, hypotheses, written, attended, past_mask, memory_mask) for layer in self.layers]
 

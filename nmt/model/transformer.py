@@ -15,7 +15,16 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
-from nmt.model.masks import AdditiveMask, Mask, PackedMask, PaddedMask, PaddedRows, causal_mask, source_mask
+from nmt.model.masks import (
+    AdditiveMask,
+    Mask,
+    PackedMask,
+    PaddedMask,
+    PaddedRows,
+    StepAttention,
+    causal_mask,
+    source_mask,
+)
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.packing import (
     SPARE_SENTENCES,
@@ -29,6 +38,10 @@ from nmt.model.slots import Slots
 from nmt.model.state import DecodingState, Encoded, LayerCache, Length, Past, WholeTarget
 from nmt.model.variants import source_neighbourhood, target_neighbourhood
 from nmt.special_ids import PAD
+
+LogitsSummary = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+"""A function of logits (N, V) and the size of a block: the logarithm of the sum of each row's exponentials (N, 1), and
+the largest number of each whole block of a row (N, V // size). Both are fp32."""
 
 
 class Transformer(nn.Module):
@@ -66,6 +79,10 @@ class Transformer(nn.Module):
         """Steps of a search after which the host looks at its pieces; it waits for the device then."""
         self.recorder: Callable[[], Any] | None = None
         """Makes a :class:`~nmt.kernels.recording.Recorder`; None if the device has none."""
+        self.step_attention: StepAttention | None = None
+        """Equation 1 in a recorded step; None if the usual attention computes it, over all slots."""
+        self.summarize_logits: LogitsSummary | None = None
+        """Reads all logits once for a step of a search; None if torch's operations do."""
 
     @property
     def vocab_size(self) -> int:
@@ -162,7 +179,7 @@ class Transformer(nn.Module):
         hypotheses = Slots(*tokens_BW.shape) if live_BW is None else Slots.of_live(live_BW)
         rows = hypotheses.rows if self.rows_per_octave is None else rounded_up(hypotheses.rows, self.rows_per_octave)
         tokens_N = hypotheses.pack(tokens_BW, rows - hypotheses.rows)
-        pasts = state.begin_step(length, hypotheses, self.config.target_neighbours)
+        pasts = state.begin_step(length, hypotheses, self.config.target_neighbours, self.step_attention)
         x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), length), pasts)
         return hypotheses.pad(self.embedding.project(x_ND)).flatten(0, 1)
 

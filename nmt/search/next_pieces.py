@@ -1,7 +1,7 @@
 """The next piece of each hypothesis: the best pieces, a sampled piece, and pieces that would repeat an n-gram.
 
 Shapes: B sentences, N rows, one per hypothesis, V vocabulary, K pieces per row, R steps that there is room for, G
-n-grams of S pieces.
+n-grams of S pieces, X blocks of a vocabulary.
 """
 
 from __future__ import annotations
@@ -20,24 +20,32 @@ from nmt.special_ids import BOS, PAD, UNK
 NEVER_EMITTED = (PAD, UNK, BOS)
 """The special pieces that outputs never contain."""
 
-_BLOCK = 64
+BLOCK = 64
+"""Pieces of a block. All special pieces lie in the first one."""
 
 
-def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def largest(logits_NV: Tensor, count: int, largest_NX: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The ``count`` largest numbers of each row and their indices; all of them if a row has fewer.
 
     Over a whole vocabulary, ``topk`` on a CPU costs as much as a matrix product. The K largest numbers are in the K
     blocks with the largest maxima, and maxima are fast to compute.
+
+    Args:
+        largest_NX: the largest number of each whole block, if known. That of the first block may be too large.
     """
     rows, vocabulary = logits_NV.shape
-    blocks, device = vocabulary // _BLOCK, logits_NV.device
+    blocks, device = vocabulary // BLOCK, logits_NV.device
     if blocks <= 2 * count:
         values_NK, pieces_NK = logits_NV.topk(min(count, vocabulary), dim=1)
         return values_NK, pieces_NK
-    blocks_NXP = logits_NV[:, : blocks * _BLOCK].view(rows, blocks, _BLOCK)
-    chosen_NK = blocks_NXP.amax(dim=2).topk(count, dim=1).indices
-    places_NKP = chosen_NK[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=device)
-    rest_R = torch.arange(blocks * _BLOCK, vocabulary, device=device)
+    chosen = count
+    if largest_NX is None:
+        largest_NX = logits_NV[:, : blocks * BLOCK].view(rows, blocks, BLOCK).amax(dim=2)
+    else:  # a first block that is not among the best takes the place of one that is
+        chosen += 1
+    chosen_NK = largest_NX.topk(chosen, dim=1).indices
+    places_NKP = chosen_NK[:, :, None] * BLOCK + torch.arange(BLOCK, device=device)
+    rest_R = torch.arange(blocks * BLOCK, vocabulary, device=device)
     candidates_NC = torch.cat([places_NKP.flatten(1), rest_R.expand(rows, -1)], dim=1)
     values_NK, index_NK = logits_NV.gather(1, candidates_NC).topk(count, dim=1)
     return values_NK, candidates_NC.gather(1, index_NK)

@@ -51,7 +51,7 @@ class SearchMemory:
             slots += slots // 2  # the old slots are still there while they are copied
         source_copies = 1
         if size.is_recorded:
-            length = size.room  # it attends to all slots
+            length = size.room  # it may attend to all slots
             source_copies = 2  # the encoder's, copied to the tensors of the recordings
         keys_and_values = numbers = 0
         for model in self._models:

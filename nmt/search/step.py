@@ -3,7 +3,8 @@
 A step reads and changes the tensors of a :class:`~nmt.search.beam.Beam`. It needs nothing of the host, so that a GPU
 can record it.
 
-Shapes: B sentences, W places of the beam, N = B · W rows, V vocabulary, K extensions per hypothesis.
+Shapes: B sentences, W places of the beam, N = B · W rows, V vocabulary, K extensions per hypothesis,
+X blocks of a vocabulary.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 from nmt.model.state import Length
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Beam
-from nmt.search.next_pieces import NEVER_EMITTED, largest, repeating_pieces, sample
+from nmt.search.next_pieces import BLOCK, NEVER_EMITTED, largest, repeating_pieces, sample
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS
 
@@ -39,19 +40,17 @@ def step(
         may_force: whether a sentence may have but one allowed piece in this step.
     """
     # 1. Find extensions of each hypothesis: the best ones, or a sampled one.
-    logits_NV, normalizer_N1 = _averaged(
-        [
-            model.step(beam.tokens_BW, state, length, live_BW).float()
-            for model, state in zip(models, beam.states, strict=True)
-        ]
-    )
+    logits_NV, normalizer_N1, largest_NX = _scores(models, beam, length, live_BW)
     forced_N1 = _at(beam.forced_BR, length).repeat_interleave(beam.tokens_BW.shape[1], dim=0) if may_force else None
-    forced_value_N1 = None if forced_N1 is None else logits_NV.gather(1, forced_N1.clamp(min=0))
+    forced_value_N1 = None if forced_N1 is None else logits_NV.gather(1, forced_N1.clamp(min=0)).float()
     _forbid(logits_NV, beam, settings, length)
     if settings.sampling is not None:
         values_NK, pieces_NK = sample(logits_NV, settings.sampling, _at(beam.uniform_BRW, length).flatten())
     else:  # the K best extensions of each hypothesis suffice for a beam of K
-        values_NK, pieces_NK = largest(logits_NV, settings.beam)
+        if settings.no_repeat_ngram:  # the largest of any block may be forbidden now
+            largest_NX = None
+        values_NK, pieces_NK = largest(logits_NV, settings.beam, largest_NX)
+    values_NK = values_NK.float()
     if forced_N1 is not None and forced_value_N1 is not None:
         is_first_K = torch.arange(values_NK.shape[1], device=values_NK.device) == 0
         is_forced_N1, only_forced_NK = forced_N1 >= 0, torch.where(is_first_K, forced_value_N1, -torch.inf)
@@ -83,12 +82,22 @@ def step(
     _set(chosen_3BW[None], beam.chosen_L3BW, 0, length % len(beam.chosen_L3BW))
 
 
-def _averaged(each: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
-    """Logits (N, V) of all models together, and what to subtract to get log-probabilities."""
+def _scores(
+    models: Sequence[Transformer], beam: Beam, length: Length, live_BW: Tensor | None
+) -> tuple[Tensor, Tensor | float, Tensor | None]:
+    """Logits (N, V) of all models together, what to subtract to get log-probabilities, and the largest logit of each
+    block (N, X) if a kernel found it."""
+    each = [
+        model.step(beam.tokens_BW, state, length, live_BW) for model, state in zip(models, beam.states, strict=True)
+    ]
+    summarize = models[0].summarize_logits
+    if len(each) == 1 and summarize is not None:
+        return each[0], *summarize(each[0], BLOCK)
+    # One pass over memory; logsumexp makes two copies.
+    each = [torch.log_softmax(logits_NV, dim=1, dtype=torch.float32) for logits_NV in each]
     if len(each) == 1:
-        return each[0], each[0].logsumexp(dim=1, keepdim=True)
-    log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])
-    return log_probabilities.logsumexp(dim=0), math.log(len(each))
+        return each[0], 0.0, None
+    return torch.stack(each).logsumexp(dim=0), math.log(len(each)), None
 
 
 def _forbid(logits_NV: Tensor, beam: Beam, settings: SearchSettings, length: Length) -> None:

@@ -12,7 +12,7 @@ from nmt.kernels.policy import accelerate
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.hypotheses import Hypotheses, length_penalty
-from nmt.search.next_pieces import largest
+from nmt.search.next_pieces import BLOCK, largest
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.special_ids import BOS, EOS
 from tests import on_padded
@@ -346,4 +346,15 @@ def test_the_largest_by_blocks_are_the_largest(count):
     values, places = largest(numbers, count)
     expected = numbers.topk(count, dim=1)
     assert torch.equal(values, expected.values)
+    assert torch.equal(numbers.gather(1, places), values)
+
+
+@pytest.mark.parametrize("count", [1, 4, 11])
+def test_the_largest_by_known_blocks_are_the_largest_although_special_pieces_are_forbidden_later(count):
+    numbers = torch.randn(7, 3_001, generator=torch.Generator().manual_seed(1))
+    numbers[:, :4] += 9
+    largest_NX = numbers[:, : 3_001 // BLOCK * BLOCK].unflatten(1, (-1, BLOCK)).amax(dim=2)
+    numbers[:, :4] = -torch.inf
+    values, places = largest(numbers, count, largest_NX)
+    assert torch.equal(values, numbers.topk(count, dim=1).values)
     assert torch.equal(numbers.gather(1, places), values)
