@@ -335,7 +335,7 @@ def test_patience_compares_with_the_best_validation_not_with_the_last(run_traini
     scores = [math.nan, 1.0, 3.0, 2.0, 3.0, 2.75, 2.8]  # one that is no number is not the best, nor is an equal one
 
     def validate(self, model, until):
-        return Validation(loss=-scores.pop(0), bleu=None, seconds=0.0, samples=[])
+        return Validation(loss=-scores.pop(0), bleu=None, seconds=0.0, samples=[], directions={})
 
     monkeypatch.setattr(Validator, "validate", validate)
     outcome = run_training(
