@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 import nmt
-from nmt.checkpoint.bundle import kind_of, load_bundle, write_bundle, write_checksums
+from nmt.checkpoint.bundle import Bundle, kind_of, load_bundle, write_bundle, write_checksums
 from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME, BundleFolder, is_bundle
 from nmt.checkpoint.kinds import BUNDLE, read_json
 from nmt.checkpoint.lineage import EXPORTED, IMPORTED, bundle_record
@@ -29,7 +29,7 @@ from nmt.convert.huggingface.folder import is_huggingface
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.errors import CheckpointError, ConfigError, OutputError
+from nmt.errors import CheckpointError, ConfigError, NmtError, OutputError
 from nmt.io.files import replacing, replacing_folder
 from nmt.io.hashing import sha256_of
 from nmt.io.ownership import Kind, check_replaceable
@@ -229,6 +229,7 @@ def export_model(
     check_replaceable(out, kind)
     job = Job("export", _behind_link(bundle_folder), out, form.name, quantization=quantization, lines=tuple(lines))
     bundle = load_bundle(job.path)
+    _check_affixes(bundle, form)
     with replacing_folder(out, kind) as folder:
         form.write(bundle, folder, quantization)
         certificate = _compared(job, folder, _REPORT if quantization == exact else _ANOTHER)
@@ -236,6 +237,15 @@ def export_model(
         card = model_card(bundle, form, quantization, certificate, out.name)
         write_file(folder / CARD_NAME, writable(card).encode())
     return certificate
+
+
+def _check_affixes(bundle: Bundle, form: Format) -> None:
+    """Refuse a model whose text gets pieces for its languages, where users of the format would have to add them."""
+    if bundle.config.data.steps.names_languages and not form.keeps_steps:
+        raise NmtError(
+            f"{bundle.folder}: its text gets a piece for each language, which {form.toolkit} does not add. Export it "
+            "to ctranslate2: nmt adds them there."
+        )
 
 
 def _export_record(job: Job) -> Record:

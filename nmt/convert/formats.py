@@ -55,6 +55,8 @@ class Format:
 
     holds: tuple[str, ...] = ()
     """Patterns for the names of all files in an exported folder, beside the card, the lineage and the certificate."""
+    keeps_steps: bool = False
+    """Whether nmt reads what text goes through in an exported folder, and does it."""
     quantizations: tuple[str, ...] = ()
     """The types of stored weights. The first is the default, without loss."""
     write: Callable[[Bundle, Path, str], None] | None = None
@@ -101,6 +103,7 @@ FORMATS = (
         read=ctranslate2_reading.read_ctranslate2,
         side=ctranslate2_software.imported_side,
         holds=ctranslate2_writing.HOLDS,
+        keeps_steps=True,
         quantizations=ctranslate2_writing.QUANTIZATIONS,
         write=ctranslate2_writing.write_ctranslate2,
         sides=ctranslate2_software.ctranslate2_sides,

@@ -80,7 +80,7 @@ class ImportedVocabulary(Vocabulary):
         if double := next((piece for piece, count in Counter(pieces).items() if count > 1), None):
             raise VocabularyError(f"{name}: has the piece {double[:60]!r} twice. Give one of them another name.")
         self.is_segmented = is_segmented
-        unheard = frozenset(silent)
+        unheard = self.silent = frozenset(silent)
         heard = {piece.removeprefix(_SPACE) for piece in pieces[_FIRST:] if piece not in unheard}
         self.codes = None if codes is None else BytePairCodes(codes, pieces=heard if is_restricted else None, name=name)
         content = {

@@ -52,6 +52,8 @@ class Vocabulary:
     """The list of pieces beside the model, which gives pieces their ids: only in imported vocabularies."""
     language_tags: tuple[str, ...] = ()
     """The pieces by which a source line names its target language (``>>deu<<``): only in imported vocabularies."""
+    silent: frozenset[str] = frozenset()
+    """The pieces that are no text, such as those of languages: only in imported vocabularies."""
 
     def __init__(self, model_bytes: bytes, *, name: str = "vocabulary") -> None:
         """Read a serialised SentencePiece model.

@@ -280,6 +280,11 @@ class TextSteps:
         """The affixes that the language of a side chooses, by default of either."""
         return [step for step in affixes((*self.source, *self.target)) if not sides or step.chosen_by in sides]
 
+    @property
+    def names_languages(self) -> bool:
+        """Whether text gets a piece for a language which no line can name itself."""
+        return any(isinstance(step, Affix) and step.is_silent for step in (*self.source, *self.target))
+
     def codes(self, side: Choice) -> list[str]:
         """The codes of the languages that a side may have; none where no piece names its language."""
         return list(dict.fromkeys(code for step in self.affixes(side) for code in step.pieces))

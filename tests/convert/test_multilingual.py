@@ -10,12 +10,12 @@ from sentencepiece import SentencePieceTrainer
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
-from nmt.convert.converting import import_model
+from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.huggingface.multilingual import _OF_M2M_100
 from nmt.convert.segmenters import model_pieces
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.server.models import Models, ServedModel
 
 LINES = ["the boat leaves at noon", "nobody heard the bell", "das boot fährt um zwölf", "ein satz. noch einer."]
@@ -181,6 +181,22 @@ def test_a_server_lists_all_directions(imported):
     direction = models.find("en-US", "fra")
     assert (direction.source[:2], direction.target[:2]) == ("en", "fr")
     assert str(models).endswith("more") or count <= 5
+
+
+def test_an_export_keeps_the_languages_or_is_refused(tmp_path):
+    write(tmp_path / "model", "nllb")
+    import_model(tmp_path / "model", tmp_path / "bundle", given=Given(source_lang="en", target_lang="de"))
+    with pytest.raises(NmtError, match="its text gets a piece for each language, which Hugging Face MarianMT does not"):
+        export_model(tmp_path / "bundle", tmp_path / "refused", to="huggingface")
+    export_model(tmp_path / "bundle", tmp_path / "exported", to="ctranslate2")
+    assert "adds no pieces for languages" in (tmp_path / "exported" / "README.md").read_text()
+    given = {"target_lang": "fr", "guard": False, "beam": 1, "max_extra_length": 5}
+    ours, theirs = (
+        [one.candidates[0].pieces for one in nmt.load(tmp_path / name, precision="fp32").translate(LINES, **given)]
+        for name in ("bundle", "exported")
+    )
+    assert ours == theirs
+    assert {pieces[0] for pieces in ours} == {"fra_Latn"}
 
 
 def test_scores_are_those_of_transformers(imported):

@@ -73,7 +73,8 @@ def examine(job: Job) -> Certificate:
 
 
 def _certificate(job: Job) -> Certificate:
-    ours = OurSide(job.bundle)
+    # In a folder that was exported, nmt adds the pieces of languages, and no toolkit does.
+    ours = OurSide(job.bundle, adds_languages=job.direction == "import")
     theirs = _exported(job, ours.bundle) if job.direction == "export" else _imported(job)
     probes = make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, job.lines)
     comparisons = QUANTIZED_COMPARISONS if theirs.is_quantized else COMPARISONS

@@ -21,8 +21,11 @@ from nmt.search.settings import SearchSettings
 class OurSide(Side):
     """A bundle, read from disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, adds_languages: bool = True) -> None:
         """Read a bundle.
+
+        Args:
+            adds_languages: whether the pieces of its languages are among those of text.
 
         Raises:
             CheckpointError: the bundle is damaged.
@@ -31,7 +34,7 @@ class OurSide(Side):
         self.software = {"nmt": nmt.__version__, "torch": torch.__version__}
         self.bundle: Bundle = load_bundle(folder)
         data = self.bundle.config.data
-        self._vocab = self.bundle.vocab.prepared(data.steps.without_tags, data.languages)
+        self._vocab = self.bundle.vocab.prepared(data.steps.without_tags, data.languages if adds_languages else {})
         self._hardware = choose_hardware("cpu", "fp32", None)
         self._model = self.bundle.build_model(products=torch.float32)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class CTranslate2Side(Side):
         max_positions: int,
         compute_type: str = "default",
         names: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
+        silent: Collection[str] = (),
     ) -> None:
         """Open a model.
 
@@ -45,6 +46,7 @@ class CTranslate2Side(Side):
             models: the SentencePiece models of source and target; None if the side reads and writes pieces only.
             max_positions: that of the model. CTranslate2 fails where an output needs more.
             names: what pieces of source and target are called in our vocabulary, if otherwise.
+            silent: target pieces that are no text.
 
         Raises:
             ImportError: CTranslate2 is not installed.
@@ -60,7 +62,7 @@ class CTranslate2Side(Side):
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). {_AGAIN}") from None
         finally:
             ctranslate2.set_log_level(level)
-        self._max_positions, self._target_names = max_positions, names[1]
+        self._max_positions, self._target_names, self._silent = max_positions, names[1], silent
         self._source_pieces, self._target_pieces = ({ours: theirs for theirs, ours in side.items()} for side in names)
         self._known = dict(zip(SIDES, map(frozenset, stored_pieces(folder)), strict=True)) if models else {}
         self._segmenters = {
@@ -80,7 +82,9 @@ class CTranslate2Side(Side):
 
     def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
         """As :meth:`Side.text`."""
-        return [self._segmenters["target"].text(row) for row in pieces] if self._segmenters else None
+        if not self._segmenters:
+            return None
+        return [self._segmenters["target"].text([one for one in row if one not in self._silent]) for row in pieces]
 
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.score`."""
@@ -141,4 +145,5 @@ def imported_side(path: Path, model: ForeignModel) -> CTranslate2Side:
 
 def ctranslate2_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
-    yield CTranslate2Side(folder, (folder / SOURCE_MODEL, folder / TARGET_MODEL), bundle.config.model.max_positions)
+    models, positions = (folder / SOURCE_MODEL, folder / TARGET_MODEL), bundle.config.model.max_positions
+    yield CTranslate2Side(folder, models, positions, silent=bundle.vocab.target.silent)

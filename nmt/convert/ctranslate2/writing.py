@@ -191,6 +191,8 @@ def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
         "pipeline": "`nmt translate --engine ctranslate2 -m FOLDER`, with this folder, translates with all that nmt "
         "does: its guard, its normalisation, and its splitting of lines.",
     }
+    if bundle.config.data.steps.names_languages:
+        found["languages"] = "The program above adds no pieces for languages: use the line of `pipeline`."
     if bundle.config.decoding.length_normalization == "paper" and bundle.config.decoding.length_penalty:
         found["decoding.length_normalization"] = (
             "CTranslate2 divides scores by length^length_penalty, not by the paper's length penalty. A beam search "
