@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
 from nmt.api.arguments import THREADS, Texts, checked
 from nmt.errors import ConfigError, NmtError
@@ -74,6 +74,11 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None, Option("Resume a run with its own settings and data.", STREAMS, metavar="RUN")
+    ] = None,
+    sampling_temperature: Annotated[
+        float | None,
+        Gt(0),
+        Option("Balance the directions of several data sets; 1: by size.", STREAMS, unset="1", metavar="T"),
     ] = None,
     fresh: Annotated[bool, Option("Start over in the next free folder, such as RUN-2.", STREAMS)] = False,
     accept_changes: Annotated[bool, Option("Resume although settings changed.", SETTINGS)] = False,
@@ -151,7 +156,7 @@ def train(
     elif listener is None:
         listener = Reported(report)
     if resume is not None:
-        for name in ("preset", "config", "out", "init_from", "fresh"):
+        for name in ("preset", "config", "out", "init_from", "fresh", "sampling_temperature"):
             if given[name]:
                 raise ConfigError(
                     f"--{name.replace('_', '-')} does not go with --resume, which takes the run's own settings and "
@@ -172,6 +177,12 @@ def train(
     ]
     # Settings are resolved also before a data set has a vocabulary.
     sets = None if only_settings else DataSets.open(weighted)
+    if sampling_temperature is not None:
+        if len(weighted) < 2 or any(weight != 1 for _, weight in weighted):
+            raise ConfigError(
+                "--sampling-temperature balances several data sets by size: name each with --data, and no weight."
+            )
+        sets = None if sets is None else sets.balanced(sampling_temperature)
     resolved = choice.resolve(sets, layers)
     listener.settled(resolved)
     if choice.description is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, epoch_population, mixture
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ENCODED_SPLITS, ParallelShards, Sampling, ShardIndex, build_command
+from nmt.data.training_lines import sample_sizes
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import Transformer
@@ -58,6 +60,20 @@ class DataSets:
         vocab, path = load_vocabulary(folders[0]), DataFolder(folders[0]).vocab
         parts = tuple(ParallelShards.open(folder, "train", vocab=path) for folder in folders)
         return DataSets(folders, weights, vocab, parts)
+
+    def balanced(self, temperature: float) -> DataSets:
+        """The data sets with weights by which a direction's share is proportional to (its share of the pairs)^(1/T).
+
+        As many pairs come per epoch as there are (Arivazhagan et al. 2019, arXiv 1907.05019).
+        """
+        manifests = map(read_manifest, self.folders)
+        directions = [f"{each.source_lang}-{each.target_lang}" for each in manifests]
+        pairs: Counter[str] = Counter()
+        for direction, part in zip(directions, self.parts, strict=True):
+            pairs[direction] += len(part)
+        wanted = sample_sizes(pairs, temperature, pairs.total())
+        weights = tuple(wanted[direction] / pairs[direction] for direction in directions)
+        return replace(self, weights=weights)
 
     def settings(self) -> dict[str, Any]:
         """The section ``data`` of the settings.

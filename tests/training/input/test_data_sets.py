@@ -13,7 +13,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
 from nmt.errors import ConfigError, DataError
 from nmt.training.input import data_sets
-from nmt.training.input.data_sets import TrainingData, why_empty
+from nmt.training.input.data_sets import DataSets, TrainingData, why_empty
 from nmt.training.ranks.exchange import Ranks
 from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, make_data_set
@@ -138,3 +138,16 @@ def test_one_rank_of_each_machine_writes_sampled_shards_into_a_folder_of_that_ma
     assert [folder for folder, _, _ in made] == folders
     assert [writer for _, writer, _ in made] == [True, False, True, False, True]
     assert [keeps for _, _, keeps in made] == [True] * 4 + [False]  # an epoch for a rank that is behind
+
+
+@pytest.mark.parametrize(
+    ("temperature", "weights"), [(1.0, (1, 1, 1)), (1e9, (0.75, 0.75, 1.5)), (2.0, (0.88, 0.88, 1.24))]
+)
+def test_directions_are_balanced_by_temperature(data, tmp_path, temperature, weights):
+    """Two data sets of one direction with 80 pairs, and one of the other with 40."""
+    other = shutil.copytree(data, tmp_path / "other")
+    manifest = (other / "manifest.json").read_text()
+    (other / "manifest.json").write_text(manifest.replace('"de"', '"fr"'))
+    sets = DataSets.open([(data, 1.0), (data, 1.0)])
+    sets = replace(sets, folders=(data, data, other), weights=(1, 1, 1), parts=(*sets.parts, sets.parts[0]))
+    assert sets.balanced(temperature).weights == pytest.approx(weights, abs=0.02)
