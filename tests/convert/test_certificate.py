@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,29 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.convert.certificate.checks import prepared_text, segmentation
 from nmt.convert.certificate.examining import Job, examine
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.probes import make_probes
+from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.converting import import_model
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.formats import OWN, READABLE, find_format
+from nmt.convert.huggingface.reading import read_huggingface
 from nmt.data.data_folder import vocabulary_files
+from nmt.text.steps import (
+    NO_STEPS,
+    Affix,
+    Control,
+    Lowercase,
+    MosesPunctuation,
+    MosesTokenize,
+    Nfkc,
+    Replace,
+    Replacement,
+    SentencePieceRule,
+    Spaces,
+)
 from tests.convert.conftest import read_certificate
 from tests.convert.marian_mt import STORED
 from tests.convert.peers import WRITERS
@@ -157,3 +176,38 @@ def test_a_bundle_that_differs_is_not_certified(imported, tmp_path, kind):
     certificate = examine(Job("import", origin, tmp_path / "bundle", name))
     assert {check.name for check in certificate.failed} >= failing
     assert all(check.detail for check in certificate.failed)
+
+
+PIECE = "ein"
+PLANTED = [
+    Replace(table=(Replacement(text="ä", by="ae"),)), Control(), Spaces(), Nfkc(), MosesPunctuation(language="en"),
+    SentencePieceRule(rule="nmt_nfkc_cf"), MosesTokenize(language="en"), Lowercase(),
+    Affix(chosen_by="source", pieces={"eng": PIECE}), Affix(chosen_by="target", pieces={"deu": PIECE}, place="behind"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stored_bundle(tmp_path_factory):
+    out = tmp_path_factory.mktemp("stored") / "bundle"
+    import_model(STORED, out)
+    return OurSide(out)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("step", PLANTED, ids=lambda step: step.step)
+def test_a_step_that_the_bundle_lacks_is_convicted(stored_bundle, step, side):
+    model = read_huggingface(STORED)
+    probes = make_probes(stored_bundle.bundle.vocab, 10)
+    assert segmented_alike(stored_bundle, model, probes)
+    text = replace(model.text, **{side: (*getattr(model.text, side), step)})
+    assert not segmented_alike(stored_bundle, replace(model, text=text), probes)
+
+
+def test_a_step_too_many_is_convicted(stored_bundle):
+    model = replace(read_huggingface(STORED), text=NO_STEPS)  # without NFC
+    assert not segmented_alike(stored_bundle, model, make_probes(stored_bundle.bundle.vocab, 10))
+
+
+def segmented_alike(ours, model, probes) -> bool:
+    theirs = ReferenceSide(model)
+    return prepared_text(ours, theirs, probes).passed and segmentation(ours, theirs, probes).passed

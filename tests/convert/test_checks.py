@@ -49,6 +49,9 @@ class Double:
     def bundle(self):
         return SimpleNamespace(config=SimpleNamespace(model=SimpleNamespace(max_positions=self.max_positions)))
 
+    def prepared(self, lines, language):
+        return list(lines)
+
     def segment(self, lines, language):
         return [list(self.segments.get(line, [f"▁{word}" for word in line.split()])) for line in lines]
 

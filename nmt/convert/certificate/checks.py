@@ -30,20 +30,39 @@ _MAX_OUTPUT = 40
 Comparison = Callable[[OurSide, Side, Probes], Check | None]
 
 
-def segmentation(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
-    """Compare the pieces of each line, for source and target text."""
+def prepared_text(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
+    """Compare what each line becomes before it is segmented: the steps of the bundle with those that were read."""
+    differing = _differing(ours.prepared, theirs.prepared, probes)
+    if differing is None:
+        return None
+    return _of_cases("text steps", theirs, differing, f"{2 * len(probes.lines)} lines are prepared alike")
+
+
+def _differing(
+    ours: Callable[[Sequence[str], Language], Sequence[Sequence[str]]],
+    theirs: Callable[[Sequence[str], Language], Sequence[Sequence[str]] | None],
+    probes: Probes,
+) -> list[str] | None:
+    """The lines of either language that become something else; None if the other side says nothing."""
     languages: tuple[Language, ...] = ("source", "target")
     differing = []
     for language in languages:
-        expected = theirs.segment(probes.lines, language)
+        expected = theirs(probes.lines, language)
         if expected is None:
             return None
-        found = ours.segment(probes.lines, language)
         differing += [
             f"{language} {line!r}: {_first_difference(a, b)}"
-            for line, a, b in zip(probes.lines, found, expected, strict=True)
+            for line, a, b in zip(probes.lines, ours(probes.lines, language), expected, strict=True)
             if a != b
         ]
+    return differing
+
+
+def segmentation(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
+    """Compare the pieces of each line, for source and target text."""
+    differing = _differing(ours.segment, theirs.segment, probes)
+    if differing is None:
+        return None
     detail = f"{2 * len(probes.lines)} lines are segmented alike"
     return _of_cases("segmentation", theirs, differing, detail)
 
@@ -126,6 +145,7 @@ def cached_steps(ours: OurSide, probes: Probes) -> Check:
 
 
 COMPARISONS: tuple[Comparison, ...] = (
+    prepared_text,
     segmentation,
     decoded_text,
     encoder_states,
@@ -204,7 +224,9 @@ def _largest(differences: Iterable[float]) -> float:
     return float("inf") if any(map(math.isnan, all_of_them)) else max(all_of_them, default=0.0)
 
 
-def _first_difference(found: Pieces, expected: Pieces) -> str:
+def _first_difference(found: Pieces | str, expected: Pieces | str) -> str:
+    if isinstance(found, str):
+        return f"becomes {found!r}, expected {expected!r}"
     place = next((i for i, (a, b) in enumerate(zip(found, expected, strict=False)) if a != b), None)
     if place is None:
         return f"{len(found)} pieces, expected {len(expected)}"

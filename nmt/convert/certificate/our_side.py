@@ -16,6 +16,7 @@ from nmt.machine.device import choose_hardware
 from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
+from nmt.text.steps import normalizer
 
 
 class OurSide(Side):
@@ -37,6 +38,11 @@ class OurSide(Side):
         self._vocab = self.bundle.vocab.prepared(data.steps.without_tags, data.languages if adds_languages else {})
         self._hardware = choose_hardware("cpu", "fp32", None)
         self._model = self.bundle.build_model(products=torch.float32)
+
+    def prepared(self, lines: Sequence[str], language: Language) -> list[str]:
+        """As :meth:`Side.prepared`."""
+        data = self.bundle.config.data
+        return list(map(normalizer(data.source_text if language == "source" else data.target_text), lines))
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""

@@ -29,7 +29,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.vocabulary import piece_names
 from nmt.data.byte_pair_codes import BytePairCodes, joined
-from nmt.text.steps import Affix, Rewrite, affixes, tokenizer
+from nmt.text.steps import Affix, Rewrite, affixes, normalizer, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -73,6 +73,10 @@ class ReferenceSide(Side):
         source, target = tokenizer(model.text.source), tokenizer(model.text.target)
         self._tokenizers: dict[Language, Rewrite] = {"source": source[0], "target": target[0]}
         self._join = target[1]
+        self._normalizers: dict[Language, Rewrite] = {
+            "source": normalizer(model.text.source),
+            "target": normalizer(model.text.target),
+        }
         languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
         self._affixes: dict[Language, list[Affix]] = {
             "source": affixes(model.text.without_tags.source),
@@ -88,6 +92,10 @@ class ReferenceSide(Side):
             self._codes[language] = None if vocabulary.codes is None else BytePairCodes(vocabulary.codes, pieces=listed)
             if vocabulary.segmenter is not None:
                 self._segmenters[language] = Segmenter(vocabulary.segmenter, vocabulary.pieces)
+
+    def prepared(self, lines: Sequence[str], language: Language) -> list[str]:
+        """As :meth:`Side.prepared`."""
+        return list(map(self._normalizers[language], lines))
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""

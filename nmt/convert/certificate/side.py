@@ -78,6 +78,10 @@ class Side:
     max_searches = 1_000
     """The number of sources that it searches within seconds."""
 
+    def prepared(self, lines: Sequence[str], language: Language) -> list[str] | None:
+        """What lines become before they are segmented; None if the side takes them as they are."""
+        return None
+
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
         """The pieces of lines, with the unknown piece for those that the model lacks; None if it reads pieces only."""
         return None
