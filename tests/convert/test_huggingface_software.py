@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
-from nmt.config import Config, ModelConfig
+from nmt.config import Config, DataConfig, ModelConfig
 from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.converting import export_model, import_model
@@ -59,7 +59,8 @@ def software_checks(certificate):
 def imported(origin, folder):
     """The bundle of a model, without its certificate."""
     model = read_huggingface(origin)
-    save_bundle(folder, our_weights(model), Config(model=model.config), our_vocabulary(model))
+    data = DataConfig(source_text=model.text.source, target_text=model.text.target)
+    save_bundle(folder, our_weights(model), Config(model=model.config, data=data), our_vocabulary(model))
     return folder
 
 

@@ -145,7 +145,6 @@ def cached_steps(ours: OurSide, probes: Probes) -> Check:
 
 
 COMPARISONS: tuple[Comparison, ...] = (
-    prepared_text,
     segmentation,
     decoded_text,
     encoder_states,

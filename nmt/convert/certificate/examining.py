@@ -11,7 +11,7 @@ from typing import Literal
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared
+from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared, prepared_text
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS, quantized_remarks
@@ -78,6 +78,8 @@ def _certificate(job: Job) -> Certificate:
     theirs = _exported(job, ours.bundle) if job.direction == "export" else _imported(job)
     probes = make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, job.lines)
     comparisons = QUANTIZED_COMPARISONS if theirs.is_quantized else COMPARISONS
+    if job.direction == "import":  # the files of an export do not say what text goes through
+        comparisons = (prepared_text, *comparisons)
     found = [check for side in theirs.sides for check in compared(ours, side, probes, comparisons)]
     checks = (*theirs.file_checks, cached_steps(ours, probes), *found)
     software = _took_part(ours, theirs.sides, checks)
