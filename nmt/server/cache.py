@@ -53,6 +53,8 @@ def _size(line: str, segments: Sequence[Segment]) -> int:
         size += _OBJECT + getsizeof(segment.text) + _ID * len(segment.pieces)
         size += sum(_OBJECT + getsizeof(each.text) + _PIECE * len(each.pieces) for each in segment.candidates)
         size += sum(_OBJECT + _ID * len(each.pieces) for each in segment.others)
+        if segment.covered is not None:
+            size += getsizeof(segment.covered.text) + sum(_OBJECT + getsizeof(each) for each in segment.covered.kept)
         if segment.onward is not None:
             size += _size("", segment.onward.segments)
     return size

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from nmt.documents import html
 from nmt.documents.document import Document, Reading
 from nmt.spans.placing import place
+from nmt.spans.span import Unit
 from nmt.translation.paragraphs import paragraphs
 from nmt.translation.results import Translation
 
@@ -26,8 +26,10 @@ class Layout:
     between: Sequence[str]
     """What stands before the first line, between two lines, and after the last; one more than there are lines."""
 
-    aligned: Collection[str] = ()
-    """The lines that are aligned with their translations."""
+    @property
+    def units(self) -> list[Unit]:
+        """The lines, as what is translated."""
+        return list(map(Unit, self.lines))
 
     def filled(self, translations: Sequence[Translation], rank: int = 0) -> str:
         """The text with the translations of its lines in their places.
@@ -55,21 +57,15 @@ class HtmlLayout:
     document: Document
 
     @property
-    def lines(self) -> list[str]:
-        """As :attr:`Layout.lines`: the texts between tags that end them. A newline is white space, as in HTML."""
-        return [unit.text for unit in self.document.units]
-
-    @cached_property
-    def aligned(self) -> frozenset[str]:
-        """As :attr:`Layout.aligned`: those with markup within."""
-        return frozenset(unit.text for unit in self.document.units if unit.spans)
+    def units(self) -> list[Unit]:
+        """As :attr:`Layout.units`: the texts between tags that end them. A newline is white space, as in HTML."""
+        return self.document.units
 
     def filled(self, translations: Sequence[Translation], rank: int = 0) -> str:
         """As :meth:`Layout.filled`; tags stand round what comes from the words that they held."""
-        units = self.document.units
         texts = [
             place(unit, each.ranked(rank).text, each.links(rank), self.document.escape)
-            for unit, each in zip(units, translations, strict=True)
+            for unit, each in zip(self.units, translations, strict=True)
         ]
         return b"".join(self.document.parts(texts)).decode()
 

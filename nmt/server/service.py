@@ -22,6 +22,7 @@ from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
 from nmt.server.pool import BusyError, Job, Pool
+from nmt.spans.span import Unit
 from nmt.translation.guard import Problem
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences
@@ -144,22 +145,21 @@ class Service:
         translated: dict[int, Translated] = {}
         for direction in dict.fromkeys(one.direction for one in found):
             own = [number for number, one in enumerate(found) if one.direction is direction]
-            lines = [line for number in own for line in layouts[number].lines]
-            aligned = frozenset(line for number in own for line in layouts[number].aligned)
-            grown = self.grow(direction, lines, aligned, candidates=candidates, split=split, owner=owner)
+            units = [unit for number in own for unit in layouts[number].units]
+            grown = self.grow(direction, units, candidates=candidates, split=split, owner=owner)
             translations = iter([translation async for translation, _ in grown])
             async for number in in_turns(own):
-                of_text = list(itertools.islice(translations, len(layouts[number].lines)))
+                of_text = list(itertools.islice(translations, len(layouts[number].units)))
                 # Placing the tags of a long text takes seconds, in which the server answers others.
                 make = partial(Translated.of, found[number], layouts[number], of_text)
-                translated[number] = await asyncio.to_thread(make) if layouts[number].aligned else make()
+                has_tags = isinstance(layouts[number], HtmlLayout)
+                translated[number] = await asyncio.to_thread(make) if has_tags else make()
         return [translated[number] for number in range(len(texts))]
 
     async def grow(
         self,
         direction: Direction,
-        lines: Sequence[str],
-        aligned: Collection[str] = (),
+        units: Sequence[Unit],
         *,
         candidates: int = 1,
         split: SplitSentences | None = None,
@@ -169,7 +169,6 @@ class Service:
         """Translate lines. Yields each translation in order as soon as it is there, and whether it is whole.
 
         Args:
-            aligned: the lines that are aligned with their translations.
             in_parts: also yield the translation of the beginning of a line whenever it has grown.
 
         Raises:
@@ -178,43 +177,44 @@ class Service:
         try:
             candidates = max(1, min(candidates, direction.model.max_candidates))
             translator = direction.translator(candidates, split)
-            places = {line: (translator, owner, line in aligned) for line in lines}
+            tasks = [unit.task for unit in units]
+            places = {task: (translator, owner, task.spans) for task in tasks}
             cached = {
-                line: found for line, place in places.items() if (found := self.cache.get(place, line)) is not None
+                task: found for task, place in places.items() if (found := self.cache.get(place, task.text)) is not None
             }
-            new = await self._prepared(translator, [line for line in places if line not in cached], aligned)
+            new = await self._prepared(translator, [task for task in places if task not in cached])
             job = Job(translator, list(itertools.chain.from_iterable(new.values())))
-            segments_by_line = [cached.get(line) or new[line] for line in lines]
+            segments_by_line = [cached.get(task) or new[task] for task in tasks]
             async for number, count in self._searched(job, segments_by_line):
                 segments = segments_by_line[number]
                 is_whole = count == len(segments)
                 if not is_whole and not in_parts:
                     continue
-                translation = translator.joined(lines[number], segments[:count])
-                if is_whole and new.pop(lines[number], None) is not None:
+                task = tasks[number]
+                translation = translator.joined(task.text, segments[:count])
+                if is_whole and new.pop(task, None) is not None:
                     self.metrics.translated(translation.guard)
-                    self.cache.put(places[lines[number]], lines[number], segments)
+                    self.cache.put(places[task], task.text, segments)
                 yield translation, is_whole
         except BusyError as error:
             raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:
             raise _refusal(error) from error
 
-    async def _prepared(
-        self, translator: LineTranslator, lines: list[str], aligned: Collection[str]
-    ) -> dict[str, list[Segment]]:
+    async def _prepared(self, translator: LineTranslator, tasks: Sequence[Unit]) -> dict[Unit, list[Segment]]:
         """The segments of each line. Encoding a long text takes milliseconds, in which the server answers others.
 
         Raises:
             BusyError: too much waits already.
         """
-        if not lines:
+        if not tasks:
             return {}
         self.pool.check_room()
+        lines = [task.text for task in tasks]
         is_long = sum(_LINE + len(line) for line in lines) > _AT_ONCE
-        prepare = partial(translator.prepare, lines, aligned=lambda index: lines[index] in aligned)
+        prepare = partial(translator.prepare, lines, spans=lambda index: tasks[index].spans)
         segments = await asyncio.to_thread(prepare) if is_long else prepare()
-        return dict(zip(lines, segments, strict=True))
+        return dict(zip(tasks, segments, strict=True))
 
     async def _searched(
         self, job: Job, segments_by_line: Sequence[Sequence[Segment]]

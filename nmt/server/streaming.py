@@ -38,8 +38,8 @@ async def _parts(
     whole: list[Translation] = []
     length = 0
     before = layout.between[0]
-    lines, candidates = layout.lines, asked.alternatives + 1
-    grown = service.grow(found.direction, lines, candidates=candidates, owner=owner, in_parts=True)
+    candidates = asked.alternatives + 1
+    grown = service.grow(found.direction, layout.units, candidates=candidates, owner=owner, in_parts=True)
     async for translation, is_whole in grown:
         if first:
             yield first

@@ -10,6 +10,7 @@ import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nmt.spans.kept import copies
 from nmt.spans.links import Link, by_place
 from nmt.spans.span import Span, Unit
 
@@ -104,16 +105,17 @@ class _Translation:
                 kept.setdefault(self._source[node.span.start : node.span.end].strip(), []).append(node)
         taken: set[int] = set()
         for text, nodes in sorted(kept.items(), key=lambda each: -len(each[0])):  # one may stand in another
-            copies = [copy for copy in _occurrences(text, self._output) if taken.isdisjoint(range(*copy))]
-            if len(copies) > len(nodes) == 1:
+            found = [copy for copy in copies(text, self._output) if taken.isdisjoint(range(*copy))]
+            if len(found) > len(nodes) == 1:
                 wanted, _ = self._range(nodes[0].span, _Room(root, self._links))
-                copies.sort(key=lambda copy: abs(copy[0] - wanted))
-            for node, copy in zip(nodes, copies, strict=False):
+                found.sort(key=lambda copy: abs(copy[0] - wanted))
+            for node, copy in zip(nodes, found, strict=False):
                 self._copies[id(node)] = copy
                 self._origins[slice(*copy)] = [Link(*copy, node.span.start, node.span.end)] * (copy[1] - copy[0])
                 taken.update(range(*copy))
-            if not text.isalpha():  # words may well stand in a sentence twice, but no placeholder
-                for copy in copies[len(nodes) :]:
+            others = len(copies(text, self._source)) - len(nodes)  # the same characters, but not kept
+            if not text.isalpha():  # words may well stand in a sentence once more
+                for copy in found[len(nodes) + max(others, 0) :]:
                     self._drop(*copy)
                     taken.update(range(*copy))
 
@@ -218,7 +220,7 @@ class _Translation:
     def _space(self, node: _Node, *, before: bool) -> str:
         """A space between a word and what was put beside it, if there is one in the source."""
         span = node.span
-        if not span.text or node.start < node.end:
+        if span.text is None or span.start == span.end or node.start < node.end:
             return ""
         place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.start)
         had = 0 <= place < len(self._source) and self._source[place].isspace()
@@ -232,10 +234,3 @@ def _within(node: _Node) -> Iterator[_Node]:
     while left:
         yield (child := left.pop())
         left += reversed(child.children)
-
-
-def _occurrences(text: str, output: str) -> Iterator[tuple[int, int]]:
-    at = output.find(text) if text else -1
-    while at >= 0:
-        yield at, at + len(text)
-        at = output.find(text, at + len(text))

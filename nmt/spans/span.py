@@ -25,3 +25,9 @@ class Unit:
     text: str
     spans: tuple[Span, ...] = ()
     """They nest or are disjoint, in order."""
+
+    @property
+    def task(self) -> Unit:
+        """What a translator needs of it: where spans keep something, or a span around all if there are others."""
+        kept = tuple(Span(span.start, span.end, text="") for span in self.spans if span.text is not None)
+        return Unit(self.text, kept or (Span(0, len(self.text)),) * bool(self.spans))

@@ -122,8 +122,7 @@ class TranslationJob:
     def _translate_document(self, document: Document, done: int) -> Iterator[Written]:
         units = document.units
         pairs = ((unit.text, "") for unit in units[done:])
-        has_spans = [bool(unit.spans) for unit in units]
-        for window in self._translator.translate_windows(pairs, done=done, aligned=has_spans.__getitem__):
+        for window in self._translator.translate_windows(pairs, done=done, spans=lambda index: units[index].spans):
             self._count(enumerate(window, start=done + 1))
             texts = [
                 place(unit, translation.text, translation.links(), document.escape)

@@ -6,14 +6,19 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from nmt.spans.span import Span
 from nmt.text.lines import parallel
 from nmt.translation.results import Translation
 from nmt.translation.segment import Segment
 from nmt.translation.windows import windows
 
+SpansOf = Callable[[int], Sequence[Span]]
+"""The spans of the line at an index of the input."""
 
-def _none(index: int) -> bool:
-    return False
+
+def no_spans(index: int) -> Sequence[Span]:
+    """What lines of plain text have."""
+    return ()
 
 
 class LineTranslator(ABC):
@@ -48,7 +53,7 @@ class LineTranslator(ABC):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
-        aligned: Callable[[int], bool] = _none,
+        spans: SpansOf = no_spans,
     ) -> list[list[Segment]]:
         """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
 
@@ -89,7 +94,7 @@ class LineTranslator(ABC):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
-        aligned: Callable[[int], bool] = _none,
+        spans: SpansOf = no_spans,
     ) -> Iterator[list[Translation]]:
         """Like :meth:`translate`, but yields the translations of one window at a time.
 
@@ -97,12 +102,12 @@ class LineTranslator(ABC):
             pairs: lines and the prefixes of their translations (usually empty).
             done: the number of lines before these. The samples of a line depend on its number.
             line_number: the number by which errors name the line at an index of the input.
-            aligned: whether the translation of the line at an index is to be aligned, also if the options ask for no
-                alignments.
+            spans: the spans of lines, in order. The translations of lines with spans are aligned, also if the options
+                ask for no alignments. The model does not see what spans keep if it does not copy it.
         """
         for window in windows(pairs, self.window):
             lines, prefixes = [line for line, _ in window], [prefix for _, prefix in window]
-            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number, aligned=aligned)
+            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number, spans=spans)
             self.search(list(itertools.chain.from_iterable(segments_by_line)))
             yield list(map(self.joined, lines, segments_by_line))
             done += len(window)

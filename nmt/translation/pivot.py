@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Unpack
 
 from nmt.errors import ConfigError, NmtError
+from nmt.spans.span import Span
 from nmt.text.languages import fitting
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
-from nmt.translation.line_translator import LineTranslator
+from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
 from nmt.translation.segment import Onward, Segment, joined_findings
@@ -53,16 +54,24 @@ class PivotTranslator(LineTranslator):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
-        aligned: Callable[[int], bool] | None = None,
+        spans: SpansOf = no_spans,
     ) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`. A tag at the beginning of a line names the target language."""
         prefixes = prefixes or [""] * len(lines)
         divided = list(map(self._second.split_tag, lines))
+
+        def behind_tag(index: int) -> Sequence[Span]:
+            size = len(lines[index - done]) - len(divided[index - done][1])
+            return [
+                dataclasses.replace(each, start=max(each.start - size, 0), end=max(each.end - size, 0))
+                for each in spans(index)
+            ]
+
         segments_by_line = self._first.prepare(
             [rest for _, rest in divided],
             done=done,
             line_number=line_number,
-            aligned=aligned,
+            spans=spans if spans is no_spans else behind_tag,
             whole=list(map(bool, prefixes)),
         )
         for segments, (tag, _), prefix in zip(segments_by_line, divided, prefixes, strict=True):
@@ -82,7 +91,7 @@ class PivotTranslator(LineTranslator):
                 texts,
                 prefixes,
                 line_number=lambda index: segments[index].line,
-                aligned=lambda index: segments[index].is_aligned,
+                spans=lambda index: _spans(segments[index], texts[index]),
             )
             for segment, each, parts in zip(segments, onward, prepared, strict=True):
                 each.segments, parts[0].before = parts, segment.before
@@ -167,6 +176,12 @@ def check_pivot(options: TranslateOptions) -> None:
 def _of_last(*, samples: bool) -> frozenset[str]:
     """The options that the last model alone has. The beam is the number of samples, if there are any."""
     return frozenset({"nbest", "sampling", "mbr", *(["beam"] if samples else [])})
+
+
+def _spans(segment: Segment, text: str) -> Sequence[Span]:
+    """The spans of a segment in the translation that is translated on: one around it all, and what stays."""
+    kept = segment.covered.spans_in(text) if segment.covered else []
+    return [Span(0, len(text)), *kept] if segment.is_aligned else []
 
 
 def _onward(segment: Segment) -> Onward:

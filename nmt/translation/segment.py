@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nmt.search.hypotheses import Hypothesis
+from nmt.spans.kept import Covered
 from nmt.translation.guard import Finding
 from nmt.translation.results import BLANK, TranslatedText, joined
 from nmt.translation.taking_out import Taken
@@ -37,10 +38,27 @@ class Segment:
     """Whether the pieces of its translation are to be aligned."""
     is_searched: bool = False
     """Whether its translations are found."""
+    covered: Covered | None = None
+    """The text with stand-ins for what stays of it; None if nothing does."""
     taken: Taken | None = None
     """The unknown characters that were taken out of the text, if there were any."""
     onward: Onward | None = None
     """How the first candidate is translated on, where that is the pivot language."""
+
+    @property
+    def has_stand_ins(self) -> bool:
+        """Whether the text has stand-ins, which are to be taken out."""
+        return self.covered is not None and not self.covered.characters.isdisjoint(self.text)
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the first candidate lacks something that stays and that the model saw."""
+        return self.covered is not None and not self.covered.is_kept(self.text, self.candidates[0].text)
+
+    def cover(self) -> None:
+        """Replace what stays by its stand-ins again, and forget what was found."""
+        if self.covered is not None:
+            self.text, self.candidates, self.others = self.covered.text, (BLANK,), ()
 
 
 @dataclass

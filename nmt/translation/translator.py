@@ -13,13 +13,14 @@ from pydantic import Field
 
 from nmt.config.section import StrictSection
 from nmt.errors import ConfigError, DataError
+from nmt.spans.kept import Covered
 from nmt.text.steps import normalizer
 from nmt.translation.batches import tokens_for
 from nmt.translation.directions import chosen_languages
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
-from nmt.translation.line_translator import LineTranslator
+from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import BLANK, Translation
@@ -137,7 +138,7 @@ class Translator(LineTranslator):
         *,
         done: int = 0,
         line_number: Callable[[int], int] = lambda index: index + 1,
-        aligned: Callable[[int], bool] | None = None,
+        spans: SpansOf = no_spans,
         whole: Sequence[bool] | None = None,
     ) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`.
@@ -146,14 +147,13 @@ class Translator(LineTranslator):
             whole: which lines are not divided into sentences; by default those with a prefix.
         """
         prefixes = list(map(self._normalize_target, prefixes or [""] * len(lines)))
-        segments_by_line = self._segments(lines, prefixes, whole or list(map(bool, prefixes)))
+        covered = {} if spans is no_spans else self._covered(lines, prefixes, done, spans)
+        texts = [covered[index].text if index in covered else line for index, line in enumerate(lines)]
+        segments_by_line = self._segments(texts, prefixes, whole or list(map(bool, prefixes)))
+        self._uncover(segments_by_line, covered)
         self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done, line_number)
         self._set_prefixes(segments_by_line, prefixes)
-        if aligned is not None:
-            for index, segments in enumerate(segments_by_line, start=done):
-                for segment in segments:
-                    segment.is_aligned = aligned(index)
         return segments_by_line
 
     def split_tag(self, line: str) -> tuple[str, str]:
@@ -165,7 +165,14 @@ class Translator(LineTranslator):
         searched = [segment for segment in segments if segment.pieces]
         self._searcher.search(searched, self._first_search)
         self._rerank(searched)
-        self._guard.check(searched)
+        if lost := [segment for segment in searched if segment.has_lost]:
+            for segment in lost:
+                segment.cover()
+            self._take_out(lost)
+            again = [segment for segment in lost if segment.pieces]
+            self._searcher.search(again, self._first_search)
+            self._rerank(again)
+        self._guard.check([segment for segment in searched if segment.pieces])
         self._keep_best(segments)
         self._align(segments)
         self._put_back_unknown(segments)
@@ -211,15 +218,51 @@ class Translator(LineTranslator):
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.source.encode(texts)]
 
+    def _covered(self, lines: list[str], prefixes: list[str], done: int, spans: SpansOf) -> dict[int, Covered]:
+        """The lines with spans, by their indices, with stand-ins for what can be taken out."""
+        found = {}
+        for index, (line, prefix) in enumerate(zip(lines, prefixes, strict=True)):
+            if of_line := spans(done + index):
+                covered = Covered.of(line, of_line)
+                is_possible = self._unknown.takes_out and not prefix
+                if not is_possible or not covered.characters <= frozenset(self._normalize(covered.text)):
+                    covered = Covered(line, {})
+                found[index] = covered
+        return found
+
+    def _uncover(self, segments_by_line: list[list[Segment]], covered: dict[int, Covered]) -> None:
+        """Show the model what stays, where it can read that: it may have learnt to copy it."""
+        kept = list({text for line in covered.values() for text in line.stand_ins.values()})
+        encoded = self._vocab.source.encode(kept) if kept else []
+        unknown = {text for text, pieces in zip(kept, encoded, strict=True) if self._unknown.are_in(pieces)}
+        shown = []
+        for index, line in covered.items():
+            for segment in segments_by_line[index]:
+                segment.is_aligned = True
+                segment.covered = line.part(segment.text or (segment.taken.first if segment.taken else ""))
+                if segment.covered is not None and unknown.isdisjoint(segment.covered.kept):
+                    shown.append((segment, line.uncovered(segment.text)))
+        encoded = self._vocab.source.encode([text for _, text in shown]) if shown else []
+        for (segment, text), pieces in zip(shown, encoded, strict=True):
+            if len(pieces) <= self.max_source_length:
+                segment.text, segment.pieces = text, pieces
+
     def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
         """Take unknown characters out of all segments, except for lines whose translation has a prefix."""
-        concerned = [
-            segment
-            for segments, prefix in zip(segments_by_line, prefixes, strict=True)
-            for segment in segments
-            if not (prefix and len(segments) == 1) and self._unknown.concern(segment.text, segment.pieces)
-        ]
-        found = zip(concerned, self._unknown.take_out([segment.text for segment in concerned]), strict=True)
+        self._take_out(
+            [
+                segment
+                for segments, prefix in zip(segments_by_line, prefixes, strict=True)
+                for segment in segments
+                if not (prefix and len(segments) == 1)
+                and (segment.has_stand_ins or self._unknown.concern(segment.text, segment.pieces))
+            ]
+        )
+
+    def _take_out(self, segments: list[Segment]) -> None:
+        """Take unknown characters and stand-ins out of segments."""
+        hidden = frozenset[str]().union(*(segment.covered.characters for segment in segments if segment.covered))
+        found = zip(segments, self._unknown.take_out([segment.text for segment in segments], hidden), strict=True)
         taken_out = [(segment, taken) for segment, taken in found if taken is not None]
         encoded = self._vocab.source.encode([taken.source for _, taken in taken_out])
         for (segment, taken), pieces in zip(taken_out, encoded, strict=True):
@@ -232,6 +275,9 @@ class Translator(LineTranslator):
                 if not (self._options.alignment or segment.is_aligned):  # it was needed only for this
                     restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
                 segment.candidates = tuple(restored)
+            if segment.covered is not None:
+                uncovered = segment.covered.uncovered
+                segment.candidates = tuple(dataclasses.replace(c, text=uncovered(c.text)) for c in segment.candidates)
 
     @staticmethod
     def _number(segments_by_line: list[list[Segment]], done: int, line_number: Callable[[int], int]) -> None:

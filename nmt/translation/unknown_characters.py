@@ -54,8 +54,9 @@ class UnknownCharacters:
         seen = lines.source.byte_pieces if lines is not None else None
         knows_bytes = copy is None and seen is not None and seen > _MIN_BYTE_SHARE
         self._ids: frozenset[int] = frozenset()
-        self._copies = copy is not False and not vocab.source.is_segmented
-        if self._copies:
+        self.takes_out = copy is not False and not vocab.source.is_segmented
+        """Whether characters may be taken out at all."""
+        if self.takes_out:
             self._ids = frozenset([Vocabulary.UNK]) | (frozenset() if knows_bytes else vocab.source.byte_ids)
 
     def are_in(self, ids: Sequence[int]) -> bool:
@@ -64,24 +65,29 @@ class UnknownCharacters:
 
     def is_copied(self, text: str) -> bool:
         """Whether a text is copied because it needs no translation, apart from a language tag."""
-        return self._copies and bool(text.strip()) and is_copied(self._vocab.source.split_tag(text)[1])
+        return self.takes_out and bool(text.strip()) and is_copied(self._vocab.source.split_tag(text)[1])
 
     def concern(self, text: str, ids: Sequence[int]) -> bool:
         """Whether something may be taken out of a text with these pieces."""
-        if self.are_in(ids) or not self._copies:
-            return self._copies
+        if self.are_in(ids) or not self.takes_out:
+            return self.takes_out
         rest = self._vocab.source.split_tag(text)[1].strip()
         is_whole = copied_ends(rest, self._language) == (0, len(rest))
         return self.is_copied(text) or not is_whole or FOOTNOTE.search(rest) is not None
 
-    def take_out(self, texts: Sequence[str]) -> list[Taken | None]:
-        """Take the unknown characters out of texts. None for a text with words and without any."""
+    def take_out(self, texts: Sequence[str], hidden: frozenset[str] = frozenset()) -> list[Taken | None]:
+        """Take the unknown characters out of texts. None for a text with words and without any.
+
+        Args:
+            hidden: further characters that count as unknown.
+        """
         divided = [self._vocab.source.split_tag(text) for text in texts]
         lines = [rest.lstrip() if tag else rest for tag, rest in divided]
         # A call of SentencePiece takes a quarter of a millisecond, and there may be thousands of texts.
         characters = list(dict.fromkeys(itertools.chain.from_iterable((*clusters(line), *line) for line in lines)))
         encoded = self._vocab.source.encode(characters)
         unknown = {cluster for cluster, ids in zip(characters, encoded, strict=True) if self.are_in(ids)}
+        unknown.update(cluster for cluster in characters if not hidden.isdisjoint(cluster))
         taken = [take_out(line, unknown.__contains__, self._language) for line in lines]
         return [
             replace(one, tag=tag) if one is not None else None for one, (tag, _) in zip(taken, divided, strict=True)

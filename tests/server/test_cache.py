@@ -90,3 +90,14 @@ def test_known_lines_are_answered_while_the_queue_is_full_and_others_are_not_pre
         assert running.translate("known").json() == {"translatedText": "KNOWN"}
         assert running.translate("fail early").status_code == 503  # it would fail while it is prepared
         translator.gate.set()
+
+
+def test_a_line_with_other_spans_is_another_line():
+    """The model may not have seen what stays of it. Markup alone makes no difference."""
+    with serving() as running:
+        texts = ["a b", "<i>a</i> b", "a <b>b</b>", "<p>a <code>b</code>", "<p>a <code x>b</code>", "<kbd>a</kbd> b"]
+        translator = running.models[0].translator()
+        for searched in (4, 0):
+            translator.batches.clear()
+            running.translate(texts, format="html")
+            assert sum(map(len, translator.batches)) == searched

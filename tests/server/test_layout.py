@@ -14,10 +14,14 @@ TEXTS = st.text(st.sampled_from("ab.\n\r\t \u00a0\u2028\u3000ä字\0")) | st.tex
 SCRIPT = "<script>if (a < b) { '<p>' }</script>"
 
 
+def lines_of(layout) -> list[str]:
+    return [unit.text for unit in layout.units]
+
+
 def filled(layout, texts) -> str:
     """The layout with translations; each word comes from the word at its place, if there are so many."""
     translations = []
-    for line, text in zip(layout.lines, texts, strict=True):
+    for line, text in zip(lines_of(layout), texts, strict=True):
         pieces, found = ([f"▁{word}" for word in each.split()] for each in (line, text))
         alignment = tuple(min(index, len(pieces) - 1) for index in range(len(found)))
         best = TranslatedText(text, tuple(found), 0.0, 0.0, alignment=alignment if pieces else None)
@@ -58,7 +62,7 @@ def test_the_white_space_around_lines_stays():
 def test_tags_comments_and_scripts_stay_in_html():
     text = "<!-- c --><h1>One\n  two</h1>\n<p> three<br>four </p><script>var a = '<p>five</p>';</script>"
     layout = HtmlLayout.of(text, "en")
-    assert layout.lines == ["One two", "three", "four"]
+    assert lines_of(layout) == ["One two", "three", "four"]
     assert (
         filled(layout, ["1", "3 < 4", "&"])
         == "<!-- c --><h1>1</h1>\n<p> 3 &lt; 4<br>&amp; </p><script>var a = '<p>five</p>';</script>"
@@ -80,8 +84,8 @@ def test_tags_comments_and_scripts_stay_in_html():
 )
 def test_tags_within_a_sentence_stand_round_their_words(text, lines, texts, expected):
     layout = HtmlLayout.of(text, "en")
-    assert layout.lines == lines
-    assert layout.aligned == {line for line in lines if line not in ("yes", "text")}
+    assert lines_of(layout) == lines
+    assert [unit.text for unit in layout.units if unit.spans] == [each for each in lines if each not in ("yes", "text")]
     assert filled(layout, texts) == expected
 
 
@@ -95,7 +99,7 @@ def test_further_candidates_are_placed_too():
 
 def test_further_elements_are_kept():
     text = "<td>one</td><x>two <y>three</y></x><p>four"
-    assert HtmlLayout.of(text, "en", {"td", "x"}).lines == ["four"]
+    assert lines_of(HtmlLayout.of(text, "en", {"td", "x"})) == ["four"]
 
 
 @pytest.mark.parametrize("unit", ["\n", " ", "a\n"])

@@ -51,6 +51,14 @@ WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 1
         ),
         (marked("run f(x) now", (4, 8, "<code>f(x)</code>", "", "")), "f(x) läuft", [Link(5, 10, 0, 3)],
          "<code>f(x)</code> läuft"),
+        # The same characters elsewhere are no copies.
+        (
+            marked("Press - for e-mail", (6, 7, "<kbd>-</kbd>", "", "")), "Für E-Mail - drücken",
+            [Link(0, 3, 8, 11), Link(4, 10, 12, 18), Link(11, 12, 6, 7), Link(13, 20, 0, 5)],
+            "Für E-Mail <kbd>-</kbd> drücken",
+        ),
+        (marked("set in now", (4, 6, "<i>in</i>", "", "")), "innen ist da", [Link(0, 5, 0, 3), Link(10, 12, 7, 10)],
+         "innen <i>in</i> ist da"),
         (marked("a < b", (0, 1, "<i>", "</i>")), "a < b", [Link(0, 1, 0, 1)], "<i>a</i> &lt; b"),
         (marked("", (0, 0, "<br>")), "", [], "<br>"),
         (marked("word", (0, 4, "<b>", "</b>")), "", [], "<b></b>"),

@@ -29,7 +29,7 @@ class Copying:
     settings = {}  # noqa: RUF012
     source_lang = target_lang = "de"
 
-    def translate_windows(self, pairs, *, done=0, line_number=None, aligned=None):
+    def translate_windows(self, pairs, *, done=0, line_number=None, spans=None):
         for line, _ in pairs:
             found = Finding(("copied",), repaired=False) if "wrong" in line else None
             yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
@@ -170,7 +170,7 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
     source.write_text("a\nb\n")
 
     class Shrinking(Copying):
-        def translate_windows(self, pairs, *, done=0, aligned=None):
+        def translate_windows(self, pairs, *, done=0, spans=None):
             yield from super().translate_windows(pairs)
             os.truncate(source, 2)
 
@@ -206,7 +206,7 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path):
 
 def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
     class InTwos(Copying):
-        def translate_windows(self, pairs, *, done=0, aligned=None):
+        def translate_windows(self, pairs, *, done=0, spans=None):
             for window in windows(pairs, 2):
                 yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),)) for line, _ in window]
 
@@ -244,9 +244,9 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
 def test_markup_and_placeholders_of_a_document_are_placed(tmp_path, monkeypatch):
     wanted = []
 
-    def translated(self, pairs, done, aligned):
+    def translated(self, pairs, done, spans):
         for number, (line, _) in enumerate(pairs):
-            wanted.append(aligned(number))
+            wanted.append(bool(spans(number)))
             pieces = [f"▁{word}" for word in line.split()]
             best = TranslatedText(
                 f"x {line.split()[-1]}", ("▁x", pieces[-1]), 0.0, 0.0, alignment=(None, len(pieces) - 1)

@@ -1,0 +1,87 @@
+"""What stays as it is in a text: a character that stands for it, and where a translation has it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nmt.spans.span import Span
+
+_STAND_INS = range(0x2801, 0x2900)
+"""Braille that is not in the text. Steps of text remove private characters, but not symbols."""
+_LETTER = r"[^\W_\u0e00-\U0010ffff]"
+"""A letter or digit of a script with spaces between words."""
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A text with one character, a stand-in, for each part that stays: nothing divides or changes it."""
+
+    text: str
+    stand_ins: Mapping[int, str]
+    """The code of each stand-in -> what it stands for, as for :meth:`str.translate`."""
+
+    @staticmethod
+    def of(text: str, spans: Sequence[Span]) -> Covered:
+        """Cover what the spans of a text keep."""
+        own = set(text)
+        free = (code for code in _STAND_INS if chr(code) not in own)
+        parts, stand_ins = list[str](), dict[int, str]()
+        end = 0
+        for (start, stop), code in zip(_kept(text, spans), free, strict=False):
+            parts += [text[end:start], chr(code)]
+            stand_ins[code] = text[start:stop]
+            end = stop
+        return Covered("".join([*parts, text[end:]]), stand_ins)
+
+    def part(self, text: str) -> Covered | None:
+        """A part of the text; None if there are no stand-ins in it."""
+        stand_ins = {ord(each): self.stand_ins[ord(each)] for each in text if ord(each) in self.stand_ins}
+        return Covered(text, stand_ins) if stand_ins else None
+
+    @property
+    def characters(self) -> frozenset[str]:
+        """The stand-ins."""
+        return frozenset(map(chr, self.stand_ins))
+
+    @property
+    def kept(self) -> Counter[str]:
+        """What stays, and how often."""
+        return Counter(self.stand_ins.values())
+
+    def uncovered(self, text: str) -> str:
+        """A text with what its stand-ins stand for."""
+        return text.translate(self.stand_ins)
+
+    def is_kept(self, seen: str, output: str) -> bool:
+        """Whether a translation has all that stays, as often as what the model saw of the text."""
+        return all(
+            len(copies(text, output)) >= min(count, len(copies(text, seen))) for text, count in self.kept.items()
+        )
+
+    def spans_in(self, output: str) -> list[Span]:
+        """Spans that keep in a translation what stays, where it has that."""
+        found = (place for text, count in self.kept.items() for place in copies(text, output)[:count])
+        return [Span(start, end, text="") for start, end in sorted(found)]
+
+
+def _kept(text: str, spans: Sequence[Span]) -> Iterator[tuple[int, int]]:
+    """What spans keep, without white space around it."""
+    end = 0
+    for span in spans:
+        inside = text[span.start : span.end]
+        if span.text is not None and inside.strip() and span.start >= end:
+            start = span.start + len(inside) - len(inside.lstrip())
+            end = start + len(inside.strip())
+            yield start, end
+
+
+def copies(text: str, output: str) -> list[tuple[int, int]]:
+    """Where a text stands in an output, but not within a word."""
+    if not text:
+        return []
+    before = rf"(?<!{_LETTER})" if re.match(_LETTER, text[0]) else ""
+    behind = rf"(?!{_LETTER})" if re.match(_LETTER, text[-1]) else ""
+    return [found.span() for found in re.finditer(before + re.escape(text) + behind, output)]
