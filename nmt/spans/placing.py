@@ -33,7 +33,7 @@ def place(unit: Unit, output: str, links: Sequence[Link] = (), escape: Callable[
     Args:
         output: the translation of the unit's text.
         links: as of :func:`nmt.spans.links.links`; without any, places are guessed in proportion.
-        escape: applied to what the model wrote, not to what spans bring along.
+        escape: applied to all text, also to that of placeholders; not to the markup of spans.
     """
     root = _tree(unit)
     if not root.children:
@@ -112,8 +112,8 @@ class _Translation:
                 self._copies[id(node)] = copy
                 self._origins[slice(*copy)] = [Link(*copy, node.span.start, node.span.end)] * (copy[1] - copy[0])
                 taken.update(range(*copy))
-            if not text.isalpha():  # words may well stand in a sentence twice, but no placeholder
-                for copy in copies[len(nodes) :]:
+            if all(node.span.text for node in nodes):  # placeholders; code may be a part of other words
+                for copy in copies[max(len(nodes), self._source.count(text)) :]:
                     self._drop(*copy)
                     taken.update(range(*copy))
 
@@ -204,7 +204,7 @@ class _Translation:
             end, within = following.start, list[_Node | str]()
             for child in sorted(following.children, key=lambda child: (child.start, child.end)):
                 within += [escape(self._text(end, child.start)), self._space(child, before=True), child.span.before]
-                within.append(child if child.span.text is None else child.span.text)
+                within.append(child if child.span.text is None else escape(child.span.text))
                 within += [child.span.after, self._space(child, before=False)]
                 end = child.end
             left += [escape(self._text(end, following.end)), *reversed(within)]
