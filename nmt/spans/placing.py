@@ -34,7 +34,7 @@ def place(unit: Unit, output: str, links: Sequence[Link] = (), escape: Callable[
     Args:
         output: the translation of the unit's text.
         links: as of :func:`nmt.spans.links.links`; without any, places are guessed in proportion.
-        escape: applied to what the model wrote, not to what spans bring along.
+        escape: applied to all text, also to that of placeholders; not to the markup of spans.
     """
     root = _tree(unit)
     if not root.children:
@@ -113,9 +113,8 @@ class _Translation:
                 self._copies[id(node)] = copy
                 self._origins[slice(*copy)] = [Link(*copy, node.span.start, node.span.end)] * (copy[1] - copy[0])
                 taken.update(range(*copy))
-            others = len(copies(text, self._source)) - len(nodes)  # the same characters, but not kept
-            if not text.isalpha():  # words may well stand in a sentence once more
-                for copy in found[len(nodes) + max(others, 0) :]:
+            if all(node.span.text for node in nodes):  # placeholders; code may well be a word of the sentence
+                for copy in found[max(len(nodes), len(copies(text, self._source))) :]:
                     self._drop(*copy)
                     taken.update(range(*copy))
 
@@ -206,7 +205,7 @@ class _Translation:
             end, within = following.start, list[_Node | str]()
             for child in sorted(following.children, key=lambda child: (child.start, child.end)):
                 within += [escape(self._text(end, child.start)), self._space(child, before=True), child.span.before]
-                within.append(child if child.span.text is None else child.span.text)
+                within.append(child if child.span.text is None else escape(child.span.text))
                 within += [child.span.after, self._space(child, before=False)]
                 end = child.end
             left += [escape(self._text(end, following.end)), *reversed(within)]

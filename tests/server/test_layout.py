@@ -89,6 +89,17 @@ def test_tags_within_a_sentence_stand_round_their_words(text, lines, texts, expe
     assert filled(layout, texts) == expected
 
 
+def test_escaped_markup_stays_escaped():
+    text = "Use &lt;img src=x onerror=alert(1)&gt; here"
+    layout = HtmlLayout.of(text, "en")
+    assert filled(layout, lines_of(layout)) == text
+
+
+def test_other_copies_of_code_stay():
+    layout = HtmlLayout.of("Press <code>1</code> or 10", "en")
+    assert filled(layout, ["Drücke 1 oder 10"]) == "Drücke <code>1</code> oder 10"
+
+
 def test_further_candidates_are_placed_too():
     layout = HtmlLayout.of("a <b>c</b>", "en")
     words = [TranslatedText(text, tuple(f"▁{word}" for word in text.split()), 0.0, 0.0, alignment=order)
