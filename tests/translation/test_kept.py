@@ -10,11 +10,17 @@ from nmt.translation.engine import take_candidates
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
 from nmt.translation.translator import Translator
-from tests.translation.test_pivot import through
-from tests.translation.test_unknown_characters import CONFIG, CPU, ENSEMBLE, PAIR, VOCAB, model
+from tests.translation.test_pivot import DE_EN, EN_FR, engine, through
+from tests.translation.test_unknown_characters import CONFIG, CPU, ENSEMBLE, PAIR, VOCAB, model, statistics
 
 LINE = "ein hund und ein mann"
 UND = Span(9, 12, text="")
+
+
+def reading(**data) -> Ensemble:
+    """A model of other data."""
+    config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
+    return Ensemble((model(),), PAIR, config, CPU)
 
 
 class Copying:
@@ -65,9 +71,11 @@ def test_the_model_sees_what_it_copies(line, kept, lost, seen):
         assert found.candidates[0].alignment is not None
 
 
-def test_what_is_too_long_for_the_model_is_hidden():
+@pytest.mark.parametrize("engine", [ENSEMBLE, reading(lines=statistics(byte_pieces=0.01))])
+def test_what_is_too_long_for_the_model_is_hidden(engine):
     searcher, kept = Copying(), " und".join([" hund"] * 9).strip()
-    found = translated(f"ein {kept} mann", Span(4, 4 + len(kept), text=""), searcher=searcher, max_source_length=8)
+    spans = [Span(4, 4 + len(kept), text="")]
+    found = translated(f"ein {kept} mann", *spans, searcher=searcher, engine=engine, max_source_length=8)
     assert searcher.seen == ["ein mann"]
     assert kept in found.text
 
@@ -79,11 +87,11 @@ def test_nothing_is_hidden_where_no_characters_are_copied(more):
     assert searcher.seen == [LINE]
 
 
-def test_no_step_of_text_removes_a_stand_in():
-    data = CONFIG.data.model_copy(update={"source_text": (Control(),)})
-    engine = Ensemble((model(),), PAIR, CONFIG.model_copy(update={"data": data}), CPU)
+@pytest.mark.parametrize("data", [{"source_text": (Control(),)}, {"lines": statistics(byte_pieces=0.01)}])
+def test_stand_ins_are_taken_out_whatever_the_model_reads(data):
+    """Though control characters are no text for it, or bytes are."""
     searcher = Copying("und")
-    translated(f"{LINE}\ue000", UND, searcher=searcher, engine=engine)
+    translated(LINE, UND, searcher=searcher, engine=reading(**data))
     assert searcher.seen == [LINE, "ein hund ein mann"]
 
 
@@ -94,11 +102,11 @@ def test_all_candidates_have_what_stays():
     assert [each.pieces for each in found.candidates] == [each.pieces for each in without.candidates]
 
 
-@pytest.mark.parametrize("split", ["always", "never"])
-def test_what_stays_goes_through_a_pivot(split):
-    line = "Ba do ki . Do me X lu ki ."
-    [[found]] = through(split_sentences=split).translate_windows(
-        [(line, "")], spans=lambda index: [Span(0, 5, "<b>", "</b>"), Span(17, 18, text="")]
-    )
+@pytest.mark.parametrize(("tag", "split"), [("", "always"), ("", "never"), (" >>fra<< ", "never")])
+def test_what_stays_goes_through_a_pivot(tag, split):
+    engines = (DE_EN, engine("en", "fr", (">>fra<<",)) if tag else EN_FR)
+    line = f"{tag}Ba do ki . Do me X lu ki ."
+    spans = [Span(len(tag), len(tag) + 5, "<b>", "</b>"), Span(*copies("X", line)[0], text="")]
+    [[found]] = through(engines=engines, split_sentences=split).translate_windows([(line, "")], spans=lambda _: spans)
     assert found.via.text.count("X") == found.text.count("X") == 1
     assert found.links()
