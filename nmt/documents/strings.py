@@ -108,6 +108,11 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()) if len(text.splitlines()) > 1 or text.endswith(("\n", "\r")) else text
 
 
+def without_surrogates(text: str) -> str:
+    """A text of UTF-16 code units: pairs of surrogates become the character, others U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _line(text: str, language: str, *, has_accelerators: bool) -> Line:
     whole, accelerator = text, ""
     if has_accelerators and (found := _accelerator(text)) is not None:

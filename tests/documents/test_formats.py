@@ -152,6 +152,42 @@ def test_what_is_not_translated(name, text):
     assert read(name, text, target_lang="").units == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.json", rf'{{"a": {"1" * 5000}, "b": "dog \ud800 \ud83d\ude42"}}', "dog \ufffd 🙂"),
+        ("a.po", 'msgid "a\\xc3\\xa9 \\303\\251 \\377"\nmsgstr ""\n', "aé é \ufffd"),
+        ("a.po", 'msgid ""\nmsgstr "Content-Type: charset=iso-8859-1\\n"\nmsgid "a\\xe9"\nmsgstr ""\n', "aé"),
+        ("a.html", b'<meta charset="iso-8859-1"><p>\x93A\x94', "“A”"),
+        ("a.html", b"<meta charset=gb2312><p>\x90\x41", "怉"),
+        ("a.html", b'\xef\xbb\xbf<meta charset="latin-1"><p>\xc3\xa4', "ä"),
+        ("a.xlf", b'<?xml version="1.0" encoding="iso-8859-1"?><xliff><segment><source>\xe4</source></segment></xliff>',
+         "ä"),
+    ],
+)  # fmt: skip
+def test_characters_are_read(name, text, expected):
+    assert [unit.text for unit in read(name, text).units] == [expected]
+
+
+@pytest.mark.parametrize("charset", ["hex", "undefined", "idna", "unicode_escape", "none", "utf-16", "utf-8-sig"])
+def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
+    document = read("a.html", f"<meta charset={charset}><p>ä</p><p>b</p>")
+    parts = document.parts(["ö", "日"])
+    assert b"".join(parts).decode() == f"<meta charset={charset}><p>ö</p><p>日</p>"
+
+
+def test_an_entity_of_a_file_stays_whatever_it_holds():
+    entities = (
+        """<!DOCTYPE xliff [<!ENTITY tag '<g id="1">x<x id="2"/></g>'> <!ENTITY name "Acme"> <!ENTITY eacute "é">]>"""
+    )
+    source = "<source>See <x/>&tag; of &name; caf&eacute;</source>"
+    document = read("a.xlf", f"{entities}<xliff><segment>{source}</segment></xliff>")
+    assert [unit.text for unit in document.units] == ["See &tag; of &name; café"]
+    written = translated(document, ["w"])
+    assert b"<target><x/> &tag; &name; w</target>" in written
+    etree.fromstring(written)
+
+
 def test_the_header_of_a_template_gets_language_and_plural_forms():
     template = (
         'msgid ""\nmsgstr ""\n"Language: \\n"\n"Content-Type: text/plain; charset=CHARSET\\n"\n'
