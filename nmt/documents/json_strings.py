@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.strings import one_line, places_of, without_surrogates
+from nmt.documents.strings import places_of, without_surrogates
+from nmt.text.lines import one_line
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
 # What describes a message in the files of browser extensions.

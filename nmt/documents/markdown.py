@@ -28,7 +28,7 @@ from markdown_it.token import Token as ParsedToken
 
 from nmt.documents.document import Document, Place, Reading
 from nmt.documents.inline import Token, place_of
-from nmt.documents.strings import one_line
+from nmt.text.lines import one_line
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*\r?\n", re.DOTALL)
 _CHARACTER = re.compile(r"\\([!-/:-@\[-`{-~])|&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.strings import one_line, places_of
+from nmt.documents.strings import places_of
 from nmt.text.languages import primary_language
+from nmt.text.lines import one_line
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _LINE = re.compile(

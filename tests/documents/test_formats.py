@@ -36,6 +36,7 @@ FRAGMENTS = [
     "---",
 ]
 CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
+VTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
 
 texts = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(lambda parts: f"w{''.join(parts)}w")
 
@@ -69,7 +70,7 @@ STRUCTURES = {
     "page.md": lambda raw: markup(read("page.md", raw)),
     "a.po": lambda raw: read("a.po", raw, retranslate=True).units,
     "a.srt": lambda raw: (re.findall(rb"[^\n]*-->[^\n]*", raw), raw.count(b"\n\n")),
-    "a.vtt": lambda raw: re.findall(rb"[^\n]*-->[^\n]*", raw),
+    "a.vtt": lambda raw: (re.findall(rb"[^\n]*-->[^\n]*", raw), markup(read("a.vtt", raw))),
     "1.xlf": lambda raw: (
         read("1.xlf", raw, retranslate=True).units,
         len(etree.fromstring(raw).findall(".//{*}source")),
@@ -129,6 +130,11 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.properties", "a = ü it\n", ["ä"], "a = ä\n"),
         ("a.properties", "a = {0} can''t\n", ["geht's"], "a = {0} geht''s\n"),
         ("a.srt", CUE + "A\ndog\n", ["ein Hund da"], CUE + "ein\nHund da\n"),
+        ("a.srt", CUE + "A\n\n\ndog\n", ["a b c"], CUE + "a b c\n\n\ndog\n"),
+        ("a.srt", CUE + "{\\an8}A <i>&\n", ["a --> <b"], CUE + "{\\an8}<i> a → <b\n"),
+        ("a.srt", CUE + "A dog\n" + CUE + "A cat\n", ["a", "b"], CUE + "a\n" + CUE + "b\n"),
+        ("a.vtt", VTT + "<v Ann Bo>A &lt;dog&gt;\n", ["a --> &\u00a0b"], VTT + "<v Ann Bo>a --&gt; &amp;&nbsp;b\n"),
+        ("a.vtt", VTT + "A <c.x.y>dog</c> <00:19.000>is\nhere\n", ["a b"], VTT + "<c.x.y>w</c>\n<00:19.000> a b\n"),
         ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
     ],
 )  # fmt: skip
@@ -230,3 +236,10 @@ def test_msgfmt_takes_a_translated_catalogue(tmp_path):
 def test_damaged_documents(name, text, problem):
     with pytest.raises(DataError, match=re.escape(problem)):
         read(name, text, target_lang="de")
+
+
+def test_a_long_cue_is_divided_at_once():
+    cue = CUE + "a b\n" * 20_000
+    lines = translated(read("a.srt", cue), ["w " * 39_999 + "w"]).decode().removeprefix(CUE).splitlines()
+    assert len(lines) == 20_000
+    assert set(lines[:-1]) == {"w w"}
