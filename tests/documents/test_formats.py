@@ -16,6 +16,8 @@ from lxml import etree
 from nmt.documents.document import Document, Reading
 from nmt.documents.formats import format_of, read_document
 from nmt.errors import DataError
+from nmt.spans.links import Link
+from nmt.spans.placing import place
 from tests.documents.kit import marked_up, translated
 from tests.documents.samples import PO, SAMPLES
 
@@ -180,6 +182,22 @@ def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
     document = read("a.html", f"<meta charset={charset}><p>ä</p><p>b</p>")
     parts = document.parts(["ö", "日"])
     assert b"".join(parts).decode() == f"<meta charset={charset}><p>ö</p><p>日</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.html", "<p>See <a>page</a><img> for <i>more</i><wbr><b></b>, <u>or<img></u> it<code>x</code><img>.</p>"),
+        ("a.html", "<p>a <b><i>b</i></b><i><img></i><img> c <img> <!-- d --> e <i></i><b>f</b></p>"),
+        ("a.md", "See [page](u)![i](s) for\\![more](u) `![`\\![code](u)!\n"),
+        ("a.vtt", VTT + "one <b>two</b><00:01.500> three\n"),
+    ],
+)
+def test_a_translation_equal_to_the_source_changes_nothing(name, text):
+    document = read(name, text)
+    links = [Link(place, place + 1, place, place + 1) for place in range(len(text))]
+    written = [place(unit, unit.text, links[: len(unit.text)], document.escape) for unit in document.units]
+    assert b"".join(document.parts(written)).decode() == text
 
 
 def test_an_entity_of_a_file_stays_whatever_it_holds():
