@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import bisect
 import functools
-import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.html import escape
+from nmt.documents.html import escape, unescaped
 from nmt.documents.inline import Token, place_of
 from nmt.text.lines import one_line
 
@@ -62,7 +61,7 @@ def _tokens(text: str, start: int, end: int, *, has_references: bool) -> Iterato
     for tag in [*_TAG.finditer(text, start, end), None]:
         before = text[start : end if tag is None else tag.start()]
         if before:
-            yield Token("text", start, before, html.unescape(before) if has_references else before)
+            yield Token("text", start, before, unescaped(before) if has_references else before)
         if tag is not None:
             name = tag["name"] or ""
             yield Token("close" if tag["close"] else "open" if name else "void", tag.start(), tag[0], name=name)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
+from nmt.documents.html import unescaped
 from nmt.documents.inline import Token, place_of
 from nmt.text.languages import primary_language
 
@@ -184,7 +185,7 @@ def _tokens(text: str, element: _Element) -> Iterator[Token]:
         if child.name in _KEPT:
             yield Token("void", child.begin, raw)
         elif not child.is_translated:
-            yield Token("kept", child.begin, raw, html.unescape(re.sub("<[^<>]*>", "", raw)))
+            yield Token("kept", child.begin, raw, unescaped(re.sub("<[^<>]*>", "", raw)))
         elif child.inner == child.end:
             yield Token("void", child.begin, raw)
         else:
@@ -202,9 +203,9 @@ def _texts(text: str, start: int, end: int) -> Iterator[Token]:
         if found["entity"] and found["entity"][1:] in html.entities.html5:
             continue
         if place < found.start():
-            yield Token("text", place, text[place : found.start()], html.unescape(text[place : found.start()]))
+            yield Token("text", place, text[place : found.start()], unescaped(text[place : found.start()]))
         inside = found["inside"] or found["entity"] or ""
         yield Token("kept" if inside else "void", found.start(), found[0], inside)
         place = found.end()
     if place < end:
-        yield Token("text", place, text[place:end], html.unescape(text[place:end]))
+        yield Token("text", place, text[place:end], unescaped(text[place:end]))

@@ -169,6 +169,8 @@ def test_what_is_not_translated(name, text):
         ("a.html", b'<meta charset="iso-8859-1"><p>\x93A\x94', "“A”"),
         ("a.html", b"<meta charset=gb2312><p>\x90\x41", "怉"),
         ("a.html", b'\xef\xbb\xbf<meta charset="latin-1"><p>\xc3\xa4', "ä"),
+        ("a.vtt", VTT + f"&#{'1' * 5000}; a &#228;&lt;", "\ufffd a ä<"),
+        ("a.xlf", f"<xliff><segment><source>a&#{'0' * 5000}65;</source></segment></xliff>", "a\ufffd"),
         ("a.xlf", b'<?xml version="1.0" encoding="iso-8859-1"?><xliff><segment><source>\xe4</source></segment></xliff>',
          "ä"),
     ],
