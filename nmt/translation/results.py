@@ -148,8 +148,3 @@ def _joined_words(texts: Sequence[str], befores: Sequence[str]) -> str:
         if text:
             line += before + text if line else text
     return line
-
-
-def one_line(text: str) -> str:
-    """The text with line ends replaced by spaces. Pieces of a vocabulary without a normaliser may hold line ends."""
-    return text.replace("\n", " ").replace("\r", " ")
