@@ -100,6 +100,12 @@ class DataConfig(Section):
         return {"source": self.source_lang, "target": self.target_lang}
 
     @property
+    def directions(self) -> list[tuple[str, str]]:
+        """The codes of the directions that the model was trained on; none if that is not known, as of an import."""
+        trained = [part for part in self.parts if part.fingerprint]
+        return list(dict.fromkeys((part.source_lang, part.target_lang) for part in trained))
+
+    @property
     def target_pieces(self) -> int:
         """Number of pieces of the target's vocabulary."""
         return self.target_vocab_size or self.vocab_size

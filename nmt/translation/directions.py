@@ -27,6 +27,9 @@ def codes_of(data: DataConfig, side: _Side) -> list[str]:
 def choices(data: DataConfig, options: TranslateOptions) -> dict[Choice, str]:
     """The codes of both sides, as the model spells them, and the tag, which is empty for none.
 
+    A language that is not named is that of the first trained direction with the named one. Both may be named that were
+    not trained together.
+
     Args:
         data: the model's.
         options: what the user names.
@@ -34,11 +37,18 @@ def choices(data: DataConfig, options: TranslateOptions) -> dict[Choice, str]:
     Raises:
         ConfigError: the model does not have a language or the tag, or the name fits several languages.
     """
+    named = options.source_lang, options.target_lang
+    fit = (each for each in data.directions if all(map(_fits, each, named)))
+    own = next(fit, (data.source_lang, data.target_lang))
     return {
-        "source": _chosen(data, "source", options.source_lang),
-        "target": _chosen(data, "target", options.target_lang),
+        "source": _chosen(data, "source", named[0], own[0]),
+        "target": _chosen(data, "target", named[1], own[1]),
         "tag": _tag(data, options.tag or ""),
     }
+
+
+def _fits(code: str, wanted: str | None) -> bool:
+    return wanted is None or bool(fitting([code], wanted))
 
 
 def _tag(data: DataConfig, wanted: str) -> str:
@@ -48,10 +58,9 @@ def _tag(data: DataConfig, wanted: str) -> str:
     return wanted
 
 
-def _chosen(data: DataConfig, side: _Side, wanted: str | None) -> str:
+def _chosen(data: DataConfig, side: _Side, wanted: str | None, own: str) -> str:
     known, option = codes_of(data, side), f"--{side}-lang"
     if wanted is None:
-        own = data.languages[side]
         if own not in known and _is_needed(data, side):
             raise ConfigError(f"{option}: the model has several languages, so name one of {_listed(known)}.")
         return own

@@ -14,13 +14,14 @@ from nmt.translation.options import translate_options
 BOTH_WAYS = DataConfig(
     source_lang="en",
     target_lang="de",
+    fingerprint="x",
     source_text=(
         Affix(chosen_by="tag", pieces={"BT": "<BT>", "web": "<web>"}),
         Affix(chosen_by="target", pieces={"de": "<2de>", "fr": "<2fr>", "en": "<2en>"}),
     ),
     mixed_with=(
-        {"name": "b", "fingerprint": "", "source_lang": "en", "target_lang": "fr"},
-        {"name": "c", "fingerprint": "", "source_lang": "de", "target_lang": "en"},
+        {"name": "b", "fingerprint": "x", "source_lang": "en", "target_lang": "fr"},
+        {"name": "c", "fingerprint": "x", "source_lang": "de", "target_lang": "en"},
     ),
 )
 
@@ -28,6 +29,8 @@ BOTH_WAYS = DataConfig(
 def test_the_languages_of_a_mixture_are_those_of_all_data_sets():
     assert (codes_of(BOTH_WAYS, "source"), codes_of(BOTH_WAYS, "target")) == (["en", "de"], ["de", "fr", "en"])
     assert codes_of(DataConfig(), "source") == []
+    assert BOTH_WAYS.directions == [("en", "de"), ("en", "fr"), ("de", "en")]
+    assert DataConfig(source_lang="en", target_lang="de").directions == []
 
 
 def chosen(source, target, tag=None, data=BOTH_WAYS):
@@ -41,6 +44,9 @@ def chosen(source, target, tag=None, data=BOTH_WAYS):
         ((None, None), ("en", "de", "")),
         ((None, "fra"), ("en", "fr", "")),
         (("de-AT", "en"), ("de", "en", "")),
+        ((None, "eng"), ("de", "en", "")),
+        (("deu", None), ("de", "en", "")),
+        (("de", "fr"), ("de", "fr", "")),
         ((None, "el"), r"--target-lang el: .* It has de, fr, en\."),
         (("fr", None), r"--source-lang fr: .* It has en, de\."),
         ((None, None, "BT"), ("en", "de", "BT")),
@@ -48,6 +54,6 @@ def chosen(source, target, tag=None, data=BOTH_WAYS):
         ((None, None, "BT", DataConfig()), r"--tag BT: the model has no such tag\. It has none\."),
     ],
 )
-def test_languages_default_to_the_first_data_sets_and_the_tag_to_none(given, expected):
+def test_languages_default_to_the_first_data_set_that_fits_and_the_tag_to_none(given, expected):
     with pytest.raises(ConfigError, match=expected) if isinstance(expected, str) else nullcontext():
         assert chosen(*given) == expected
