@@ -18,8 +18,8 @@ from nmt.data.shards import ParallelShards, Side
 from nmt.errors import DataError
 from nmt.text.languages import primary_language
 
-_LINES_WITH_TAG = 1_000
-"""So many lines, spread evenly, are looked at for a tag."""
+_LINES_WITH_LANGUAGE = 1_000
+"""So many lines, spread evenly, are looked at for the piece of a language."""
 
 
 class MixedShards:
@@ -93,7 +93,7 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
     known: dict[tuple[int, ...], tuple[Path, str]] = {}
     for folder, shards in zip(data, opened, strict=True):
         language = read_manifest(folder).target_lang
-        first, other = known.setdefault(_tag(shards), (folder, language))
+        first, other = known.setdefault(_language(shards), (folder, language))
         if primary_language(language) != primary_language(other):
             raise DataError(
                 f"{folder} is translated into {language}, {first} into {other}, but no piece before the source tells a "
@@ -102,13 +102,13 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
             )
 
 
-def _tag(shards: ParallelShards) -> tuple[int, ...]:
-    """The pieces that every source line begins with; none in text without a tag."""
-    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_TAG))
+def _language(shards: ParallelShards) -> tuple[int, ...]:
+    """The pieces that every source line begins with, behind that of the tag; none if no line names its language."""
+    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_LANGUAGE))
     sources = [shards.pair(index)[0].tolist() for index in sample]
     first, last = min(sources), max(sources)  # all others begin with what these two have in common
     common = next((place for place, piece in enumerate(first) if last[place : place + 1] != [piece]), len(first))
-    return tuple(first[:common])
+    return tuple(first[bool(shards.index.tag) : common])
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

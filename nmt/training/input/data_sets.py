@@ -92,6 +92,7 @@ class DataSets:
             "name": first.name,
             "source_lang": first.source_lang,
             "target_lang": first.target_lang,
+            "tag": first.tag,
             "fingerprint": first.fingerprint,
             "vocab_fingerprint": self.vocab.fingerprint,
             "vocab_size": self.vocab.source.size,
@@ -106,6 +107,7 @@ class DataSets:
                     "weight": weight,
                     "source_lang": other.source_lang,
                     "target_lang": other.target_lang,
+                    "tag": other.tag,
                 }
                 for other, weight in zip(others, self.weights[1:], strict=True)
             ],
