@@ -39,3 +39,21 @@ def test_languages_are_chosen_by_name_and_default_to_the_first_data_sets(given, 
             chosen_languages(BOTH_WAYS, *given)
     else:
         assert chosen_languages(BOTH_WAYS, *given) == dict(zip(("source", "target"), expected, strict=True))
+
+
+def of_one_language(default):
+    """A model with a piece for German, which no line can name itself."""
+    return DataConfig(target_lang=default, target_text=(Affix(chosen_by="target", pieces={"de": "<2de>"}),))
+
+
+@pytest.mark.parametrize(("model", "default"), [(of_one_language(""), "de"), (of_one_language("deu-AT"), "de")])
+def test_the_default_is_the_only_language_or_spelt_as_the_model_does(model, default):
+    assert chosen_languages(model, None, None)["target"] == default
+
+
+def test_a_default_that_the_model_does_not_have_is_named():
+    with pytest.raises(ConfigError, match=r"--target-lang fr \(the default\): the model has no .* It has de\."):
+        chosen_languages(of_one_language("fr"), None, None)
+    both = DataConfig(target_lang="zh", target_text=(Affix(chosen_by="target", pieces={"zh-TW": "a", "zh-CN": "b"}),))
+    with pytest.raises(ConfigError, match=r"--target-lang zh \(the default\): fits .* Name one of zh-TW, zh-CN\."):
+        chosen_languages(both, None, None)
