@@ -89,7 +89,7 @@ def import_model(
     Raises:
         CheckpointError: the model cannot be read or expressed, or a check failed. A failed certificate is written
             beside ``out``, and no bundle.
-        ConfigError: ``given`` says something of a bundle of ours.
+        ConfigError: ``given`` says something that models of this format do not need.
         OutputError: ``out`` holds something else, or is the model itself.
     """
     with unpacked(path) as folder:
@@ -97,6 +97,11 @@ def import_model(
         form = None if is_own else find_format(folder, format)  # a path without a model is told before --out
         _check_apart(path, out)
         if form is not None:
+            if given.ignore_unknown_steps and not form.has_scripts:
+                raise ConfigError(
+                    "--ignore-unknown-steps applies to models of Marian (OPUS-MT), whose preprocess.sh nmt reads; "
+                    f"{path} is a model of {form.toolkit}. Leave it out."
+                )
             check_replaceable(out, BUNDLE)
             return _import(path, Job("import", folder, out, form.name, given, lines=tuple(lines)), form)
         if given != Given():

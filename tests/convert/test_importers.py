@@ -242,6 +242,12 @@ def test_targets_are_scored_with_the_models_own_normalization(imported):
     assert papers.score == pytest.approx(own.log_probability / (10 / 6))
 
 
+def test_the_option_for_scripts_is_refused_where_a_toolkit_has_none(tmp_path):
+    path = write(tmp_path / "theirs", "fairseq")
+    with pytest.raises(ConfigError, match=r"--ignore-unknown-steps applies to models of Marian .* a model of fairseq"):
+        import_model(path, tmp_path / "bundle", given=Given(ignore_unknown_steps=True))
+
+
 def test_subword_nmt_is_told(certified, tmp_path):
     assert any("@@" in remark for remark in certified[1].remarks)
     plain = read_fairseq(write_fairseq(tmp_path / "plain", words=("a", "b", "c", "d")))
