@@ -153,6 +153,7 @@ def test_links_come_from_pieces():
     found = links("Der Hund, ja", ["▁Der", "▁Hu", "nd", ",", "▁ja"], "the dog yes", ["▁the", "▁dog", "▁yes"], [0, 1, 4])
     assert found == [Link(0, 3, 0, 3), Link(4, 7, 4, 6), Link(8, 11, 10, 12)]
     assert links("a", ["▁a"], "b", ["__de__", "▁b"], [None, 0])[-1][2:] == (0, 1)
+    assert links("a", ["▁a"], "", [], []) == links("", [], "b", ["▁b"], [None]) == []
 
 
 def test_links_through_a_pivot():

@@ -58,6 +58,7 @@ DECODES_OTHERWISE = (
 """A remark on pre-norm models."""
 NORM_EPSILON = 1e-6
 _ACTIVATION = "transformer-ffn-activation"
+_ALIGNMENT_LAYER = "transformer-guided-alignment-layer"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
 _MODEL: Table = {
     "type": (("transformer",), "another kind of network"),
@@ -128,7 +129,7 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
                 f"{vocabulary}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Put source.spm "
                 f"and target.spm into {files.weights.parent}, or name them with --source-spm and --target-spm."
             )
-    ours = _model_settings(settings)
+    ours = _model_settings(settings) | _aligning(settings, files.weights.name)
     text, text_remarks = _text(files.scripts, given)
     found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
     return foreign_model(
@@ -339,6 +340,15 @@ def _model_settings(settings: Settings) -> dict[str, Any]:
         "output_bias": True,
         "decoder_start": "zero",
     }
+
+
+def _aligning(settings: Settings, name: str) -> dict[str, Any]:
+    """The layer that learnt alignments, if one did: by the type ``transformer-align`` of OPUS-MT in the file's name, or
+    because another layer than the last was chosen for it."""
+    layer = str(settings.get(_ALIGNMENT_LAYER, "last"))
+    if layer == "last":
+        return {"alignment_layer": settings.get("dec-depth")} if "transformer-align" in name else {}
+    return {"alignment_layer": int(layer) if layer.isdecimal() else layer}
 
 
 def _norm_place(settings: Settings) -> Literal["post", "pre"]:
