@@ -57,6 +57,10 @@ def prepare_data(
     ] = None,
     *,
     out: Annotated[Path | None, Option("Folder of the data set.", STREAMS, unset="data/NAME", letter="o")] = None,
+    tag: Annotated[
+        str | None,
+        Option("Tag of its pairs, such as BT; see `translate --tag`.", STREAMS, unset="the recipe's, mostly none"),
+    ] = None,
     cache: Annotated[Path | None, Option("Where downloads are kept.", DOWNLOADS, unset="~/.cache/nmt")] = None,
     mirror: Annotated[Texts, MIRROR] = (),
     offline: Annotated[bool, OFFLINE] = False,
@@ -135,7 +139,7 @@ def prepare_data(
     """
     from nmt.api.text_warnings import warn_of_languages
     from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import kept_apart, with_filters
+    from nmt.corpora.recipe import kept_apart, tagged, with_filters
 
     own = {"train": list(train), "valid": list(valid), "test": list(test)}
     only_own: dict[str, Any] = {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": own["valid"]}
@@ -143,6 +147,7 @@ def prepare_data(
     recipe = _recipe(dataset, own, only_own, report)
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
     recipe = kept_apart(with_filters(recipe, changes) if changes else recipe, apart_from)
+    recipe = recipe if tag is None else tagged(recipe, tag)
     folder = out or Path("data") / recipe.name
     warn_of_languages((recipe.source_lang, recipe.target_lang), report)
     if show_recipe:
@@ -242,6 +247,9 @@ def build_vocab(
         Option("Balances the languages of several data sets; 1: by size.", VOCABULARY, unset="5", metavar="T"),
     ] = None,
     max_pieces: Annotated[int, Ge(1), Option("Leave out pairs with more pieces on a side.", VOCABULARY)] = 256,
+    align: Annotated[
+        bool, Option("Also align the pieces of the training pairs, for model.alignment_layer.", VOCABULARY)
+    ] = False,
     threads: Annotated[int | None, Ge(1), THREADS] = None,
     force: Annotated[bool, Option("Replace a vocabulary that runs were trained with.", STREAMS)] = False,
     report: Reporter = SILENT,
@@ -293,6 +301,7 @@ def build_vocab(
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
         max_length=max_pieces,
+        aligns=align,
         threads=threads,
     )
 

@@ -16,6 +16,7 @@ from nmt.config.sections import Normalization
 from nmt.errors import ConfigError, DataError
 from nmt.loading import NamedModels, load_hops
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, option_fields
+from nmt.spans.terms import Glossary
 from nmt.text.lines import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.options import Options, ScoringOptions, TranslateOptions, translate_options
@@ -73,6 +74,7 @@ class _Keywords(Options, total=False):
     """The keywords of :meth:`Model.translate`."""
 
     prefixes: Iterable[str] | None
+    glossary: Iterable[tuple[str, str]] | None
 
 
 class Model:
@@ -108,6 +110,7 @@ class Model:
         Args:
             lines: texts of one line each.
             prefixes: for each line, the beginning of its translation.
+            glossary: terms, each with its translation, that translations are made to have.
             own options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
@@ -122,12 +125,14 @@ class Model:
         lines: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
+        glossary: Iterable[tuple[str, str]] | None = None,
         window: int | None = None,
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead, by default
         2,048, and more on a GPU."""
-        translator, _ = line_translator(self._engines, self._via, window=window, **options)
+        terms = None if glossary is None else Glossary(glossary)
+        translator, _ = line_translator(self._engines, self._via, glossary=terms, window=window, **options)
         beginnings = None if prefixes is None else _texts(prefixes, "prefix", "prefixes")
         return translator.translate(_texts(lines, "line"), beginnings)
 
@@ -139,6 +144,7 @@ class Model:
         *,
         source_lang: str | None = None,
         target_lang: str | None = None,
+        tag: str | None = None,
         length_penalty: float | None = None,
         length_normalization: Normalization | None = None,
         alignment: bool = False,
@@ -150,6 +156,7 @@ class Model:
             lines: texts of one line each.
             targets: one translation per line.
             source_lang, target_lang: the codes of the languages, for models of several; by default the model's.
+            tag: of the data sets as whose text the lines are read; none if not given.
             length_penalty: alpha of the length penalty; the model's default if not given.
             length_normalization: the divisor of scores: the paper's penalty, or length^alpha; the model's if not given.
             alignment: align each piece of a target with a source piece.
@@ -166,6 +173,7 @@ class Model:
             engine.config.decoding,
             source_lang=source_lang,
             target_lang=target_lang,
+            tag=tag,
             length_penalty=length_penalty,
             length_normalization=length_normalization,
             alignment=alignment,

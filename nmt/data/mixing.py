@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from nmt.data.shards import ParallelShards, Side
 from nmt.errors import DataError
 from nmt.text.languages import primary_language
 
-_LINES_WITH_TAG = 1_000
-"""So many lines, spread evenly, are looked at for a tag."""
+_LINES_WITH_LANGUAGE = 1_000
+"""So many lines, spread evenly, are looked at for the piece of a language."""
 
 
 class MixedShards:
@@ -44,14 +44,26 @@ class MixedShards:
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, concatenated in the order of ``pairs``."""
         lengths = (self.source_lengths if side == "source" else self.target_lengths)[pairs]
-        owners = np.searchsorted(self._starts, pairs, side="right") - 1
         # All corpora share one vocabulary, so their tokens have the same type.
-        tokens = np.empty(int(lengths.sum()), dtype=self.parts[0].tokens(side, pairs[:0]).dtype)
+        return self._gathered(pairs, lengths, lambda part, own: part.tokens(side, own))
+
+    def alignments(self, pairs: Indices) -> NDArray[np.uint16] | None:
+        """As :meth:`~nmt.data.shards.PairSource.alignments`: None if the pairs of a corpus are not aligned."""
+        if not all(part.index.is_aligned for part in self.parts):
+            return None
+        return self._gathered(pairs, self.target_lengths[pairs], lambda part, own: cast(Any, part.alignments(own)))
+
+    def _gathered(
+        self, pairs: Indices, lengths: Indices, read: Callable[[ParallelShards, Indices], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """What is read of the pairs of each corpus, in the order of ``pairs``, of which each has ``lengths`` values."""
+        owners = np.searchsorted(self._starts, pairs, side="right") - 1
+        values = np.empty(int(lengths.sum()), dtype=read(self.parts[0], pairs[:0]).dtype)
         for owner in np.unique(owners):
             is_own = owners == owner
             own_pairs = pairs[is_own].astype(np.int64) - self._starts[owner]
-            tokens[np.repeat(is_own, lengths)] = self.parts[owner].tokens(side, own_pairs)
-        return tokens
+            values[np.repeat(is_own, lengths)] = read(self.parts[owner], own_pairs)
+        return values
 
 
 def mixture(
@@ -81,7 +93,7 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
     known: dict[tuple[int, ...], tuple[Path, str]] = {}
     for folder, shards in zip(data, opened, strict=True):
         language = read_manifest(folder).target_lang
-        first, other = known.setdefault(_tag(shards), (folder, language))
+        first, other = known.setdefault(_language(shards), (folder, language))
         if primary_language(language) != primary_language(other):
             raise DataError(
                 f"{folder} is translated into {language}, {first} into {other}, but no piece before the source tells a "
@@ -90,13 +102,13 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
             )
 
 
-def _tag(shards: ParallelShards) -> tuple[int, ...]:
-    """The pieces that every source line begins with; none in text without a tag."""
-    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_TAG))
+def _language(shards: ParallelShards) -> tuple[int, ...]:
+    """The pieces that every source line begins with, behind that of the tag; none if no line names its language."""
+    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_LANGUAGE))
     sources = [shards.pair(index)[0].tolist() for index in sample]
     first, last = min(sources), max(sources)  # all others begin with what these two have in common
     common = next((place for place, piece in enumerate(first) if last[place : place + 1] != [piece]), len(first))
-    return tuple(first[:common])
+    return tuple(first[bool(shards.index.tag) : common])
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

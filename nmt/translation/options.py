@@ -31,6 +31,9 @@ class TranslateOptions(SearchSettings):
     target_lang: Annotated[
         str | None, Option(group=STREAMS, unset="the model's", metavar="CODE", applies_to_scoring=True)
     ] = Field(None, description="Target language, for models of several.")
+    tag: Annotated[str | None, Option(group=STREAMS, unset="none", applies_to_scoring=True)] = Field(
+        None, description="Translate as the training data with this tag, such as BT."
+    )
     mbr: Annotated[bool, Option()] = Field(False, description="Rerank candidates by minimum Bayes risk with chrF.")
     max_source_length: Annotated[int | None, Option(unset="maximum in training")] = Field(
         None, ge=1, description="Split lines of more source pieces."
@@ -83,6 +86,7 @@ class ScoringOptions(TypedDict, total=False):
 
     source_lang: str | None
     target_lang: str | None
+    tag: str | None
     length_penalty: float | None
     length_normalization: Normalization | None
     alignment: bool | None

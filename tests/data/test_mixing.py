@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary as build_vocabularies
+from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.mixing import MixedShards, epoch_population, mixture, parse_weighted
 from nmt.data.shards import SIDES, ParallelShards
 from nmt.data.vocab_record import VocabularySettings
@@ -126,6 +127,22 @@ def test_target_languages_are_told_apart_by_tags(tmp_path, write_data_set, langu
         mixed(folders)
     build_vocabularies(list(folders), VocabularySettings(100), threads=1)
     mixed(folders)
+
+
+def test_a_tag_does_not_tell_languages_apart(tmp_path, write_data_set):
+    """Of text in other languages, a model is asked for by its language alone."""
+    lines = [f"{word} {n}" for n in range(30) for word in ("house", "tree")]
+    first, second, third = (
+        write_data_set(tmp_path / str(number), lines, lines, languages=("en", language))
+        for number, language in enumerate(("de", "de", "fr"))
+    )
+    for folder in (second, third):
+        write_manifest(read_manifest(folder).model_copy(update={"tag": "BT"}), folder)
+    build_vocabularies([first, second], VocabularySettings(100), threads=1)
+    build_vocabulary(third, existing=first / "vocab.model", threads=1)
+    mixed({first: 1.0, second: 1.0})
+    with pytest.raises(DataError, match="no piece before the source tells"):
+        mixed({first: 1.0, third: 1.0})
 
 
 def test_data_sets_of_two_source_rules_are_refused(two_data_sets):

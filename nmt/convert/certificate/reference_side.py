@@ -40,7 +40,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.vocabulary import piece_names
 from nmt.data.byte_pair_codes import BytePairCodes, joined
-from nmt.text.steps import Affix, Rewrite, affixes, normalizer, tokenizer
+from nmt.text.steps import Affix, Choice, Rewrite, affixes, normalizer, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -88,12 +88,11 @@ class ReferenceSide(Side):
             "source": normalizer(model.text.source),
             "target": normalizer(model.text.target),
         }
-        languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
+        self._languages: dict[Choice, str] = {"source": model.source_lang, "target": model.target_lang}
         self._affixes: dict[Language, list[Affix]] = {
             "source": affixes(model.text.without_tags.source),
             "target": affixes(model.text.target),
         }
-        self._languages = languages
         self._segmenters: dict[Language, Segmenter] = {}
         self._codes: dict[Language, BytePairCodes | None] = {}
         for language, vocabulary in self._vocabularies.items():

@@ -310,8 +310,15 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
         "output_bias": True,  # so that pieces that the model lacks get no probability
         "source_eos": settings.get("add_source_eos") is True,
         "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
+        "alignment_layer": _alignment_layer(attributes),
         **positions,
     }
+
+
+def _alignment_layer(attributes: Settings) -> int | None:
+    """The layer whose first head learnt alignments. Converters write -1 where they do not know whether one did."""
+    layer, heads = (attributes.get(f"decoder/alignment_{name}") for name in ("layer", "heads"))
+    return layer + 1 if heads == 1 and isinstance(layer, int) and layer >= 0 else None
 
 
 def _of_both(attributes: Settings, key: str, needs: str) -> Any:

@@ -62,6 +62,7 @@ _ONE_TARGET = (
 )
 NORM_EPSILON = 1e-6
 _ACTIVATION = "transformer-ffn-activation"
+_ALIGNMENT_LAYER = "transformer-guided-alignment-layer"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
 _MODEL: Table = {
     "type": (("transformer",), "another kind of network"),
@@ -131,7 +132,7 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
     files = find_files(path, given)
     tensors, values = read_npz(files.weights)
     settings = Settings(values, str(files.weights))
-    ours = _model_settings(settings)
+    ours = _model_settings(settings) | _aligning(settings, files.weights.name)
     text, uses_codes, text_remarks = _text(files, given)
     codes, scripts = (files.codes, files.scripts) if uses_codes else ((None, None), files.scripts[:1])
     source, target = (
@@ -379,6 +380,15 @@ def _model_settings(settings: Settings) -> dict[str, Any]:
         "output_bias": True,
         "decoder_start": "zero",
     }
+
+
+def _aligning(settings: Settings, name: str) -> dict[str, Any]:
+    """The layer that learnt alignments, if one did: by the type ``transformer-align`` of OPUS-MT in the file's name, or
+    because another layer than the last was chosen for it."""
+    layer = str(settings.get(_ALIGNMENT_LAYER, "last"))
+    if layer == "last":
+        return {"alignment_layer": settings.get("dec-depth")} if "transformer-align" in name else {}
+    return {"alignment_layer": int(layer) if layer.isdecimal() else layer}
 
 
 def _norm_place(settings: Settings) -> Literal["post", "pre"]:
