@@ -247,6 +247,9 @@ def build_vocab(
         Option("Balances the languages of several data sets; 1: by size.", VOCABULARY, unset="5", metavar="T"),
     ] = None,
     max_pieces: Annotated[int, Ge(1), Option("Leave out pairs with more pieces on a side.", VOCABULARY)] = 256,
+    align: Annotated[
+        bool, Option("Also align the pieces of the training pairs, for model.alignment_layer.", VOCABULARY)
+    ] = False,
     threads: Annotated[int | None, Ge(1), THREADS] = None,
     force: Annotated[bool, Option("Replace a vocabulary that runs were trained with.", STREAMS)] = False,
     report: Reporter = SILENT,
@@ -298,6 +301,7 @@ def build_vocab(
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
         max_length=max_pieces,
+        aligns=align,
         threads=threads,
     )
 

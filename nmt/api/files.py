@@ -63,6 +63,9 @@ def translate_file(
     prefix: Annotated[
         Path | None, Option("A file with the beginnings of the translations, line by line.", STREAMS)
     ] = None,
+    glossary: Annotated[
+        Path | None, Option("A file with terms and their translations, a tab between them.", STREAMS, metavar="TSV")
+    ] = None,
     interactive: Annotated[bool | None, INTERACTIVE] = None,
     invalid_utf8: Annotated[InvalidUtf8, INVALID_UTF8] = "error",
     input_format: Annotated[
@@ -104,8 +107,9 @@ def translate_file(
         WriteError: the system refused to write.
     """
     from nmt.loading import load_hops
+    from nmt.spans.terms import Glossary
     from nmt.translation.jobs import TranslationJob
-    from nmt.translation.pivot import check_pivot, line_translator
+    from nmt.translation.pivot import check_glossary, check_pivot, line_translator
     from nmt.translation.streams import Streams
 
     if format == "pharaoh":
@@ -115,6 +119,9 @@ def translate_file(
     _refuse_contradictions(known, prefix, format, input_format, retranslate=retranslate)
     if via is not None:
         check_pivot(known)
+    terms = None if glossary is None else Glossary.read(glossary)
+    if terms is not None:
+        check_glossary(known)
     streams = Streams(
         input,
         {"prefix": prefix},
@@ -134,7 +141,9 @@ def translate_file(
     with _claimed(streams, model, engine, via) as (claimed, hops):
         loaded = load_hops(hops, device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         window = 1 if claimed.answers_each_line else None
-        translator, settings = line_translator(loaded, via, called=flag_of, window=window, workers=batches, **options)
+        translator, settings = line_translator(
+            loaded, via, called=flag_of, glossary=terms, window=window, workers=batches, **options
+        )
         for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
         job = TranslationJob(

@@ -16,6 +16,7 @@ from nmt.config.sections import Normalization
 from nmt.errors import ConfigError, DataError
 from nmt.loading import NamedModels, load_hops
 from nmt.option_fields import DeviceChoice, EngineName, PrecisionChoice, option_fields
+from nmt.spans.terms import Glossary
 from nmt.text.lines import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
 from nmt.translation.options import Options, ScoringOptions, TranslateOptions, translate_options
@@ -73,6 +74,7 @@ class _Keywords(Options, total=False):
     """The keywords of :meth:`Model.translate`."""
 
     prefixes: Iterable[str] | None
+    glossary: Iterable[tuple[str, str]] | None
 
 
 class Model:
@@ -108,6 +110,7 @@ class Model:
         Args:
             lines: texts of one line each.
             prefixes: for each line, the beginning of its translation.
+            glossary: terms, each with its translation, that translations are made to have.
             own options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
@@ -122,12 +125,14 @@ class Model:
         lines: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
+        glossary: Iterable[tuple[str, str]] | None = None,
         window: int | None = None,
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead, by default
         2,048, and more on a GPU."""
-        translator, _ = line_translator(self._engines, self._via, window=window, **options)
+        terms = None if glossary is None else Glossary(glossary)
+        translator, _ = line_translator(self._engines, self._via, glossary=terms, window=window, **options)
         beginnings = None if prefixes is None else _texts(prefixes, "prefix", "prefixes")
         return translator.translate(_texts(lines, "line"), beginnings)
 

@@ -71,6 +71,12 @@ class ModelConfig(Section):
         None, ge=1, le=1_000_000, description="self-attention of the decoder sees this many pieces back; all if unset"
     )
 
+    alignment_layer: int | None = Field(
+        None,
+        ge=1,
+        description="decoder layer whose first head learns where each piece comes from (guided alignment); from 1",
+    )
+
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.d_model % 2 and self.positions != "learned":
@@ -81,6 +87,10 @@ class ModelConfig(Section):
             raise ValueError("first_position does not apply to positions: learned; leave it out")
         if self.d_model % self.heads and (self.d_k is None or self.d_v is None):
             raise ValueError(f"d_model {self.d_model} is not a multiple of heads {self.heads}: set d_k and d_v")
+        if self.alignment_layer is not None and self.alignment_layer > self.decoder_layers:
+            raise ValueError(f"alignment_layer {self.alignment_layer} is not one of the {self.decoder_layers} layers")
+        if self.alignment_layer is not None and self.attention != "scaled_dot_product":
+            raise ValueError(f"alignment_layer does not apply to attention: {self.attention}; leave it out")
         return self
 
     @property
@@ -188,6 +198,9 @@ class TrainingConfig(Section):
         ge=0,
         description="R-Drop: weight of the divergence between two passes with different dropout; doubles the time",
     )
+    guided_alignment: float = Field(
+        0.05, ge=0, description="weight of the loss of alignments, for a model with an alignment_layer"
+    )
     subword_sampling: float = Field(
         0.0,
         ge=0,
@@ -276,9 +289,23 @@ class Config(Section):
     data: DataConfig = DataConfig()
 
     @property
+    def guides_alignment(self) -> bool:
+        """Whether the model learns to align."""
+        return self.model.alignment_layer is not None and self.training.guided_alignment > 0
+
+    @property
     def encodes_epochs(self) -> bool:
         """Whether the training text is encoded anew for each epoch."""
         return self.training.subword_sampling > 0 or self.augmentation != AugmentationConfig()
+
+    @model_validator(mode="after")
+    def _pairs_stay_aligned(self) -> Self:
+        if self.guides_alignment and self.encodes_epochs:
+            raise ValueError(
+                "model.alignment_layer needs pairs that are encoded once, but training.subword_sampling or "
+                "augmentation changes them in each epoch: leave these out, or set training.guided_alignment=0"
+            )
+        return self
 
     @model_validator(mode="after")
     def _rate_lasts(self) -> Self:

@@ -5,7 +5,7 @@ Lengths are in pieces; tokens count eos, so a sentence of n pieces has n + 1 tok
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -168,6 +168,8 @@ class Batch:
     """Pieces + eos of each source."""
     target_lengths_B: NDArray[np.int64]
     """Pieces + eos of each target; its input has as many positions."""
+    aligned_N: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    """For each piece of ``target_output_N``, the number of the source piece that it comes from, from 1; 0 for none."""
 
     @property
     def pairs(self) -> int:
@@ -203,12 +205,14 @@ def collate(shards: PairSource, pairs: Indices) -> Batch:
     )
     targets = shards.tokens("target", pairs)
     ends, target_ends = np.cumsum(source_lengths), np.cumsum(target_lengths)
+    aligned = shards.alignments(pairs)
     return Batch(
         source_M=_inserted(shards.tokens("source", pairs), ends, Vocabulary.EOS),
         target_input_N=_inserted(targets, target_ends - target_lengths, Vocabulary.BOS),
         target_output_N=_inserted(targets, target_ends, Vocabulary.EOS),
         source_lengths_B=source_lengths + 1,
         target_lengths_B=target_lengths + 1,
+        aligned_N=None if aligned is None else _inserted(aligned, target_ends, 0),
     )
 
 

@@ -79,6 +79,7 @@ def build_vocabulary(
     existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
     check_unused: Callable[[Path, bool], None] = lambda data, replaced: None,
     max_length: int = 256,
+    aligns: bool = False,
     threads: int | None = None,
 ) -> list[BuiltVocabulary]:
     """Train one vocabulary on the text of data sets, or use an existing one, and encode train and valid of each.
@@ -94,6 +95,7 @@ def build_vocabulary(
         check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
             or maximum length replaces the data set's.
         max_length: pairs with a side of more pieces are left out and counted.
+        aligns: also align the pieces of the training pairs.
         threads: all usable cores if not given.
 
     Returns:
@@ -132,7 +134,7 @@ def build_vocabulary(
             trained = replace(_train(texts, settings, steps), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    encoding = Encoding(vocab, max_length, steps, threads or vocab.source.threads)
+    encoding = Encoding(vocab, max_length, steps, threads or vocab.source.threads, aligns=aligns)
     built = _encode_all(texts, replace(record, files=_checksums(vocab)), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +44,26 @@ class MixedShards:
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, concatenated in the order of ``pairs``."""
         lengths = (self.source_lengths if side == "source" else self.target_lengths)[pairs]
-        owners = np.searchsorted(self._starts, pairs, side="right") - 1
         # All corpora share one vocabulary, so their tokens have the same type.
-        tokens = np.empty(int(lengths.sum()), dtype=self.parts[0].tokens(side, pairs[:0]).dtype)
+        return self._gathered(pairs, lengths, lambda part, own: part.tokens(side, own))
+
+    def alignments(self, pairs: Indices) -> NDArray[np.uint16] | None:
+        """As :meth:`~nmt.data.shards.PairSource.alignments`: None if the pairs of a corpus are not aligned."""
+        if not all(part.index.is_aligned for part in self.parts):
+            return None
+        return self._gathered(pairs, self.target_lengths[pairs], lambda part, own: cast(Any, part.alignments(own)))
+
+    def _gathered(
+        self, pairs: Indices, lengths: Indices, read: Callable[[ParallelShards, Indices], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """What is read of the pairs of each corpus, in the order of ``pairs``, of which each has ``lengths`` values."""
+        owners = np.searchsorted(self._starts, pairs, side="right") - 1
+        values = np.empty(int(lengths.sum()), dtype=read(self.parts[0], pairs[:0]).dtype)
         for owner in np.unique(owners):
             is_own = owners == owner
             own_pairs = pairs[is_own].astype(np.int64) - self._starts[owner]
-            tokens[np.repeat(is_own, lengths)] = self.parts[owner].tokens(side, own_pairs)
-        return tokens
+            values[np.repeat(is_own, lengths)] = read(self.parts[owner], own_pairs)
+        return values
 
 
 def mixture(data: Sequence[Path], opened: Sequence[ParallelShards]) -> ParallelShards | MixedShards:

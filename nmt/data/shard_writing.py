@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config import AugmentationConfig
+from nmt.data.aligning import align
 from nmt.data.arrays import Rows
 from nmt.data.augmentation import augmented
 from nmt.data.data_folder import DataFolder
@@ -21,10 +22,12 @@ from nmt.data.encoding import Chunk, ChunkEncoder, EncodedChunk, chunks_of, map_
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import file_names
 from nmt.data.shards import (
+    ALIGNMENTS,
     ENCODED_SPLITS,
     INDEX_NAME,
     SIDES,
     VERSION,
+    ParallelShards,
     Sampling,
     ShardIndex,
     ShardInputs,
@@ -66,6 +69,8 @@ class Encoding:
     """They encode, each another chunk; the caller's thread reads and writes meanwhile."""
     sampling: Sampling | None = None
     """None: the text is encoded as it is."""
+    aligns: bool = False
+    """Whether the training pairs are aligned."""
 
     def inputs(self, manifest: Manifest, text: Mapping[str, TextFile]) -> ShardInputs:
         """The inputs of a data set's shards."""
@@ -77,6 +82,7 @@ class Encoding:
             manifest.target_lang,
             manifest.source_text,
             self.max_length,
+            self.aligns,
             self.steps,
             dict(text),
             self.sampling,
@@ -100,8 +106,12 @@ class Encoding:
             dtype=token_dtype(self.vocab.larger_size),
             vocab_size=self.vocab.larger_size,
             splits=statistics,
-            checksums={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
+            checksums={},
         )
+        if self.aligns:
+            pairs = ParallelShards.of(folder, replace(index, is_aligned=False), "train")
+            write_file(folder / ALIGNMENTS, align(pairs, threads=self.threads).tobytes())
+        index = replace(index, checksums={path.name: sha256_of(path) for path in sorted(folder.iterdir())})
         write_file(folder / INDEX_NAME, index_text(index).encode())
         return index
 

@@ -38,7 +38,9 @@ Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = get_args(Side)
 ENCODED_SPLITS = ("train", "valid")
 """The splits that a data set's shards hold; test sets are read as text."""
-VERSION = 2
+VERSION = 3
+ALIGNMENTS = "train.alignments"
+"""The file with the alignments of the training pairs."""
 
 _LARGEST = 2**62
 _REMOVE = "Remove the folder, so that it is made again."
@@ -63,7 +65,7 @@ def _is_our_shards(folder: Path) -> bool:
     return isinstance(index, dict) and "vocab_fingerprint" in index
 
 
-SHARDS = Kind("shards", _is_our_shards, is_folder=True, holds=(INDEX_NAME, "*.tokens", "*.offsets"))
+SHARDS = Kind("shards", _is_our_shards, is_folder=True, holds=(INDEX_NAME, ALIGNMENTS, "*.tokens", "*.offsets"))
 
 
 @dataclass
@@ -140,6 +142,8 @@ class ShardInputs:
     source_text: Steps
     """What the recipe does to source text, which is done to valid here."""
     max_length: Annotated[int, Field(ge=1, le=_LARGEST)]
+    is_aligned: bool
+    """Whether the training pairs have alignments."""
     steps: TextSteps
     """What text goes through before it is encoded, beside what the recipe does."""
     text: dict[str, TextFile]
@@ -216,6 +220,12 @@ class PairSource(Protocol):
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, concatenated in the order of ``pairs``."""
 
+    def alignments(self, pairs: Indices) -> NDArray[np.uint16] | None:
+        """For each of their target pieces, the number of the source piece that it comes from, from 1; 0 for none.
+
+        None if the pairs are not aligned.
+        """
+
 
 class ParallelShards:
     """The encoded pairs of one split."""
@@ -225,6 +235,7 @@ class ParallelShards:
         index: ShardIndex,
         tokens: Mapping[Side, NDArray[Any]],
         offsets: Mapping[Side, NDArray[np.int64]],
+        alignments: NDArray[np.uint16] | None = None,
         *,
         name: str = "shards",
         remedy: str = "",
@@ -239,6 +250,7 @@ class ParallelShards:
         """Of all splits."""
         self._tokens = tokens
         self._offsets = offsets
+        self._alignments = alignments
         self._name, self._remedy = name, remedy
         self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
         """Pieces of each source, without eos."""
@@ -289,9 +301,12 @@ class ParallelShards:
                 check_lengths(offsets_path, offsets[side], index.max_length)
                 tokens[side] = mapped(tokens_path, np.dtype(index.dtype), int(offsets[side][-1]))
                 check_sample(tokens_path, tokens[side], index.vocab_size)
+            alignments = None
+            if index.is_aligned and split == "train":
+                alignments = mapped(folder / ALIGNMENTS, np.dtype(np.uint16), int(offsets["target"][-1]))
         except Damage as damage:
             raise DataError(f"{damage} {remedy}") from None
-        return cls(index, tokens, offsets, name=str(folder / split), remedy=remedy)
+        return cls(index, tokens, offsets, alignments, name=str(folder / split), remedy=remedy)
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -324,6 +339,20 @@ class ParallelShards:
             check_tokens(Path(f"{self._name}.{side}.tokens"), gathered, self.index.vocab_size)
         except Damage as damage:
             raise DataError(f"{damage} {self._remedy}") from None
+        return gathered
+
+    def alignments(self, pairs: Indices) -> NDArray[np.uint16] | None:
+        """As :meth:`PairSource.alignments`.
+
+        Raises:
+            DataError: the file is damaged: it names a piece that the source does not have.
+        """
+        if self._alignments is None:
+            return None
+        lengths = self.target_lengths[pairs]
+        gathered = gather_rows(self._alignments, self._offsets["target"][pairs], lengths)
+        if (gathered > np.repeat(self.source_lengths[pairs], lengths)).any():
+            raise DataError(f"{self._name}.alignments: is damaged: it names a piece behind a source. {self._remedy}")
         return gathered
 
 
@@ -377,7 +406,7 @@ def _read_index(folder: Path, remedy: str) -> ShardIndex:
     texts = {f"{split}.{code}" for split in index.splits for code in (index.source_lang, index.target_lang)}
     if set(index.text) != texts:
         raise DataError(f"{path}: is damaged: it lists other text than that of its splits. {remedy}")
-    if set(index.checksums) != set(_names(index.splits)):
+    if set(index.checksums) != {*_names(index.splits), *([ALIGNMENTS] if index.is_aligned else [])}:
         raise DataError(f"{path}: is damaged: it lists other files than those of its splits. {remedy}")
     return index
 

@@ -38,6 +38,8 @@ class Reading:
     """The language code of the translations; if it is empty, no language that a document names is changed."""
     retranslate: bool = False
     """Whether texts that the document has a translation of are translated again."""
+    encoding: str = "utf-8"
+    """The encoding of the document's bytes."""
 
 
 @dataclass(frozen=True)

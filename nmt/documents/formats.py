@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import importlib
 import re
+import string
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -27,7 +28,7 @@ _ENDINGS: dict[DocumentFormat, str] = {
     "xliff": "xlf xliff",
 }
 _MODULES = {"json": "json_strings"}
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
 _CHARSETS = {
     "html": re.compile(
         rb"""<\?xml[^>]*encoding=["']([\w.-]+)|<meta[^>]*charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE
@@ -36,6 +37,21 @@ _CHARSETS = {
     "xliff": re.compile(rb"""<\?xml[^>]*encoding=["']([\w.-]+)()"""),
 }
 _LOOKED_AT = 4096
+# No charset of documents writes these otherwise than ASCII does: where a document names it, it is read as ASCII.
+_ASCII = string.printable + "\\u0041"
+# What browsers read for a name, after the Encoding standard of the WHATWG: the larger charset of Windows, for example.
+_OF_BROWSERS = {
+    "ascii": "cp1252",
+    "big5": "big5hkscs",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+}
 
 
 def format_of(path: Path) -> DocumentFormat | None:
@@ -67,7 +83,7 @@ def read_document(
         ) from None
     module = importlib.import_module(f"nmt.documents.{_MODULES.get(document_format, document_format)}")
     try:
-        document: Document = module.read(text, reading)
+        document: Document = module.read(text, replace(reading, encoding=encoding))
     except DocumentError as error:
         raise DataError(f"{name}, {error}") from None
     except RecursionError:
@@ -77,8 +93,9 @@ def read_document(
 
 def _encoding(raw: bytes, document_format: DocumentFormat) -> str:
     """The encoding of a document: by its byte order mark, by what it says, or UTF-8."""
-    if (mark := _MARKS.get(raw[:2])) is not None:
-        return mark
+    for mark, encoding in _MARKS.items():
+        if raw.startswith(mark):
+            return encoding
     if document_format == "properties":
         try:
             raw.decode()
@@ -89,6 +106,10 @@ def _encoding(raw: bytes, document_format: DocumentFormat) -> str:
     found = pattern.search(raw, 0, _LOOKED_AT) if pattern else None
     given = (found[1] or found[2]).decode("ascii") if found else "utf-8"
     try:
-        return codecs.lookup(given).name
-    except LookupError:
+        encoding = codecs.lookup(given).name
+        is_charset = _ASCII.encode(encoding).decode(encoding) == _ASCII == _ASCII.encode(encoding).decode("ascii")
+    except (LookupError, UnicodeError):  # Python's codecs are not all of text
         return "utf-8"
+    if not is_charset:
+        return "utf-8"
+    return _OF_BROWSERS.get(encoding, encoding) if document_format == "html" else encoding

@@ -25,7 +25,7 @@ _UNSEEN = frozenset(_UNSEEN_NAMES.split())
 """Elements whose text is no part of the sentence around them, and not translated."""
 _KEPT = _UNSEEN | {"code", "kbd", "pre", "samp", "var"}
 """Elements whose content is not translated."""
-RAW = frozenset(["iframe", "script", "style", "textarea"])
+_RAW = frozenset(["iframe", "script", "style", "textarea"])
 """Elements whose content has no tags."""
 # Possessive: a tag without an end is found out in one pass. A ">" in quotes ends a tag only if a quote is missing.
 _TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*>|[^<>]*+>)""")
@@ -174,7 +174,7 @@ def tags_and_texts(text: str) -> Iterator[tuple[bool, int, str]]:
         yield False, place, text[place:end]
         tag = _TAG.fullmatch(text, place, end)
         begin = end
-        if tag is not None and (name := tag[1].lower()) in RAW and text[place + 1] != "/" and text[end - 2] != "/":
+        if tag is not None and (name := tag[1].lower()) in _RAW and text[place + 1] != "/" and text[end - 2] != "/":
             close = re.compile(f"</{name}", re.IGNORECASE).search(text, end)
             end = close.start() if close else len(text)
         place = end

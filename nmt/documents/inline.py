@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -71,39 +72,61 @@ def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
             end -= 1
         else:
             break
-    within = tokens[begin:end]
-    if not within:
+    if begin == end:
         return None
-    first, last = within[0], within[-1]
+    first, last = tokens[begin], tokens[end - 1]
     start, stop = first.start, last.end
     if first.kind == "text":
         start += len(first.raw) - len(_stripped(first.raw, left=True))
     if last.kind == "text":
         stop -= len(last.raw) - len(_stripped(last.raw, left=False))
+    unit = _unit(tokens[:end], begin, partners, language)
+    return Place(start, stop, unit) if has_words(unit) else None
+
+
+def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], language: str) -> Unit:
+    """The unit of the tokens from ``begin`` on."""
     building, spans = _Building(language), list[Span]()
     opened: dict[int, int] = {}
-    for number, token in enumerate(within, start=begin):
-        place = building.size
-        if token.kind == "text":
+    texts = list(itertools.accumulate((bool(token.text) for token in tokens), initial=0))
+    following = begin
+    ended: int | None = None  # the span that ends here
+    is_behind_void = False
+    for number, token in enumerate(tokens):
+        if number < following:
+            continue
+        place, partner = building.size, partners.get(number, number)
+        if partner >= number and texts[number] == texts[partner + 1]:  # it holds no text
+            following = partner + 1
+            if ended is None:
+                ended = len(spans)
+                spans.append(Span(place, place))
+            # A span of its own could as well be the last within the one that ended.
+            spans[ended] = _followed(spans[ended], "".join(each.raw for each in tokens[number:following]))
+            is_behind_void = True
+        elif token.kind == "text":
             # Of the spaces on both sides of a tag that holds nothing, one would be folded.
-            if building.is_at_space and token.text[:1].isspace() and _is_void_at(spans, place):
-                spans[-1] = replace(spans[-1], before=f"{spans[-1].before} ")
+            if is_behind_void and building.is_at_space and token.text[:1].isspace():
+                at = len(spans) - 1 if ended is None else ended
+                spans[at] = _followed(spans[at], " ")
             building.add(token.text)
+            ended = ended if building.size == place else None
+            is_behind_void = False
         elif token.kind == "kept":
             building.add(token.text)
             spans.append(Span(place, building.size, before=token.raw, text=""))
-        elif (partner := partners.get(number)) is None:
-            spans.append(Span(place, place, before=token.raw))
+            ended, is_behind_void = None, False
         elif partner > number:
             opened[number] = len(spans)
             spans.append(Span(place, place, before=token.raw))
+            ended = None
         else:
-            spans[opened[partner]] = replace(spans[opened[partner]], end=place, after=token.raw)
+            ended = opened[partner]
+            spans[ended] = replace(spans[ended], end=place, after=token.raw)
     text = "".join(building.parts).rstrip(" ")
     size = len(text)
     clipped = [replace(span, start=min(span.start, size), end=min(span.end, size)) for span in spans]
-    unit = with_placeholders(Unit(text, tuple(clipped)))
-    return Place(start, stop, unit) if has_words(unit) else None
+    return with_placeholders(Unit(text, tuple(clipped)))
 
 
 def has_words(unit: Unit) -> bool:
@@ -130,15 +153,13 @@ def _partners(tokens: Sequence[Token]) -> dict[int, int]:
     return partners
 
 
-def _is_void_at(spans: Sequence[Span], place: int) -> bool:
-    """Whether the last span stands at a place, and holds nothing."""
-    return bool(spans) and spans[-1].start == spans[-1].end == place and not spans[-1].after
+def _followed(span: Span, raw: str) -> Span:
+    """A span with further markup behind it."""
+    return replace(span, after=span.after + raw) if span.after else replace(span, before=span.before + raw)
 
 
 def _is_outside(token: Token, has_partner: bool) -> bool:
-    if token.kind == "text":
-        return not token.text.strip()
-    if token.kind == "kept":
+    if token.kind in ("text", "kept"):
         return not token.text.strip()
     return token.kind == "void" or not has_partner
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.strings import one_line, places_of
+from nmt.documents.strings import places_of, without_surrogates
+from nmt.text.lines import one_line
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
 # What describes a message in the files of browser extensions.
@@ -21,7 +22,8 @@ def read(text: str, reading: Reading) -> Document:
         DocumentError: this is not JSON.
     """
     try:
-        whole = json.loads(text.removeprefix("\ufeff"))
+        # The numbers are not used, and Python refuses to read those of thousands of digits.
+        whole = json.loads(text.removeprefix("\ufeff"), parse_int=str)
     except json.JSONDecodeError as error:
         raise DocumentError(text, error.pos, f"this is not JSON: {error.msg}.") from None
     messages = isinstance(whole, dict) and bool(whole) and all(_is_message(value) for value in whole.values())
@@ -52,7 +54,8 @@ def _places(text: str, reading: Reading, *, of_messages: bool) -> Iterator[Place
                 names = [key for key in keys if key is not None]
                 if not any(key.startswith("@") or (of_messages and key in _DESCRIPTIONS) for key in names):
                     start, end = token.start() + 1, token.end() - 1
-                    yield from places_of(json.loads(string), start, end, _escaped, language=reading.source_lang)
+                    value = without_surrogates(json.loads(string))
+                    yield from places_of(value, start, end, _escaped, language=reading.source_lang)
 
 
 def _escaped(text: str) -> str:

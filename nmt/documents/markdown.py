@@ -10,6 +10,7 @@ import functools
 import html
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import (
@@ -28,7 +29,8 @@ from markdown_it.token import Token as ParsedToken
 
 from nmt.documents.document import Document, Place, Reading
 from nmt.documents.inline import Token, place_of
-from nmt.documents.strings import one_line
+from nmt.spans.span import Unit
+from nmt.text.lines import one_line
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*\r?\n", re.DOTALL)
 _CHARACTER = re.compile(r"\\([!-/:-@\[-`{-~])|&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -63,8 +65,12 @@ def _escape(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 
-def _written(translation: str) -> str:
+def _written(unit: Unit, translation: str) -> str:
     translation = translation.strip()
+    if "![" in translation:  # a ! of the text before a link would make an image of it
+        markup = sorted((part for span in unit.spans for part in (span.before, span.after) if part), key=len)
+        pattern = "|".join([*map(re.escape, reversed(markup)), r"(!)(?=\[)"])
+        translation = re.sub(pattern, lambda found: "\\!" if found[1] else found[0], translation)
     found = _AT_BEGIN.match(translation)
     if found is None:
         return translation
@@ -105,8 +111,8 @@ def _places(text: str, block: ParsedToken, where: list[int], language: str) -> I
         if token is not None and token.name != "hardbreak":
             sentence.append(token)
             continue
-        if (found := place_of(sentence, language)) is not None:
-            yield Place(found.start, found.end, found.unit, _written)
+        if (found := place_of(sentence, language)) is not None and found.unit is not None:
+            yield replace(found, write=functools.partial(_written, found.unit))
         sentence = []
 
 

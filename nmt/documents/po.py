@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.strings import one_line, places_of
+from nmt.documents.strings import places_of
 from nmt.text.languages import primary_language
+from nmt.text.lines import one_line
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _LINE = re.compile(
     rf"(?P<keyword>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*(?={_STRING})"
     rf"|(?P<string>{_STRING})[ \t]*(?:\r?\n|$)|(?P<comment>#[^\n]*\n?)|[ \t\r\ufeff]*\n|[ \t\r\ufeff]+"
 )
-_ESCAPED = re.compile(r"\\(?:x([\dA-Fa-f]{2})|([0-7]{1,3})|(.))")
+_ESCAPED = re.compile(r"((?:\\x[\dA-Fa-f]{2}|\\[0-7]{1,3})+)|\\(.)")
 _LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _ESCAPES = str.maketrans(
     {"\\": r"\\", '"': r"\""} | {character: f"\\{letter}" for letter, character in _LETTERS.items()}
@@ -115,10 +116,17 @@ class _Catalogue:
                 entry.fields.append(_Field(found["keyword"], found.end()))
             elif found["string"]:
                 entry.fields[-1].end = found.end("string")
-                entry.fields[-1].value += _ESCAPED.sub(_character, found["string"][1:-1])
+                entry.fields[-1].value += _ESCAPED.sub(self._characters, found["string"][1:-1])
             place = found.end()
         if entry.translations:
             yield entry
+
+    def _characters(self, escapes: re.Match[str]) -> str:
+        codes, letter = escapes.groups()
+        if codes is None:
+            return _LETTERS.get(letter, letter)
+        numbers = [int(code[1:], 16) if code[0] == "x" else int(code, 8) & 0xFF for code in codes.split("\\")[1:]]
+        return bytes(numbers).decode(self._reading.encoding, "replace")
 
     def _of_header(self, entry: _Entry, *, has_plurals: bool, is_begun: bool) -> Iterator[Place]:
         header, language = entry.translations[0], self._reading.target_lang
@@ -200,10 +208,3 @@ class _Catalogue:
 
 def _quoted(head: str, newline: str, text: str) -> str:
     return head + newline.join(f'"{line.translate(_ESCAPES)}"' for line in _LINES.findall(text))
-
-
-def _character(found: re.Match[str]) -> str:
-    code, octal, letter = found.groups()
-    if letter is None:
-        return chr(int(code, 16) if code else int(octal, 8))
-    return _LETTERS.get(letter, letter)

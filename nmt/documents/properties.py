@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from nmt.documents.document import Document, Place, Reading
-from nmt.documents.strings import one_line, places_of
+from nmt.documents.strings import places_of, without_surrogates
+from nmt.text.lines import one_line
 
 _PROPERTY = re.compile(
     r"^[ \t\f\ufeff]*(?:[#!][^\n]*|(?P<key>(?:[^\s\\=:#!]|\\.)(?:[^\s\\=:]|\\(?:.|\r?\n))*)"
@@ -52,7 +53,6 @@ def _escaped(has_arguments: bool, is_plain: bool, text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    joined = _ESCAPE.sub(
-        lambda found: chr(int(found[1], 16)) if found[1] else _LETTERS.get(found[2], found[2] or ""), text
+    return without_surrogates(
+        _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _LETTERS.get(found[2], found[2] or ""), text)
     )
-    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

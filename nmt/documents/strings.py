@@ -103,9 +103,9 @@ def unit_of(text: str, language: str = "") -> tuple[str, Unit, str] | None:
     return None if place is None or place.unit is None else (text[: place.start], place.unit, text[place.end :])
 
 
-def one_line(text: str) -> str:
-    """A translation with spaces in place of newlines."""
-    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 or text.endswith(("\n", "\r")) else text
+def without_surrogates(text: str) -> str:
+    """A text of UTF-16 code units: pairs of surrogates become the character, others U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _line(text: str, language: str, *, has_accelerators: bool) -> Line:

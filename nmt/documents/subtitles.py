@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.strings import one_line, unit_of
+from nmt.documents.html import escape, unescaped
+from nmt.documents.inline import Token, place_of
+from nmt.text.lines import one_line
 
-_TIMING = re.compile(
-    r"^[ \t]*(?:\d+:)?\d+:\d+[.,]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d+[.,]\d+[^\n]*(?:\n|\Z)", re.MULTILINE
-)
-_LINE = re.compile(r"[^\n]*\S[^\n]*(?:\n|\Z)")
-_SPACE_OUTSIDE_TAGS = re.compile(r" (?![^<>]*>)")
+_TIMES = r"[ \t]*(?:\d+:)?\d+:\d+[.,]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d+[.,]\d+[^\n]*(?:\n|\Z)"
+_TIMING = re.compile(f"^{_TIMES}", re.MULTILINE)
+# A line of a cue: not the beginning of the next one, where the empty line before it is missing.
+_LINE = re.compile(rf"(?!(?:[ \t]*\d+[ \t\r]*\n)?{_TIMES})[^\n]*\S[^\n]*(?:\n|\Z)")
+# A tag of WebVTT or SubRip, such as <c.yellow>, <v Roger> or <00:19.000>, or of SubStation Alpha, such as {\an8}.
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]+)(?:[.\s][^<>]*)?>|<\d[\d:.]*>|\{\\[^{}]*\}")
+_SPACE_OR_TAG = re.compile(r" |<[^<>]*>|\{\\[^{}]*\}")
 
 
 def read(text: str, reading: Reading) -> Document:
@@ -22,39 +28,58 @@ def read(text: str, reading: Reading) -> Document:
     Raises:
         DocumentError: there are no cues.
     """
-    places = list(_places(text, reading))
+    is_vtt = text.removeprefix("\ufeff").startswith("WEBVTT")
+    places = list(_places(text, reading.source_lang, has_references=is_vtt))
     if not places and text.strip() and not _TIMING.search(text):
         raise DocumentError(text, 0, "no line with the times of a subtitle, such as 00:00:01,000 --> 00:00:02,500.")
-    return Document(text, places, _escape)
+    return Document(text, places, _escape_vtt if is_vtt else _escape_srt)
 
 
-def _escape(text: str) -> str:
+def _escape_vtt(text: str) -> str:
+    return escape(one_line(text))
+
+
+def _escape_srt(text: str) -> str:
     # Behind an arrow, a line would be that of the times of another cue.
     return one_line(text).replace("-->", "→")
 
 
-def _places(text: str, reading: Reading) -> Iterator[Place]:
+def _places(text: str, language: str, *, has_references: bool) -> Iterator[Place]:
     for timing in _TIMING.finditer(text):
-        start = end = timing.end()
-        while (line := _LINE.match(text, end)) is not None and line.end() > end and not _TIMING.match(text, end):
+        end = timing.end()
+        while (line := _LINE.match(text, end)) is not None:
             end = line.end()
-        cue = text[start:end]
-        if (found := unit_of(cue, reading.source_lang)) is not None:
-            before, unit, after = found
-            core = cue[len(before) : len(cue) - len(after)]
+        place = place_of(list(_tokens(text, timing.end(), end, has_references=has_references)), language)
+        if place is not None:
+            core = text[place.start : place.end]
             newline = "\r\n" if "\r\n" in core else "\n"
-            write = functools.partial(_in_lines, count=core.count("\n") + 1, newline=newline)
-            yield Place(start + len(before), end - len(after), unit, write)
+            yield replace(place, write=functools.partial(_in_lines, count=core.count("\n") + 1, newline=newline))
+
+
+def _tokens(text: str, start: int, end: int, *, has_references: bool) -> Iterator[Token]:
+    """The texts and the tags of a cue. A tag need not be closed."""
+    for tag in [*_TAG.finditer(text, start, end), None]:
+        before = text[start : end if tag is None else tag.start()]
+        if before:
+            yield Token("text", start, before, unescaped(before) if has_references else before)
+        if tag is not None:
+            name = tag["name"] or ""
+            yield Token("close" if tag["close"] else "open" if name else "void", tag.start(), tag[0], name=name)
+            start = tag.end()
 
 
 def _in_lines(text: str, count: int, newline: str) -> str:
     """A text in lines of about the same length, at spaces."""
+    spaces = [found.start() for found in _SPACE_OR_TAG.finditer(text) if found[0] == " "]
+    lines: list[str] = []
+    begin = 0
     for left in range(count, 1, -1):
-        done = text.rfind("\n") + 1
-        spaces = [found.start() for found in _SPACE_OUTSIDE_TAGS.finditer(text, done)]
-        if not spaces:
+        middle = begin + (len(text) - begin) / left
+        behind = bisect.bisect_left(spaces, middle)
+        near = [place for place in spaces[max(behind - 1, 0) : behind + 1] if place >= begin]
+        if not near:
             break
-        middle = done + (len(text) - done) / left
-        at = min(spaces, key=lambda place: abs(place - middle))
-        text = f"{text[:at]}\n{text[at + 1 :]}"
-    return text.replace("\n", newline)
+        end = min(near, key=lambda place: abs(place - middle))
+        lines.append(text[begin:end])
+        begin = end + 1
+    return newline.join([*lines, text[begin:]])

@@ -6,18 +6,21 @@ Expat says where each tag is, so that a file is written with its own tags, white
 from __future__ import annotations
 
 import html
+import html.entities
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from nmt.documents.document import Document, DocumentError, Place, Reading
+from nmt.documents.html import unescaped
 from nmt.documents.inline import Token, place_of
 from nmt.text.languages import primary_language
 
 _KEPT = frozenset(["bpt", "ept", "it", "ph", "cp", "x", "bx", "ex", "sc", "ec", "sm", "em"])
 """Inline elements that stand for code of the original, or for a place in it."""
 _UNTRANSLATED_STATES = frozenset(["", "initial", "needs-translation", "new"])
+_NO_TEXT = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<inside>.*?)\]\]>|(?P<entity>&[^\W\d][\w.:-]*;)", re.DOTALL)
 _STATE = re.compile(r'\s(?:state|state-qualifier|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
 
 
@@ -76,6 +79,7 @@ def _parsed(text: str) -> tuple[_Element, list[_Element]]:
     elements: list[_Element] = []
     opened: list[_Element] = []
     place = offset = 0  # in characters and in bytes
+    hidden = 0  # the elements of an entity that are open
 
     def position() -> int:
         nonlocal place, offset
@@ -84,7 +88,11 @@ def _parsed(text: str) -> tuple[_Element, list[_Element]]:
         return place
 
     def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal hidden
         begin = position()
+        if text[begin] != "<":  # it is part of an entity, which stays as it is
+            hidden += 1
+            return
         element = _Element(name.rpartition(":")[2], attributes, begin, parent=opened[-1] if opened else None)
         element.inner = _end_of_tag(text, begin)
         if opened:
@@ -93,6 +101,10 @@ def _parsed(text: str) -> tuple[_Element, list[_Element]]:
         opened.append(element)
 
     def end(_: str) -> None:
+        nonlocal hidden
+        if hidden:
+            hidden -= 1
+            return
         element = opened.pop()
         at = position()
         is_empty = text[element.inner - 2 : element.inner] == "/>"
@@ -173,7 +185,7 @@ def _tokens(text: str, element: _Element) -> Iterator[Token]:
         if child.name in _KEPT:
             yield Token("void", child.begin, raw)
         elif not child.is_translated:
-            yield Token("kept", child.begin, raw, html.unescape(re.sub("<[^<>]*>", "", raw)))
+            yield Token("kept", child.begin, raw, unescaped(re.sub("<[^<>]*>", "", raw)))
         elif child.inner == child.end:
             yield Token("void", child.begin, raw)
         else:
@@ -185,12 +197,15 @@ def _tokens(text: str, element: _Element) -> Iterator[Token]:
 
 
 def _texts(text: str, start: int, end: int) -> Iterator[Token]:
-    """A text, without the comments and instructions in it; what is in a CDATA section stays as it is."""
+    """A text, without comments and instructions; a CDATA section and an entity of the file stay as they are."""
     place = start
-    for found in re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(.*?)\]\]>", re.DOTALL).finditer(text, start, end):
+    for found in _NO_TEXT.finditer(text, start, end):
+        if found["entity"] and found["entity"][1:] in html.entities.html5:
+            continue
         if place < found.start():
-            yield Token("text", place, text[place : found.start()], html.unescape(text[place : found.start()]))
-        yield Token("kept" if found[1] else "void", found.start(), found[0], found[1] or "")
+            yield Token("text", place, text[place : found.start()], unescaped(text[place : found.start()]))
+        inside = found["inside"] or found["entity"] or ""
+        yield Token("kept" if inside else "void", found.start(), found[0], inside)
         place = found.end()
     if place < end:
-        yield Token("text", place, text[place:end], html.unescape(text[place:end]))
+        yield Token("text", place, text[place:end], unescaped(text[place:end]))

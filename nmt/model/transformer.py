@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
+from nmt.model.guiding import Guide
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
 from nmt.model.masks import (
     AdditiveMask,
@@ -109,9 +110,9 @@ class Transformer(nn.Module):
             lengths_B = (tokens_BT != PAD).sum(dim=1).tolist()
         return PackedSequences.of_padded(tokens_BT, lengths_B, self.size_of(lengths_B))
 
-    def forward(self, source: PackedSequences, target: PackedSequences) -> Tensor:
+    def forward(self, source: PackedSequences, target: PackedSequences, guide: Guide | None = None) -> Tensor:
         """Logits (N, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
-        return self.decode(target, self.encode(source))
+        return self.decode(target, self.encode(source), guide=guide)
 
     def encode(self, source: PackedSequences, *, observer: AttentionObserver = NO_OBSERVER) -> Encoded:
         """Encode sentences: pieces with eos.
@@ -130,11 +131,19 @@ class Transformer(nn.Module):
             x_MD = layer(x_MD, observed(mask, observer.encoder, index))
         return Encoded(self.encoder_norm(x_MD), source)
 
-    def decode(self, target: PackedSequences, encoded: Encoded, *, observer: AttentionObserver = NO_OBSERVER) -> Tensor:
+    def decode(
+        self,
+        target: PackedSequences,
+        encoded: Encoded,
+        *,
+        observer: AttentionObserver = NO_OBSERVER,
+        guide: Guide | None = None,
+    ) -> Tensor:
         """Logits (N, V) of the piece after each of ``target`` (bos + pieces). Those of spare rows mean nothing.
 
         Args:
             observer: what to call with the weights of the attentions.
+            guide: keeps what the head attends to that learns to align.
         """
         mask: Mask
         memory_mask: Mask
@@ -144,9 +153,14 @@ class Transformer(nn.Module):
         else:
             mask = PaddedRows(target.slots, target.slots, self._target_mask(target))
             memory_mask = PaddedRows(target.slots, encoded.source.slots, AdditiveMask(self._seen(encoded.source)))
+        memory_masks = [observed(memory_mask, observer.memory, index) for index in range(len(self.decoder))]
+        if guide is not None:
+            guided = memory_masks[guide.layer - 1]
+            seen_B11S = self._seen(encoded.source)
+            memory_masks[guide.layer - 1] = guide.around(guided, target.slots, encoded.source.slots, seen_B11S)
         pasts = [
-            WholeTarget(encoded, observed(mask, observer.decoder, index), observed(memory_mask, observer.memory, index))
-            for index in range(len(self.decoder))
+            WholeTarget(encoded, observed(mask, observer.decoder, index), memory_mask)
+            for index, memory_mask in enumerate(memory_masks)
         ]
         vectors_ND = self.target_positions(self.embedding.target(target.tokens_N), target.positions_N)
         return self.embedding.project(self._through_decoder(vectors_ND, pasts))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from nmt.config.sections import Normalization
 from nmt.data.batching import micro_batches
-from nmt.errors import ConfigError
 from nmt.machine.device import Hardware, free_memory, to_device
+from nmt.model.guiding import aligning_heads
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer
@@ -35,7 +35,7 @@ def score_targets(
     alpha: float = 0.6,
     normalization: Normalization = "paper",
     batch_tokens: int = 2_048,
-    alignment_layer: int | None = None,
+    aligns: bool = False,
 ) -> list[Hypothesis]:
     """Score each target as the search scores its hypotheses.
 
@@ -49,17 +49,12 @@ def score_targets(
         sources, targets: ids without bos and eos; one target per source.
         alpha, normalization: the length penalty. With an alpha of 0, the score is the log-probability.
         batch_tokens: maximum padded positions of the longer side that are scored at once; fewer if memory is short.
-        alignment_layer: the decoder layer whose attention, averaged over heads and models, gives the alignment: counted
-            from 0, or from the last layer as -1. None computes no alignment.
+        aligns: also find the alignments, by the attention of :func:`~nmt.model.guiding.aligning_heads`, averaged over
+            heads and models.
 
     Returns:
         One score per pair, in order.
-
-    Raises:
-        ConfigError: a model does not have this layer.
     """
-    for model in models:
-        _check_layer(alignment_layer, len(model.decoder))
     source_lengths, target_lengths = (np.array([len(side) for side in sides]) for sides in (sources, targets))
     longest = min(model.config.max_positions for model in models) - 1
     # One position goes to the source's eos and to the target's bos.
@@ -74,7 +69,7 @@ def score_targets(
             [targets[pair] for pair in batch],
             banned,
             hardware,
-            alignment_layer,
+            aligns=aligns,
         )
         end = 0
         for row, pair in enumerate(batch):
@@ -105,22 +100,23 @@ def _score_batch(
     targets: Sequence[Sequence[int]],
     banned: Tensor,
     hardware: Hardware,
-    alignment_layer: int | None,
+    *,
+    aligns: bool,
 ) -> tuple[list[float], list[list[int]] | None]:
     """The log-probabilities of all pieces, pair after pair; and for each piece of the padded targets the source
     position with the most attention."""
     target_N = to_device(torch.tensor([piece for target in targets for piece in (*target, EOS)]), hardware.device)
     log_p_by_model, attention_by_model = [], []
     for model in models:
-        observed_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
+        aligning, heads = aligning_heads(model.config)
 
-        def keep(layer: int, weights_BHTS: Tensor, observed_layer: int | None = observed_layer) -> None:
-            if layer == observed_layer:
-                attention_by_model.append(weights_BHTS.mean(dim=1))
+        def keep(layer: int, weights_BHTS: Tensor, aligning: int = aligning, heads: int = heads) -> None:
+            if layer == aligning:
+                attention_by_model.append(weights_BHTS[:, :heads].mean(dim=1))
 
         with torch.inference_mode(), hardware.autocast():
             encoded = model.encode(_packed(sources, model))
-            observer = NO_OBSERVER if observed_layer is None else AttentionObserver(memory=keep)
+            observer = AttentionObserver(memory=keep) if aligns else NO_OBSERVER
             logits_NV = model.decode(_packed([[BOS, *target] for target in targets], model), encoded, observer=observer)
         logits_NV = logits_NV[: len(target_N)]  # without spare rows
         logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
@@ -137,21 +133,3 @@ def _packed(sentences: Sequence[Sequence[int]], model: Transformer) -> PackedSeq
     lengths = [len(sentence) for sentence in sentences]
     pieces_N = np.array([piece for sentence in sentences for piece in sentence])
     return PackedSequences.of(pieces_N, lengths, model.size_of(lengths)).to(model.device)
-
-
-def alignment_layer(layers: Iterable[int]) -> int:
-    """The decoder layer, counted from the last, whose attention is closest to an alignment.
-
-    Args:
-        layers: the decoder layers of each model.
-    """
-    # The last layer attends to what the next piece needs, so the layer before it aligns better.
-    return -2 if min(layers) > 1 else -1
-
-
-def _check_layer(layer: int | None, layers: int) -> None:
-    if layer is not None and not -layers <= layer < layers:
-        raise ConfigError(
-            f"alignment_layer: got decoder layer {layer}, but the model has {layers}: give 0 to {layers - 1}, or "
-            f"-1 to -{layers} to count from the last."
-        )

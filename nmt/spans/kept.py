@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from nmt.spans.positions import LETTER
 from nmt.spans.span import Span
 
 _STAND_INS = range(0x2801, 0x2900)
 """Braille that is not in the text. Steps of text remove private characters, but not symbols."""
-_LETTER = r"[^\W_\u0e00-\U0010ffff]"
-"""A letter or digit of a script with spaces between words."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,6 @@ def copies(text: str, output: str) -> list[tuple[int, int]]:
     """Where a text stands in an output, but not within a word."""
     if not text:
         return []
-    before = rf"(?<!{_LETTER})" if re.match(_LETTER, text[0]) else ""
-    behind = rf"(?!{_LETTER})" if re.match(_LETTER, text[-1]) else ""
+    before = rf"(?<!{LETTER})" if re.match(LETTER, text[0]) else ""
+    behind = rf"(?!{LETTER})" if re.match(LETTER, text[-1]) else ""
     return [found.span() for found in re.finditer(before + re.escape(text) + behind, output)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.spans.positions import WORD, begins
@@ -61,7 +62,7 @@ def _ranges(pieces: Sequence[str], text: str) -> list[tuple[int, int]]:
     """For each piece the characters of a text that it covers, without spaces at the ends."""
     starts = begins(pieces, text)
     found = []
-    for start, following in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, following in pairwise([*starts, len(text)]):
         part = text[start : max(start, following)]
         begin = start + len(part) - len(part.lstrip())
         found.append((begin, begin + len(part.strip())))

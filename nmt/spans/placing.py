@@ -39,7 +39,7 @@ def place(unit: Unit, output: str, links: Sequence[Link] = (), escape: Callable[
     root = _tree(unit)
     if not root.children:
         return escape(output)
-    translation = _Translation(unit.text, output, links or by_place(unit.text, output))
+    translation = _Translation(unit.text, output, links)
     root.end = len(output)
     translation.find_copies(root)
     translation.place_within(root)
@@ -88,7 +88,8 @@ class _Translation:
 
     def __init__(self, source: str, output: str, links: Sequence[Link]) -> None:
         self._source, self._output = source, output
-        self._links = links
+        self._is_aligned = bool(links)
+        self._links = links = links or by_place(source, output)
         self._origins: list[Link | None] = [None] * len(output)
         for link in links:
             self._origins[link.start : link.end] = [link] * (min(link.end, len(output)) - link.start)
@@ -156,7 +157,9 @@ class _Translation:
             begin, end = max(begin, centre - _LOOKED_AT), min(end, centre + _LOOKED_AT)
         best = (0, 0, 0)
         start = total = 0
-        for place in range(begin, end) if span.start < span.end else ():
+        # What is kept replaces the characters that come from it. A guess of these would replace a word of the sentence.
+        may_come = span.start < span.end and (self._is_aligned or span.text is None)
+        for place in range(begin, end) if may_come else ():
             origin = self._origins[place]
             if place in room.places:
                 total = 0

@@ -14,6 +14,8 @@ _ANCHOR = 8
 """This many equal characters in a row are taken for a real match."""
 WORD = re.compile(r"[^ \t]+")
 """A word in the sense of Moses and Pharaoh."""
+LETTER = r"[^\W_\u0e00-\U0010ffff]"
+"""A letter or digit of a script with spaces between words."""
 
 
 def begins(pieces: Sequence[str], text: str) -> list[int]:

@@ -276,6 +276,11 @@ def encode_line(line: str) -> bytes:
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
 
 
+def one_line(text: str) -> str:
+    """A text with spaces in place of line ends, such as pieces of a vocabulary without a normaliser may hold."""
+    return text.replace("\n", " ").replace("\r", " ")
+
+
 def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
     if is_unspaced(language):

@@ -23,6 +23,7 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import NmtError, TrainingError
 from nmt.machine.device import Hardware, is_out_of_memory, release_memory
+from nmt.model.guiding import Guide
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import start_clock
 from nmt.training.gradients import GradientBuffer
@@ -91,10 +92,11 @@ class Learner:
         self._clip_norm = config.optimizer.clip_norm
         self.hardware = hardware
         self._label_smoothing = training.label_smoothing
-        self._losses = losses_of_inputs
-        if training.r_drop:
-            self._losses = partial(losses_of_two_passes, weight=training.r_drop)
-        self._plain_losses = self._losses
+        losses = partial(losses_of_two_passes, weight=training.r_drop) if training.r_drop else losses_of_inputs
+        self._is_guided = config.guides_alignment
+        if config.guides_alignment:
+            losses = partial(guided_losses, losses, weight=training.guided_alignment)
+        self._losses = self._plain_losses = losses
         self._warning: str | None = None
         self._seed = training.seed
         self.ranks = ranks
@@ -196,6 +198,9 @@ class Learner:
         """
         if self.model.packed_attention is None:
             self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
+            return False
+        if self._is_guided:
+            self._stop_compiling("guided alignment pads sentences")
             return False
         if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
             self._stop_compiling("training.deterministic rules it out")
@@ -349,16 +354,31 @@ def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardw
         return losses_of_inputs(model, model_inputs(batch, hardware.device, model.size_of), label_smoothing)
 
 
-def losses_of_inputs(model: Transformer, inputs: ModelInputs, label_smoothing: float) -> Losses:
+def losses_of_inputs(
+    model: Transformer, inputs: ModelInputs, label_smoothing: float, guide: Guide | None = None
+) -> Losses:
     """As :func:`batch_losses`, of a batch that is on the device."""
-    return label_smoothed_loss(model(inputs.source, inputs.target), inputs.target_output_N, label_smoothing)
+    return label_smoothed_loss(model(inputs.source, inputs.target, guide), inputs.target_output_N, label_smoothing)
 
 
-def losses_of_two_passes(model: Transformer, inputs: ModelInputs, label_smoothing: float, *, weight: float) -> Losses:
+def losses_of_two_passes(
+    model: Transformer, inputs: ModelInputs, label_smoothing: float, guide: Guide | None = None, *, weight: float
+) -> Losses:
     """As :func:`losses_of_inputs`, with the loss of R-Drop: each batch goes through the model twice, with different
     dropout."""
-    one_NV, other_NV = (model(inputs.source, inputs.target) for _ in range(2))
+    one_NV, other_NV = (model(inputs.source, inputs.target, guide) for _ in range(2))
     return r_drop_loss(one_NV, other_NV, inputs.target_output_N, label_smoothing, weight)
+
+
+def guided_losses(
+    losses: Callable[..., Losses], model: Transformer, inputs: ModelInputs, label_smoothing: float, *, weight: float
+) -> Losses:
+    """Losses with that of the alignment of one head added to the smoothed loss, times a weight."""
+    assert model.config.alignment_layer is not None  # only such models are guided
+    found = losses(model, inputs, label_smoothing, guide := Guide(model.config.alignment_layer))
+    # The pairs that memory is tried with are not aligned.
+    aligned_N = torch.zeros_like(inputs.target_output_N) if inputs.aligned_N is None else inputs.aligned_N
+    return found._replace(smoothed=found.smoothed + weight * guide.loss(aligned_N, inputs.target.slots))
 
 
 def _first_line(error: Exception) -> str:

@@ -60,16 +60,22 @@ def _tag(data: DataConfig, wanted: str) -> str:
 
 def _chosen(data: DataConfig, side: _Side, wanted: str | None, own: str) -> str:
     known, option = codes_of(data, side), f"--{side}-lang"
-    if wanted is None:
-        if own not in known and _is_needed(data, side):
-            raise ConfigError(f"{option}: the model has several languages, so name one of {_listed(known)}.")
+    code = own if wanted is None else wanted
+    if not known or code in known:
+        return code
+    found = fitting(known, code)
+    if len(found) == 1:
+        return found[0]
+    if wanted is None and not _is_needed(data, side):
         return own
-    found = fitting(known, wanted) if known else [wanted]
-    if not found:
-        raise ConfigError(f"{option} {wanted}: the model has no such language. It has {_listed(known)}.")
-    if len(found) > 1:
-        raise ConfigError(f"{option} {wanted}: fits several languages of the model. Name one of {_listed(found)}.")
-    return found[0]
+    if not code:
+        if len(known) == 1:
+            return known[0]
+        raise ConfigError(f"{option}: the model has several languages, so name one of {_listed(known)}.")
+    given = f"{option} {code}{' (the default)' * (wanted is None)}"
+    if found:
+        raise ConfigError(f"{given}: fits several languages of the model. Name one of {_listed(found)}.")
+    raise ConfigError(f"{given}: the model has no such language. It has {_listed(known)}.")
 
 
 def _is_needed(data: DataConfig, side: _Side) -> bool:

@@ -14,8 +14,9 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.option_fields import EngineName, Precision
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
+from nmt.text.lines import one_line
 from nmt.translation.options import TranslateOptions
-from nmt.translation.results import TranslatedText, one_line
+from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 
 

@@ -15,7 +15,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.machine.device import BASE_PRODUCT, Hardware
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
-from nmt.search.given_targets import alignment_layer, score_targets
+from nmt.search.given_targets import score_targets
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import BATCH_TOKENS
@@ -85,7 +85,7 @@ class Ensemble:
             alpha=options.length_penalty,
             normalization=options.length_normalization,
             batch_tokens=options.batch_tokens or BATCH_TOKENS,
-            alignment_layer=alignment_layer(len(model.decoder) for model in self.models) if alignment else None,
+            aligns=alignment,
         )
 
 

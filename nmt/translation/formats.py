@@ -104,6 +104,8 @@ def _candidate(candidate: TranslatedText) -> dict[str, object]:
     }
     if candidate.expected_utility is not None:
         record["expected_utility"] = candidate.expected_utility
+    if candidate.terms:
+        record["terms"] = [term._asdict() for term in candidate.terms]
     if candidate.alignment is not None:
         record["piece_log_probabilities"] = [_finite(value) for value in candidate.piece_log_probabilities or ()]
         record["alignment"] = candidate.alignment

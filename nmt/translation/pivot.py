@@ -10,9 +10,11 @@ from typing import Unpack
 
 from nmt.errors import ConfigError, NmtError
 from nmt.spans.span import Span
+from nmt.spans.terms import Glossary
 from nmt.text.languages import fitting
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
+from nmt.translation.glossary import GlossaryTranslator
 from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
@@ -121,6 +123,7 @@ def line_translator(
     via: str | None = None,
     *,
     called: Callable[[str], str] = str,
+    glossary: Glossary | None = None,
     window: int | None = None,
     workers: int | None = None,
     **options: Unpack[Options],
@@ -132,6 +135,7 @@ def line_translator(
     Args:
         engines: one, or two with ``via``.
         called: as of :func:`~nmt.translation.options.translate_options`.
+        glossary: terms that translations are made to have.
         window, workers: as of :class:`Translator`.
 
     Raises:
@@ -141,6 +145,10 @@ def line_translator(
     """
     last = engines[-1]
     settings = translate_options(last.config.decoding, called=called, **options)
+    if glossary is not None:
+        check_glossary(settings)
+        translator, _ = line_translator(engines, via, called=called, window=window, workers=workers, **options)
+        return GlossaryTranslator(translator, glossary), settings
     if via is None:
         return Translator(last, settings, window=window, workers=workers), settings
     check_pivot(settings)
@@ -170,6 +178,19 @@ def check_pivot(options: TranslateOptions) -> None:
         raise ConfigError(
             "a word alignment is of one model's source and target: leave out --via, or --alignment and "
             "--format pharaoh."
+        )
+
+
+def check_glossary(options: TranslateOptions) -> None:
+    """Check that options go with a glossary.
+
+    Raises:
+        ConfigError: word alignments are asked for.
+    """
+    if options.alignment:
+        raise ConfigError(
+            "an alignment is of the pieces that the model wrote, which a glossary replaces: leave out --glossary, or "
+            "--alignment and --format pharaoh."
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.spans.links import Link, links, through
+from nmt.spans.terms import TermFinding
 from nmt.text.languages import is_unspaced
 from nmt.translation.guard import Finding
 
@@ -30,6 +31,11 @@ class TranslatedText:
     alignment: tuple[int | None, ...] | None = None
     """For each piece, the index of the source piece with the most attention; None stands for the source's eos. The
     attribute itself is None if not requested."""
+    links: tuple[Link, ...] | None = None
+    """Which characters come from which of the source, if terms of a glossary changed the text; None if the alignment
+    says so."""
+    terms: tuple[TermFinding, ...] = ()
+    """What became of the terms of a glossary."""
 
     def __repr__(self) -> str:
         return f"TranslatedText({self.text!r}, score={self.score:.3f})"
@@ -64,6 +70,8 @@ class Translation:
     def links(self, rank: int = 0) -> list[Link]:
         """Which characters of a candidate come from which of the source; empty without an alignment."""
         best = self.ranked(rank)
+        if best.links is not None:
+            return list(best.links)
         if best.alignment is None:
             return []
         if self.via is None:
@@ -140,8 +148,3 @@ def _joined_words(texts: Sequence[str], befores: Sequence[str]) -> str:
         if text:
             line += before + text if line else text
     return line
-
-
-def one_line(text: str) -> str:
-    """The text with line ends replaced by spaces. Pieces of a vocabulary without a normaliser may hold line ends."""
-    return text.replace("\n", " ").replace("\r", " ")

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from nmt.reporting import Unit
+from nmt.spans.terms import Verdict
 from nmt.translation.guard import Problem
 from nmt.translation.results import Translation
 
@@ -34,6 +35,8 @@ class Tally:
     not_repaired: list[int] = field(default_factory=list)
     """The numbers of the first few lines whose translations still have problems."""
     problems: Counter[Problem] = field(default_factory=Counter)
+    terms: Counter[Verdict] = field(default_factory=Counter)
+    """What became of the terms of a glossary."""
 
     def add(self, number: int, translation: Translation) -> None:
         """Count a line.
@@ -45,6 +48,7 @@ class Tally:
             self.untagged += not translation.source.lstrip().startswith(self.language_tags)
         self.in_sentences += translation.parts > 1 and not translation.is_cut
         self.cut += translation.is_cut
+        self.terms.update(term.verdict for term in translation.candidates[0].terms)
         if translation.guard is not None:
             self.doubtful += 1
             self.repaired += translation.guard.repaired
@@ -58,10 +62,14 @@ class Tally:
         Args:
             prefixed: prefixes were given for the translations.
         """
+        notices = []
+        if self.terms:
+            verdicts = ", ".join(f"{verdict} {count:,}" for verdict, count in self.terms.most_common())
+            notices.append(f"terms of the glossary{self._since()}: {self.terms.total():,} ({verdicts}).")
         # Paragraphs and texts are expected to be split into sentences; omitted prefixes are reported as a warning.
-        if not self.in_sentences or self.unit != "lines" or prefixed:
-            return []
-        return [f"{self._in_sentences()} --split-sentences never keeps lines whole."]
+        if self.in_sentences and self.unit == "lines" and not prefixed:
+            notices.append(f"{self._in_sentences()} --split-sentences never keeps lines whole.")
+        return notices
 
     def warnings(self, max_source_length: int, *, guard: bool, prefixed: bool) -> list[str]:
         """What may be wrong, one sentence each; usually empty.

@@ -15,10 +15,11 @@ from nmt.config.data import LineStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
+from nmt.text.lines import one_line
 from nmt.text.sentences import FOOTNOTE, copied_ends
 from nmt.translation.character_kinds import clusters
 from nmt.translation.putting_back import put_back
-from nmt.translation.results import TranslatedText, one_line
+from nmt.translation.results import TranslatedText
 from nmt.translation.taking_out import Taken, is_copied, take_out
 
 # A model has hardly learnt to copy bytes if a smaller share of its source pieces were bytes. With a character coverage

@@ -48,7 +48,7 @@ def shards_of() -> Callable[..., ParallelShards]:
     def make(pairs: list[tuple[list[int], list[int]]]) -> ParallelShards:
         sides = {side: [pair[number] for pair in pairs] for number, side in enumerate(SIDES)}
         return ParallelShards(
-            ShardIndex(VERSION, "", "", "en", "de", (), 256, TextSteps(), {}, None, "uint16", 1 << 16, {}, {}),
+            ShardIndex(VERSION, "", "", "en", "de", (), 256, False, TextSteps(), {}, None, "uint16", 1 << 16, {}, {}),
             {side: np.array([token for row in rows for token in row], np.uint16) for side, rows in sides.items()},
             {side: np.cumsum([0, *map(len, rows)], dtype=np.int64) for side, rows in sides.items()},
         )

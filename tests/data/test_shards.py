@@ -242,7 +242,7 @@ def with_statistics(data, split, side, **counts):
     train = SplitStatistics(**({"pairs": 1_000} | split))
     vars(train.sides[side]).update({"words": 500, "pieces": 1_000} | counts)
     index = ShardIndex(
-        VERSION, PAIR.fingerprint, "", "en", "de", (), 77, TextSteps(), {}, None, "uint16", 40,
+        VERSION, PAIR.fingerprint, "", "en", "de", (), 77, False, TextSteps(), {}, None, "uint16", 40,
         {"train": train}, {},
     )  # fmt: skip
     return BuiltVocabulary(data, PAIR, VocabularyRecord.of_given(()), index, changed=True)

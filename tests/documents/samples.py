@@ -89,6 +89,10 @@ NOTE a note
 intro
 00:01.000 --> 00:02.000 align:start
 <v Ann>Hello you</v>
+
+00:02.000 --> 00:03.000
+<v.loud Roger Bingham>We <c.yellow>are</c> <i>here &amp; there</i> &lt;now&gt;
+<00:02.500> for you
 """
 XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">

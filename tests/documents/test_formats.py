@@ -16,6 +16,8 @@ from lxml import etree
 from nmt.documents.document import Document, Reading
 from nmt.documents.formats import format_of, read_document
 from nmt.errors import DataError
+from nmt.spans.links import Link
+from nmt.spans.placing import place
 from tests.documents.kit import marked_up, translated
 from tests.documents.samples import PO, SAMPLES
 
@@ -36,6 +38,7 @@ FRAGMENTS = [
     "---",
 ]
 CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
+VTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
 
 texts = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(lambda parts: f"w{''.join(parts)}w")
 
@@ -69,7 +72,7 @@ STRUCTURES = {
     "page.md": lambda raw: markup(read("page.md", raw)),
     "a.po": lambda raw: read("a.po", raw, retranslate=True).units,
     "a.srt": lambda raw: (re.findall(rb"[^\n]*-->[^\n]*", raw), raw.count(b"\n\n")),
-    "a.vtt": lambda raw: re.findall(rb"[^\n]*-->[^\n]*", raw),
+    "a.vtt": lambda raw: (re.findall(rb"[^\n]*-->[^\n]*", raw), markup(read("a.vtt", raw))),
     "1.xlf": lambda raw: (
         read("1.xlf", raw, retranslate=True).units,
         len(etree.fromstring(raw).findall(".//{*}source")),
@@ -129,6 +132,11 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.properties", "a = ü it\n", ["ä"], "a = ä\n"),
         ("a.properties", "a = {0} can''t\n", ["geht's"], "a = {0} geht''s\n"),
         ("a.srt", CUE + "A\ndog\n", ["ein Hund da"], CUE + "ein\nHund da\n"),
+        ("a.srt", CUE + "A\n\n\ndog\n", ["a b c"], CUE + "a b c\n\n\ndog\n"),
+        ("a.srt", CUE + "{\\an8}A <i>&\n", ["a --> <b"], CUE + "{\\an8}<i> a → <b\n"),
+        ("a.srt", CUE + "A dog\n" + CUE + "A cat\n", ["a", "b"], CUE + "a\n" + CUE + "b\n"),
+        ("a.vtt", VTT + "<v Ann Bo>A &lt;dog&gt;\n", ["a --> &\u00a0b"], VTT + "<v Ann Bo>a --&gt; &amp;&nbsp;b\n"),
+        ("a.vtt", VTT + "A <c.x.y>dog</c> <00:19.000>is\nhere\n", ["a b"], VTT + "<c.x.y>w</c>\n<00:19.000> a b\n"),
         ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
     ],
 )  # fmt: skip
@@ -150,6 +158,60 @@ def test_what_is_written(name, text, translations, written):
 )  # fmt: skip
 def test_what_is_not_translated(name, text):
     assert read(name, text, target_lang="").units == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.json", rf'{{"a": {"1" * 5000}, "b": "dog \ud800 \ud83d\ude42"}}', "dog \ufffd 🙂"),
+        ("a.po", 'msgid "a\\xc3\\xa9 \\303\\251 \\377"\nmsgstr ""\n', "aé é \ufffd"),
+        ("a.po", 'msgid ""\nmsgstr "Content-Type: charset=iso-8859-1\\n"\nmsgid "a\\xe9"\nmsgstr ""\n', "aé"),
+        ("a.html", b'<meta charset="iso-8859-1"><p>\x93A\x94', "“A”"),
+        ("a.html", b"<meta charset=gb2312><p>\x90\x41", "怉"),
+        ("a.html", b'\xef\xbb\xbf<meta charset="latin-1"><p>\xc3\xa4', "ä"),
+        ("a.vtt", VTT + f"&#{'1' * 5000}; a &#228;&lt;", "\ufffd a ä<"),
+        ("a.xlf", f"<xliff><segment><source>a&#{'0' * 5000}65;</source></segment></xliff>", "a\ufffd"),
+        ("a.xlf", b'<?xml version="1.0" encoding="iso-8859-1"?><xliff><segment><source>\xe4</source></segment></xliff>',
+         "ä"),
+    ],
+)  # fmt: skip
+def test_characters_are_read(name, text, expected):
+    assert [unit.text for unit in read(name, text).units] == [expected]
+
+
+@pytest.mark.parametrize("charset", ["hex", "undefined", "idna", "unicode_escape", "none", "utf-16", "utf-8-sig"])
+def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
+    document = read("a.html", f"<meta charset={charset}><p>ä</p><p>b</p>")
+    parts = document.parts(["ö", "日"])
+    assert b"".join(parts).decode() == f"<meta charset={charset}><p>ö</p><p>日</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.html", "<p>See <a>page</a><img> for <i>more</i><wbr><b></b>, <u>or<img></u> it<code>x</code><img>.</p>"),
+        ("a.html", "<p>a <b><i>b</i></b><i><img></i><img> c <img> <!-- d --> e <i></i><b>f</b></p>"),
+        ("a.md", "See [page](u)![i](s) for\\![more](u) `![`\\![code](u)!\n"),
+        ("a.vtt", VTT + "one <b>two</b><00:01.500> three\n"),
+    ],
+)
+def test_a_translation_equal_to_the_source_changes_nothing(name, text):
+    document = read(name, text)
+    links = [Link(place, place + 1, place, place + 1) for place in range(len(text))]
+    written = [place(unit, unit.text, links[: len(unit.text)], document.escape) for unit in document.units]
+    assert b"".join(document.parts(written)).decode() == text
+
+
+def test_an_entity_of_a_file_stays_whatever_it_holds():
+    entities = (
+        """<!DOCTYPE xliff [<!ENTITY tag '<g id="1">x<x id="2"/></g>'> <!ENTITY name "Acme"> <!ENTITY eacute "é">]>"""
+    )
+    source = "<source>See <x/>&tag; of &name; caf&eacute;</source>"
+    document = read("a.xlf", f"{entities}<xliff><segment>{source}</segment></xliff>")
+    assert [unit.text for unit in document.units] == ["See &tag; of &name; café"]
+    written = translated(document, ["w"])
+    assert b"<target><x/> &tag; &name; w</target>" in written
+    etree.fromstring(written)
 
 
 def test_the_header_of_a_template_gets_language_and_plural_forms():
@@ -194,3 +256,10 @@ def test_msgfmt_takes_a_translated_catalogue(tmp_path):
 def test_damaged_documents(name, text, problem):
     with pytest.raises(DataError, match=re.escape(problem)):
         read(name, text, target_lang="de")
+
+
+def test_a_long_cue_is_divided_at_once():
+    cue = CUE + "a b\n" * 20_000
+    lines = translated(read("a.srt", cue), ["w " * 39_999 + "w"]).decode().removeprefix(CUE).splitlines()
+    assert len(lines) == 20_000
+    assert set(lines[:-1]) == {"w w"}

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.errors import ConfigError
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
 from nmt.model.observing import AttentionObserver
@@ -26,11 +25,12 @@ VOCAB = 30
 CPU = choose_hardware("cpu", "fp32", 1)
 
 
-def build(seed: int, *, layers: int = 2, max_positions: int = 40) -> Transformer:
+def build(seed: int, *, layers: int = 2, max_positions: int = 40, alignment_layer: int | None = None) -> Transformer:
     torch.manual_seed(seed)
     config = ModelConfig(
-        encoder_layers=1, decoder_layers=layers, d_model=16, d_ff=16, heads=2, dropout=0.0, max_positions=max_positions
-    )
+        encoder_layers=1, decoder_layers=layers, d_model=16, d_ff=16, heads=2, dropout=0.0, max_positions=max_positions,
+        alignment_layer=alignment_layer,
+    )  # fmt: skip
     model = accelerate(Transformer(config, VOCAB), chosen()).eval()
     torch.nn.init.normal_(model.embedding.weight, std=3 / 16**0.5)  # decided models: scores far apart
     return model
@@ -119,10 +119,8 @@ def test_no_more_is_scored_at_once_than_fits_into_the_memory(monkeypatch, free, 
 def test_batches_change_nothing_and_order_is_kept(batch_tokens):
     models = [build(0), build(1)]
     sources, targets = sentences(40), sentences(40, seed=7, longest=20)
-    expected = [
-        score_targets(models, [s], [t], CPU, alignment_layer=1)[0] for s, t in zip(sources, targets, strict=True)
-    ]
-    found = score_targets(models, sources, targets, CPU, batch_tokens=batch_tokens, alignment_layer=1)
+    expected = [score_targets(models, [s], [t], CPU, aligns=True)[0] for s, t in zip(sources, targets, strict=True)]
+    found = score_targets(models, sources, targets, CPU, batch_tokens=batch_tokens, aligns=True)
     for score, alone in zip(found, expected, strict=True):
         assert score.piece_log_probabilities == pytest.approx(alone.piece_log_probabilities, abs=1e-5)
         assert score.alignment == alone.alignment
@@ -143,7 +141,7 @@ def test_pairs_up_to_the_positions_are_scored_and_longer_ones_impossible():
     models = [build(0), build(3, max_positions=12)]
     sources = [[5] * 11, [5] * 12, [5], [5], []]
     targets = [[6] * 11, [6], [6] * 12, [], []]
-    fits, long_source, long_target, empty, nothing = score_targets(models, sources, targets, CPU, alignment_layer=0)
+    fits, long_source, long_target, empty, nothing = score_targets(models, sources, targets, CPU, aligns=True)
     assert fits.piece_log_probabilities == pytest.approx(step_by_step(models, sources[0], targets[0]), abs=1e-4)
     assert long_source.piece_log_probabilities == (-math.inf,) * 2
     assert long_target.piece_log_probabilities == (-math.inf,) * 13
@@ -153,11 +151,11 @@ def test_pairs_up_to_the_positions_are_scored_and_longer_ones_impossible():
     assert score_targets(models, [], [], CPU) == []
 
 
-def test_alignment_follows_the_attention_of_the_layer_that_is_named():
-    model, other = build(4, layers=3), build(5, layers=3)
+def test_alignment_follows_the_attention_of_the_head_that_learnt_it_or_of_a_whole_layer():
+    unguided, guided = ([build(seed, layers=3, alignment_layer=layer) for seed in (4, 5)] for layer in (None, 3))
     sources, targets = sentences(8), sentences(8, seed=9)
 
-    def looks(models: list[Transformer], layer: int) -> list[list[int | None]]:
+    def looks(models: list[Transformer], layer: int, heads: int) -> list[list[int | None]]:
         found = []
         for source, target in zip(sources, targets, strict=True):
             weights = []
@@ -169,19 +167,17 @@ def test_alignment_follows_the_attention_of_the_layer_that_is_named():
                 )
                 assert sorted(seen) == [0, 1, 2]
                 assert torch.allclose(seen[layer].sum(-1), torch.ones(1))
-                weights.append(seen[layer][0].mean(0))
+                weights.append(seen[layer][0, :heads].mean(0))
             *of_pieces, _ = (sum(weights) / len(models)).argmax(-1).tolist()
             found.append([None if index == len(source) else index for index in of_pieces])
         return found
 
-    for models in ([model], [model, other]):
-        for named, layer in ((0, 0), (1, 1), (-1, 2)):
-            scores = score_targets(models, sources, targets, CPU, alignment_layer=named)
-            assert [list(score.alignment) for score in scores] == looks(models, layer)
-    assert looks([model], 0) != looks([model], 1)
-    assert score_targets([model], sources[:1], targets[:1], CPU)[0].alignment is None
-    with pytest.raises(ConfigError, match="decoder layer 3"):
-        score_targets([model], sources, targets, CPU, alignment_layer=3)
+    for models, layer, heads in ((unguided, 1, 2), (guided, 2, 1)):
+        for some in (models[:1], models):
+            scores = score_targets(some, sources, targets, CPU, aligns=True)
+            assert [list(score.alignment) for score in scores] == looks(some, layer, heads)
+    assert looks(unguided, 1, 2) != looks(unguided, 2, 1)
+    assert score_targets(unguided, sources[:1], targets[:1], CPU)[0].alignment is None
 
 
 def test_models_of_an_ensemble_may_have_other_numbers_of_rows():

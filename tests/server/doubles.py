@@ -76,12 +76,20 @@ class Capitals:
             raise ZeroDivisionError
         for segment in segments:
             texts = [self.mark + segment.text.upper() + "'" * rank for rank in range(self.candidates)]
-            segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in texts)
+            segment.candidates = tuple(
+                TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=tuple(range(len(text.split()))))
+                for text in texts
+            )
 
     def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
         """The translation of a line, in which the guard finds something wrong if the line says so."""
         finding = Finding(("number",), repaired="repaired" in line) if "wrong" in line else None
-        return Translation(line, segments[0].candidates, guard=finding)
+        return Translation(line, segments[0].candidates, pieces_of(line), guard=finding)
+
+
+def pieces_of(text: str) -> tuple[str, ...]:
+    """One piece per word."""
+    return tuple(f"▁{word}" for word in text.split())
 
 
 class Model:

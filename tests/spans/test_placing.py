@@ -59,6 +59,9 @@ WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 1
         ),
         (marked("set in now", (4, 6, "<i>in</i>", "", "")), "innen ist da", [Link(0, 5, 0, 3), Link(10, 12, 7, 10)],
          "innen <i>in</i> ist da"),
+        # Without an alignment, no word of the sentence is taken for what is kept.
+        (marked("now press Enter here", (10, 15, "<kbd>Enter</kbd>", "", "")), "jetzt die Taste hier drücken", [],
+         "jetzt die Taste <kbd>Enter</kbd> hier drücken"),
         (marked("a < b", (0, 1, "<i>", "</i>")), "a < b", [Link(0, 1, 0, 1)], "<i>a</i> &lt; b"),
         (marked("", (0, 0, "<br>")), "", [], "<br>"),
         (marked("word", (0, 4, "<b>", "</b>")), "", [], "<b></b>"),
@@ -150,6 +153,7 @@ def test_links_come_from_pieces():
     found = links("Der Hund, ja", ["▁Der", "▁Hu", "nd", ",", "▁ja"], "the dog yes", ["▁the", "▁dog", "▁yes"], [0, 1, 4])
     assert found == [Link(0, 3, 0, 3), Link(4, 7, 4, 6), Link(8, 11, 10, 12)]
     assert links("a", ["▁a"], "b", ["__de__", "▁b"], [None, 0])[-1][2:] == (0, 1)
+    assert links("a", ["▁a"], "", [], []) == links("", [], "b", ["▁b"], [None]) == []
 
 
 def test_links_through_a_pivot():

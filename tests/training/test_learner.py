@@ -13,7 +13,10 @@ from nmt.data.batching import Batch
 from nmt.errors import ConfigError, TrainingError
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
+from nmt.model.observing import AttentionObserver
 from nmt.model.transformer import Transformer
+from nmt.special_ids import EOS
+from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import Adam
@@ -42,11 +45,26 @@ def batch(chosen) -> Batch:
 
 
 def learner(
-    dropout=0.0, precision="fp64", *, clip_norm=None, ranks=NO_OTHERS, overlaps_exchange=None, **training
+    dropout=0.0,
+    precision="fp64",
+    *,
+    clip_norm=None,
+    ranks=NO_OTHERS,
+    overlaps_exchange=None,
+    alignment_layer=None,
+    **training,
 ) -> Learner:
     torch.manual_seed(0)
     config = Config(
-        model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=dropout),
+        model=ModelConfig(
+            encoder_layers=1,
+            decoder_layers=1,
+            d_model=16,
+            d_ff=16,
+            heads=2,
+            dropout=dropout,
+            alignment_layer=alignment_layer,
+        ),
         optimizer=OptimizerConfig(clip_norm=clip_norm),
         training=TrainingConfig(**training),
     )
@@ -72,6 +90,47 @@ def updated(batches, updates=1, **options):
     for update in range(1, updates + 1):
         result = made.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-3)
     return weights(made), result
+
+
+def aligned(of: Batch) -> Batch:
+    """A batch whose target pieces come from random source pieces or from none."""
+    draw, sources = np.random.default_rng(1), np.repeat(of.source_lengths_B, of.target_lengths_B)
+    numbers = np.array([draw.integers(0, length) for length in sources])
+    return replace(of, aligned_N=numbers * (of.target_output_N != EOS))
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_guided_alignment_adds_minus_log_of_the_weights_of_one_head(r_drop):
+    batches = [aligned(batch(pairs(9))), aligned(batch(pairs(4)))]
+    plain, guided = (
+        learner(alignment_layer=1, guided_alignment=weight, r_drop=r_drop, label_smoothing=0.0) for weight in (0, 0.5)
+    )
+    results = [
+        made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0) for made in (plain, guided)
+    ]
+    expected, model = 0.0, plain.model
+    for of in batches:
+        seen = {}
+        inputs = model_inputs(of, model.device, model.size_of)
+        model.decode(inputs.target, model.encode(inputs.source), observer=AttentionObserver(memory=seen.__setitem__))
+        of_sentences = np.split(of.aligned_N, np.cumsum(of.target_lengths_B)[:-1])
+        for sentence, numbers in zip(seen[0][:, 0], of_sentences, strict=True):
+            expected -= sum(sentence[row, number - 1].log().item() for row, number in enumerate(numbers) if number)
+    difference = results[1].smoothed_loss - results[0].smoothed_loss
+    assert difference == pytest.approx(0.5 * expected / tokens(batches), rel=1e-9)
+    assert results[1].cross_entropy == results[0].cross_entropy
+
+
+def test_guided_alignment_teaches_the_head():
+    of = aligned(batch(pairs(6)))
+    made = learner(alignment_layer=1, guided_alignment=5.0, precision="fp32")
+    losses = [
+        made.update([of], update=update, target_tokens=of.target_tokens, learning_rate=3e-3).smoothed_loss
+        for update in range(1, 60)
+    ]
+    unguided = learner(alignment_layer=1, guided_alignment=0, precision="fp32")
+    floor = unguided.update([of], update=1, target_tokens=of.target_tokens, learning_rate=0).smoothed_loss
+    assert losses[0] - floor > 4 * max(losses[-1] - floor, 0)
 
 
 @pytest.mark.parametrize("cuts", [[7], [1, 20], [3, 4, 5, 11]])

@@ -57,3 +57,21 @@ def chosen(source, target, tag=None, data=BOTH_WAYS):
 def test_languages_default_to_the_first_data_set_that_fits_and_the_tag_to_none(given, expected):
     with pytest.raises(ConfigError, match=expected) if isinstance(expected, str) else nullcontext():
         assert chosen(*given) == expected
+
+
+def of_one_language(default):
+    """A model with a piece for German, which no line can name itself."""
+    return DataConfig(target_lang=default, target_text=(Affix(chosen_by="target", pieces={"de": "<2de>"}),))
+
+
+@pytest.mark.parametrize(("model", "default"), [(of_one_language(""), "de"), (of_one_language("deu-AT"), "de")])
+def test_the_default_is_the_only_language_or_spelt_as_the_model_does(model, default):
+    assert chosen(None, None, None, model)[1] == default
+
+
+def test_a_default_that_the_model_does_not_have_is_named():
+    with pytest.raises(ConfigError, match=r"--target-lang fr \(the default\): the model has no .* It has de\."):
+        chosen(None, None, None, of_one_language("fr"))
+    both = DataConfig(target_lang="zh", target_text=(Affix(chosen_by="target", pieces={"zh-TW": "a", "zh-CN": "b"}),))
+    with pytest.raises(ConfigError, match=r"--target-lang zh \(the default\): fits .* Name one of zh-TW, zh-CN\."):
+        chosen(None, None, None, both)

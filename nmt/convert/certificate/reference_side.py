@@ -17,7 +17,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.convert.certificate.side import SPACE, Floats, Hypothesis, Language, Pieces, Segmenter, Side, log_softmax
+from nmt.convert.certificate.side import (
+    SPACE,
+    Floats,
+    Hypothesis,
+    Language,
+    Pieces,
+    Segmenter,
+    Side,
+    has_tags,
+    log_softmax,
+    split_tag,
+)
 from nmt.convert.foreign import (
     OUTPUT,
     OUTPUT_BIAS,
@@ -102,10 +113,11 @@ class ReferenceSide(Side):
         of_text = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
         tokenize, unknown = self._tokenizers[language], names[vocabulary.unk]
         before, behind = ([names[piece] for piece in self._affixed(language, place)] for place in ("before", "behind"))
-        return [
-            [*before, *(of_text.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
-            for line in lines
-        ]
+        # A SentencePiece model is used as its users do: tags are split off there.
+        is_tagged = language not in self._segmenters and has_tags(vocabulary.pieces)
+        split = [split_tag(line) if is_tagged else ([], line) for line in lines]
+        of_lines = ([*tag, *self._pieces(tokenize(rest), language)] for tag, rest in split)
+        return [[*before, *(of_text.get(piece, unknown) for piece in pieces), *behind] for pieces in of_lines]
 
     def _affixed(self, language: Language, place: str) -> list[str]:
         """The pieces that stand before or behind those of every line."""

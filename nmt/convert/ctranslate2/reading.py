@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, DataConfig, DecodingConfig, read_config
 from nmt.convert.ctranslate2.model_file import read_variables, stored_tensors
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
@@ -28,6 +29,7 @@ from nmt.convert.foreign import (
 from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies, start_piece
 from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
+from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError, NmtError
 from nmt.text.steps import Affix, MosesPunctuation, MosesTokenize, TextSteps
 
@@ -117,6 +119,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
     folder = model_folder(path)
+    _check_own_vocabulary(folder)
     weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
     metadata = optional_mapping(metadata_file)
     kind = metadata.get("type", "translate")
@@ -230,6 +233,20 @@ def _own_config(folder: Path) -> Config:
         return Config(decoding=_SEARCH, data=data)
 
 
+def _check_own_vocabulary(folder: Path) -> None:
+    """Refuse what nmt exported if codes split its words: the codes are in the list of pieces of the bundle alone.
+
+    Raises:
+        CheckpointError: they do.
+    """
+    _, pieces, _, target_pieces = vocabulary_files(BundleFolder(folder).vocab)
+    if any(optional_mapping(file).get("codes") for file in (pieces, target_pieces)):
+        raise CheckpointError(
+            f"{folder}: was exported by nmt, and byte-pair codes split its words, which an import would lose. Import "
+            "the bundle that it was made from. To translate with this folder, use --engine ctranslate2."
+        )
+
+
 def _vocabulary_file(folder: Path, side: str) -> Path:
     names = [f"{start}_vocabulary.{end}" for start in ("shared", side) for end in ("json", "txt")]
     found = next((folder / name for name in names if (folder / name).is_file()), None)
@@ -293,8 +310,15 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
         "output_bias": True,  # so that pieces that the model lacks get no probability
         "source_eos": settings.get("add_source_eos") is True,
         "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
+        "alignment_layer": _alignment_layer(attributes),
         **positions,
     }
+
+
+def _alignment_layer(attributes: Settings) -> int | None:
+    """The layer whose first head learnt alignments. Converters write -1 where they do not know whether one did."""
+    layer, heads = (attributes.get(f"decoder/alignment_{name}") for name in ("layer", "heads"))
+    return layer + 1 if heads == 1 and isinstance(layer, int) and layer >= 0 else None
 
 
 def _of_both(attributes: Settings, key: str, needs: str) -> Any:

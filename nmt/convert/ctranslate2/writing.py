@@ -22,6 +22,7 @@ from nmt.convert.exported_files import (
     check_vocabulary,
     file_check,
     filled,
+    is_of_sentencepiece,
     pieces_of,
     stored_pieces,
     write_segmenters,
@@ -34,8 +35,8 @@ from nmt.data.data_folder import vocabulary_files
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.io.writing import write_file, writing
 from nmt.machine.packages import require_package
+from nmt.model.guiding import aligning_heads
 from nmt.model.positions import fixed_positions
-from nmt.search.given_targets import alignment_layer
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16")
 # Our activations by CTranslate2's names; its GELU without a suffix is the exact one.
@@ -95,14 +96,14 @@ def _specification(bundle: Bundle) -> Any:
     advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`)."
     specs = require_package("ctranslate2.specs", "ctranslate2", what="Writing a model of CTranslate2", advice=advice)
     model, vocab = bundle.config.model, bundle.vocab
+    aligning, heads = aligning_heads(model)  # as our own alignments are made
     spec = specs.TransformerSpec.from_config(
         (model.encoder_layers, model.decoder_layers),
         model.heads,
         pre_norm=model.norm == "pre",
         activation=specs.common_spec.Activation[_ACTIVATIONS[model.activation]],
-        # The attention from which our own alignments are made.
-        alignment_layer=alignment_layer([model.decoder_layers]),
-        alignment_heads=model.heads,
+        alignment_layer=aligning,
+        alignment_heads=heads,
     )
     for name, value in model_settings(model).items():
         setattr(spec.config, name, value)
@@ -193,6 +194,11 @@ def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
     }
     if bundle.config.data.steps.names_languages:
         found["languages"] = "The program above adds no pieces for languages: use the line of `pipeline`."
+    if not is_of_sentencepiece(bundle):
+        found["text"] = (
+            "The program above reads and writes tokens or pieces, separated by spaces, as the model does. For plain "
+            "text, use the line of `pipeline`."
+        )
     if bundle.config.decoding.length_normalization == "paper" and bundle.config.decoding.length_penalty:
         found["decoding.length_normalization"] = (
             "CTranslate2 divides scores by length^length_penalty, not by the paper's length penalty. A beam search "

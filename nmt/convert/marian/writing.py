@@ -95,6 +95,7 @@ def _settings(model: ModelConfig, source_pieces: int, target_pieces: int) -> dic
         "dec-depth": model.decoder_layers,
         "transformer-heads": model.heads,
         "transformer-dim-ffn": model.d_ff,
+        "transformer-guided-alignment-layer": str(model.alignment_layer or "last"),
         "transformer-ffn-activation": model.activation,
         "transformer-preprocess": "n" if is_pre else "",
         "transformer-postprocess": "da" if is_pre else "dan",

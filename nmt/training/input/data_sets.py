@@ -271,6 +271,11 @@ def _check_shards(data: Path, shards: ParallelShards, fingerprint: str, config: 
     index = shards.index
     if len(shards) == 0:
         raise DataError(f"{data}: no training pair is left. {why_empty(index, data, 'train', vocab)}")
+    if config.guides_alignment and not index.is_aligned:
+        raise DataError(
+            f"{data}: its pairs are not aligned, which model.alignment_layer needs. Run "
+            f"{build_command(data, vocab)[:-1]} --align`, or set training.guided_alignment=0."
+        )
     # Only files whose size or time changed are read.
     if changed := changed_files(data, index.text):
         # If the two sides are no longer parallel, encoding them again would fail, so this is checked first.

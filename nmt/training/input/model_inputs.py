@@ -23,6 +23,8 @@ class ModelInputs:
     """bos + pieces of each sentence."""
     target_output_N: Tensor
     """Pieces + eos of each sentence; padding at spare rows."""
+    aligned_N: Tensor | None = None
+    """As :attr:`~nmt.data.batching.Batch.aligned_N`; 0 at spare rows."""
 
     @staticmethod
     def of(batch: Batch, source_size: PackedSize, target_size: PackedSize) -> ModelInputs:
@@ -31,11 +33,20 @@ class ModelInputs:
             PackedSequences.of(batch.source_M, batch.source_lengths_B, source_size),
             PackedSequences.of(batch.target_input_N, batch.target_lengths_B, target_size),
             filled(batch.target_output_N, target_size.rows),
+            None if batch.aligned_N is None else filled(batch.aligned_N, target_size.rows),
         )
 
     def to(self, device: torch.device) -> ModelInputs:
         """The same on a device. The host does not wait for it."""
-        return ModelInputs(self.source.to(device), self.target.to(device), to_device(self.target_output_N, device))
+        return self._with(lambda tensor: to_device(tensor, device), self.source.to(device), self.target.to(device))
+
+    def pinned(self) -> ModelInputs:
+        """The same in memory that a GPU reads while the host goes on."""
+        return self._with(Tensor.pin_memory, self.source.pinned(), self.target.pinned())
+
+    def _with(self, move: Callable[[Tensor], Tensor], source: PackedSequences, target: PackedSequences) -> ModelInputs:
+        aligned_N = None if self.aligned_N is None else move(self.aligned_N)
+        return ModelInputs(source, target, move(self.target_output_N), aligned_N)
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class PreparedBatch(Batch):
     def of(batch: Batch, inputs: ModelInputs, device: torch.device, tokens: int) -> PreparedBatch:
         """A batch whose inputs are ready for a device. Any thread may call this."""
         if device.type == "cuda":
-            inputs = ModelInputs(inputs.source.pinned(), inputs.target.pinned(), inputs.target_output_N.pin_memory())
+            inputs = inputs.pinned()
         values = {field.name: getattr(batch, field.name) for field in fields(Batch)}
         return PreparedBatch(**values, inputs=inputs, tokens=tokens)
 

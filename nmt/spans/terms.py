@@ -1,0 +1,228 @@
+"""Terms of a glossary: where they stand in a text, and how its translation is made to have theirs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from nmt.errors import DataError
+from nmt.spans.links import Link
+from nmt.spans.positions import LETTER
+from nmt.text.lines import read_lines
+
+_WORD = re.compile(rf"{LETTER}+|\S")
+"""A word, or a character of a script without spaces."""
+_ENDING = 2
+"""So many letters behind a term may be its ending."""
+_STEM = 4
+"""Terms of fewer letters have no endings."""
+
+Verdict = Literal["written", "replaced", "inserted"]
+"""written: the model wrote the term itself; replaced: it stands for another word of the model; inserted: nothing of the
+translation comes from the term, so that its place is a guess."""
+
+
+class Term(NamedTuple):
+    """A term in a text."""
+
+    start: int
+    end: int
+    targets: tuple[str, ...]
+    """Its translations; the first one is put where the model writes none of them."""
+
+
+class TermFinding(NamedTuple):
+    """What became of a term."""
+
+    source: str
+    target: str
+    verdict: Verdict
+
+
+class Obeyed(NamedTuple):
+    """A translation with the terms of a glossary."""
+
+    text: str
+    links: list[Link]
+    findings: list[TermFinding]
+
+
+class Glossary:
+    """Terms and their translations.
+
+    A term without capitals matches in any case, one with capitals as it is written. It matches whole words; where two
+    terms match, the longer one does.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
+        """Take terms with their translations; a term may have several."""
+        targets: dict[str, dict[str, None]] = {}
+        for source, target in entries:
+            targets.setdefault(source, {})[target] = None
+        self._targets = {source: tuple(found) for source, found in targets.items()}
+        self._by_word: dict[str, list[str]] = {}
+        for source in sorted(targets, key=len, reverse=True):
+            first = _WORD.search(source)
+            self._by_word.setdefault(first[0].lower() if first else "", []).append(source)
+
+    @staticmethod
+    def read(path: Path) -> Glossary:
+        """Read lines of a term, a tab and its translation.
+
+        Raises:
+            DataError: a line has another form, or the file cannot be read.
+        """
+        entries = []
+        for number, line in enumerate(read_lines(path), start=1):
+            fields = [field.strip() for field in line.split("\t")]
+            if not line.strip():
+                continue
+            if len(fields) != 2 or not all(fields):
+                raise DataError(f"{path}: line {number:,}: expected a term, a tab and its translation, got {line!r}.")
+            entries.append((fields[0], fields[1]))
+        if not entries:
+            raise DataError(f"{path}: has no terms.")
+        return Glossary(entries)
+
+    @property
+    def fingerprint(self) -> str:
+        """What differs between glossaries with different terms."""
+        return hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
+
+    def terms(self, text: str) -> list[Term]:
+        """The terms of a text, in order."""
+        found, end = list[Term](), 0
+        for word in _WORD.finditer(text):
+            if word.start() < end:
+                continue
+            for source in self._by_word.get(word[0].lower(), ()):
+                stop = word.start() + len(source)
+                part = text[word.start() : stop]
+                if source in (part, part.lower()) and not _splits_word(text, stop):
+                    found.append(Term(word.start(), stop, self._targets[source]))
+                    end = stop
+                    break
+        return found
+
+
+def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term]) -> Obeyed:
+    """Make a translation have the terms of its source, each once.
+
+    Where the model wrote a term, with an ending perhaps, nothing changes. Else the term stands for the words that come
+    from it, without the ending that the sentence may ask for.
+
+    Args:
+        links: which characters of the translation come from which of the source.
+    """
+    places = _written(output, links, terms)
+    taken = set().union(*(range(*place) for place in places.values()))
+    findings: list[Verdict] = ["written"] * len(terms)
+    for number, term in enumerate(terms):
+        if number not in places:
+            place = _words_from(term, output, links, taken)
+            findings[number] = "inserted" if place is None else "replaced"
+            places[number] = place or _behind_what_stood_before(term, output, links)
+            taken.update(range(*places[number]))
+    text, found, end = "", list[Link](), 0
+    moved = sorted(links)
+    for number, (start, stop) in sorted(places.items(), key=lambda each: (each[1], each[0])):
+        term = terms[number]
+        shift = len(text) - end
+        found += [
+            Link(one.start + shift, min(one.end, start) + shift, *one[2:]) for one in moved if end <= one.start < start
+        ]
+        text += output[end:start]
+        written = output[start:stop] if findings[number] == "written" else _fitted(term, output, start, stop, text)
+        found.append(Link(len(text), len(text) + len(written), term.start, term.end))
+        text, end = text + written, max(end, stop)
+    shift = len(text) - end
+    found += [Link(one.start + shift, one.end + shift, *one[2:]) for one in moved if one.start >= end]
+    named = [
+        TermFinding(source[term.start : term.end], term.targets[0], verdict)
+        for term, verdict in zip(terms, findings, strict=True)
+    ]
+    return Obeyed(text + output[end:], found, named)
+
+
+def _written(output: str, links: Sequence[Link], terms: Sequence[Term]) -> dict[int, tuple[int, int]]:
+    """Where the model wrote terms, by their numbers; of several places, those that come from the terms."""
+    found: dict[int, tuple[int, int]] = {}
+    taken: set[int] = set()
+    by_targets = sorted(range(len(terms)), key=lambda number: (-len(terms[number].targets[0]), terms[number].targets))
+    for targets, numbers in groupby(by_targets, key=lambda number: terms[number].targets):
+        alike = list(numbers)
+        copies = [copy for target in targets for copy in _copies(target, output) if taken.isdisjoint(range(*copy))]
+        come = {
+            (number, copy): sum(
+                min(one.end, copy[1]) - max(one.start, copy[0])
+                for one in links
+                if one.start < copy[1] and copy[0] < one.end and _overlap(one, terms[number])
+            )
+            for number in alike
+            for copy in copies
+        }
+        for (number, copy), _ in sorted(come.items(), key=lambda each: (-each[1], each[0])):
+            if number not in found and taken.isdisjoint(range(*copy)):
+                found[number] = copy
+                taken.update(range(*copy))
+    return found
+
+
+def _copies(target: str, output: str) -> list[tuple[int, int]]:
+    """Where a term stands as a word, or as one with an ending."""
+    before = rf"(?<!{LETTER})" if re.match(LETTER, target) else ""
+    ending = rf"{LETTER}{{0,{_ENDING}}}" if len(target) >= _STEM else ""
+    behind = rf"{ending}(?!{LETTER})" if re.match(LETTER, target[-1]) else ""
+    pattern = before + re.escape(target) + behind
+    return [found.span() for found in re.finditer(pattern, output, re.IGNORECASE if target.islower() else 0)]
+
+
+def _words_from(term: Term, output: str, links: Sequence[Link], taken: set[int]) -> tuple[int, int] | None:
+    """The adjacent words that come from a term: those that hold most of what does."""
+    best: tuple[int, int, int] | None = None
+    start = size = 0
+    for word in _WORD.finditer(output):
+        come = other = 0
+        for one in links:
+            if one.start < word.end() and word.start() < one.end:
+                length = min(one.end, word.end()) - max(one.start, word.start())
+                come, other = (come + length, other) if _overlap(one, term) else (come, other + length)
+        if not come or come < other or not taken.isdisjoint(range(*word.span())):
+            size = 0
+            continue
+        if not word[0].isalnum():  # a mark belongs to a term only between its words
+            continue
+        start = word.start() if not size else start
+        size += come
+        if best is None or size > best[0]:
+            best = (size, start, word.end())
+    return None if best is None else best[1:]
+
+
+def _behind_what_stood_before(term: Term, output: str, links: Sequence[Link]) -> tuple[int, int]:
+    before = [one for one in links if one.source_end <= term.start]
+    place = max(before, key=lambda one: (one.source_end, one.end)).end if before else 0
+    return place, place
+
+
+def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
+    """The first translation of a term, with spaces where it is inserted, and a capital where a sentence had one."""
+    written = term.targets[0]
+    if start == stop:
+        space = " " if output and re.match(LETTER, written) else ""
+        return f"{space}{written}" if start else f"{written}{space}"
+    is_first = not any(map(str.isalnum, before))
+    return written[0].upper() + written[1:] if is_first and output[start].isupper() else written
+
+
+def _overlap(link: Link, term: Term) -> bool:
+    return link.source_start < term.end and term.start < link.source_end
+
+
+def _splits_word(text: str, place: int) -> bool:
+    """Whether a word goes on at a place."""
+    return re.match(LETTER * 2, text[place - 1 : place + 1]) is not None

@@ -1,0 +1,121 @@
+"""Terms of a glossary: what matches in a text, and what becomes of translations."""
+
+import random
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.spans.links import Link
+from nmt.spans.terms import Glossary, obey
+
+GLOSSARY = Glossary(
+    [
+        ("cat", "Katze"),
+        ("black cat", "Schwarze Katze"),
+        ("SAP", "SAP"),
+        ("Apple", "Apple"),
+        ("the", "der"),
+        ("the", "die"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A cat.", ["cat"]),
+        ("Cat and CAT", ["Cat", "CAT"]),
+        ("a concatenation of cats", []),
+        ("a black cat's bowl", ["black cat"]),
+        ("tom-cat, cat_", ["cat", "cat"]),
+        ("sap of an apple, Apple and SAP", ["Apple", "SAP"]),
+        ("", []),
+    ],
+)
+def test_whole_words_match(text, found):
+    assert [text[term.start : term.end] for term in GLOSSARY.terms(text)] == found
+
+
+def test_scripts_without_spaces_match_anywhere():
+    [term] = Glossary([("猫", "cat")]).terms("黒猫が好き")
+    assert (term.start, term.end) == (1, 2)
+
+
+def word_links(source: str, output: str, pairs: str) -> list[Link]:
+    """Links between words, such as ``0-1 1-0``."""
+
+    def places(text: str) -> list[tuple[int, int]]:
+        words, end = [], 0
+        for word in text.split():
+            start = text.index(word, end)
+            words.append((start, end := start + len(word)))
+        return words
+
+    of_source, of_output = places(source), places(output)
+    numbers = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    return [Link(*of_output[right], *of_source[left]) for left, right in numbers]
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "pairs", "expected", "verdicts"),
+    [
+        ("the dog sleeps", "der Hund schläft", "0-0 1-1 2-2", "der Köter schläft", ["replaced"]),
+        ("the dog sleeps", "der Köter schläft", "0-0 1-1 2-2", "der Köter schläft", ["written"]),
+        ("of the dog", "des Köters", "1-0 2-1", "des Köters", ["written"]),
+        ("the dog sleeps", "schläft der Hund?", "0-1 1-2 2-0", "schläft der Köter?", ["replaced"]),
+        ("dogs, a dog", "Hunde, ein Hund", "0-0 1-1 2-2", "Hunde, ein Köter", ["replaced"]),
+        ("dog bites dog", "Hund beißt Hund", "0-0 1-1 2-2", "Köter beißt Köter", ["replaced", "replaced"]),
+        ("dog bites dog", "Hund beißt Köter", "0-0 1-1 2-2", "Köter beißt Köter", ["replaced", "written"]),
+        ("a dog barks", "es bellt", "2-1", "Köter es bellt", ["inserted"]),
+        ("dog", "", "", "Köter", ["inserted"]),
+        ("the guard dog", "der Wachhund", "1-1 2-1", "der Köter", ["replaced"]),
+    ],
+)
+def test_translations_obey(source, output, pairs, expected, verdicts):
+    terms = Glossary([("dog", "Köter")]).terms(source)
+    obeyed = obey(source, output, word_links(source, output, pairs), terms)
+    assert obeyed.text == expected
+    assert [finding.verdict for finding in obeyed.findings] == verdicts
+    for finding, term in zip(obeyed.findings, terms, strict=True):
+        assert finding[:2] == (source[term.start : term.end], "Köter")
+
+
+def test_a_capital_stays_at_the_beginning_of_a_sentence():
+    terms = Glossary([("he", "jener")]).terms("He sleeps.")
+    assert obey("He sleeps.", "Er schläft.", [Link(0, 2, 0, 2), Link(3, 11, 3, 10)], terms).text == "Jener schläft."
+
+
+def test_of_several_translations_any_obeys_and_the_first_is_put():
+    terms = Glossary([("dog", "Hund"), ("dog", "Köter")]).terms("a dog")
+    links = [Link(0, 3, 0, 1), Link(4, 9, 2, 5)]
+    assert obey("a dog", "ein Köter", links, terms).text == "ein Köter"
+    assert obey("a dog", "ein Rüde!", [*links[:1], Link(4, 8, 2, 5)], terms).text == "ein Hund!"
+
+
+def test_every_term_is_there_and_the_rest_stays_whatever_the_links_are():
+    draw = random.Random(0)
+    words = ["dog", "cat", "man", "x", "."]
+    for _ in range(500):
+        source = " ".join(draw.choices(words, k=draw.randint(1, 7)))
+        output = " ".join(draw.choices(["Aa", "Bbb", "Köter", "Maunz", ".", "C"], k=draw.randint(0, 6)))
+        links = []
+        for _ in range(draw.randint(0, 6)):
+            ends = sorted(draw.choices(range(len(output) + 1), k=2)), sorted(draw.choices(range(len(source) + 1), k=2))
+            links.append(Link(*ends[0], *ends[1]))
+        terms = Glossary([("dog", "Köter"), ("cat", "Maunz")]).terms(source)
+        obeyed = obey(source, output, links, terms)
+        for target, term in (("Köter", "dog"), ("Maunz", "cat")):
+            assert obeyed.text.count(target) >= source.split().count(term)
+        for word in ("Aa", "Bbb"):
+            assert obeyed.text.count(word) <= output.count(word)
+        assert all(0 <= link.start <= link.end <= len(obeyed.text) for link in obeyed.links)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("a\tb\nc\n", "line 2: expected a term"), ("\tb\n", "line 1"), ("a\tb\tc\n", "line 1"), ("\n", "has no terms")],
+)
+def test_other_lines_are_refused(tmp_path, content, message):
+    (tmp_path / "terms.tsv").write_text(content)
+    with pytest.raises(DataError, match=rf"terms\.tsv: {message}"):
+        Glossary.read(tmp_path / "terms.tsv")
