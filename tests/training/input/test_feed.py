@@ -153,7 +153,7 @@ def test_micro_batches_are_prepared_where_they_are_made_and_give_the_same_inputs
         made.close()
     assert threads == {"batches"}
     assert batch.tokens == (batch.positions if batching is PADDED else 54)
-    plain = Batch(*(getattr(batch, field.name) for field in dataclasses.fields(Batch)))
+    plain = Batch(**{field.name: getattr(batch, field.name) for field in dataclasses.fields(Batch)})
     found, expected = (model_inputs(one, CPU, PackedSize.of) for one in (batch, plain))
     assert (len(found.target_output_N) > batch.target_tokens) == (batching is FILLED)
     for side, size in (("source", FILLED.source), ("target", FILLED.target)):
