@@ -73,7 +73,8 @@ def mixture(data: Sequence[Path], opened: Sequence[ParallelShards]) -> ParallelS
         DataError: the source text of two was normalised differently, or nothing tells the target languages apart.
     """
     _check_target_languages(data, opened)
-    first, *others = (shards.index.steps for shards in opened)
+    # Text may be composed already, so that composing it counts for nothing.
+    first, *others = (shards.index.steps.composed(source=True, target=True) for shards in opened)
     for folder, other in zip(data[1:], others, strict=True):
         if other != first:
             raise DataError(
