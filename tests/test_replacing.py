@@ -88,8 +88,8 @@ def path_options() -> set[str]:
 READ = {
     f"{command} {name}"
     for command, names in {
-        "prepare-data": "apart_from", "build-vocab": "vocab", "train": "config init_from resume", "adapt": "model general",
-        "average-checkpoints": "run", "report": "runs",
+        "prepare-data": "apart_from", "build-vocab": "vocab", "train": "config init_from resume",
+        "adapt": "model general", "average-checkpoints": "run", "report": "runs",
         "translate": "model text input prefix glossary", "score-target": "model text input target", "inspect": "path",
         "import": "path source_spm target_spm check_text", "export": "model check_text",
         "score": "hypothesis reference source comet_model robustness", "compare": "a b reference source data",
