@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from starlette.requests import Request
 
 from nmt.server.errors import MissingError, RequestError, UnknownLanguageError
-from nmt.server.exchange import Dialect, NoParameters, Operation, Parameters, Server
+from nmt.server.exchange import Caller, Dialect, NoParameters, Operation, Parameters, Server
 from nmt.server.layout import Newlines
 from nmt.server.service import warning
 from nmt.text.languages import name_of
@@ -96,7 +96,7 @@ class LanguagesRequest(BaseModel):
     type: Literal["source", "target"] = Field("source", examples=["target"])
 
 
-async def _translate(server: Server, asked: DeepLRequest, owner: str | None) -> object:
+async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> object:
     server.limits.check(asked.text)
     newlines, split = _SPLITTING[asked.split_sentences or ""]
     ignored = frozenset(name.strip().lower() for names in asked.ignore_tags for name in names.split(","))
@@ -107,7 +107,7 @@ async def _translate(server: Server, asked: DeepLRequest, owner: str | None) -> 
         html=ignored if asked.tag_handling else None,
         newlines=newlines,
         split=split,
-        owner=owner,
+        owner=caller.key,
     )
     server.deepl_characters += sum(map(len, asked.text))
     translations = [
@@ -121,14 +121,14 @@ async def _translate(server: Server, asked: DeepLRequest, owner: str | None) -> 
     return {"translations": translations, **warning(translated)}
 
 
-async def _languages(server: Server, asked: LanguagesRequest, owner: str | None) -> object:
+async def _languages(server: Server, asked: LanguagesRequest, caller: Caller) -> object:
     models, is_target = server.service.models, asked.type == "target"
     more = {"supports_formality": False} if is_target else {}
     codes = models.targets if is_target else models.sources
     return [{"language": code.upper(), "name": name_of(code), **more} for code in codes]
 
 
-async def _usage(server: Server, asked: NoParameters, owner: str | None) -> object:
+async def _usage(server: Server, asked: NoParameters, caller: Caller) -> object:
     """The characters that this server has translated since it began."""
     return {"character_count": server.deepl_characters, "character_limit": _NO_LIMIT}
 

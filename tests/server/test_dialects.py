@@ -236,11 +236,9 @@ def test_a_wrong_method_or_path_is_refused_in_its_dialect(server, method, path, 
 
 
 def test_what_libretranslate_has_and_we_do_not_is_refused_by_its_error(server):
-    sent = {"files": {"file": ("a.txt", b"hello" * 1_000_000)}, "data": {"source": "en"}}
-    for path, what in (("/translate_file", "Files cannot be translated"), ("/suggest", "Suggestions are not taken")):
-        answer = server.client.post(path, **sent)
-        assert answer.status_code == 403
-        assert answer.json() == {"error": f"{what} by this server: send the text to /translate."}
+    answer = server.client.post("/suggest", data={"source": "en"})
+    assert answer.status_code == 403
+    assert answer.json() == {"error": "Suggestions are not taken by this server: send the text to /translate."}
 
 
 def test_an_unknown_path_is_not_found_in_few_words(server):
