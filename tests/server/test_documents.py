@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from nmt.server import documents
@@ -106,3 +107,122 @@ def test_others_are_answered_while_a_document_waits_for_room(monkeypatch):
         whole = fetched(running, document.result()).text
         assert whole.split("\n") == [f"A {number}" for number in range(100)]
         assert max(map(len, translator.batches)) <= 10
+
+
+def sent_to_deepl(running: Running, content: str, name: str = "a.txt", **more: str):
+    data = {"source_lang": "EN", "target_lang": "DE", **more}
+    headers = {"Authorization": "DeepL-Auth-Key one"}
+    return running.client.post("/v2/document", files={"file": (name, content)}, data=data, headers=headers)
+
+
+def asked_of_deepl(running: Running, document, of: str = "", auth_key: str = "one"):
+    headers = {"Authorization": f"DeepL-Auth-Key {auth_key}"}
+    id, key = document["document_id"], document["document_key"]
+    return running.client.post(f"/v2/document/{id}{of}", json={"document_key": key}, headers=headers)
+
+
+def ended(running: Running, document) -> dict[str, object]:
+    """The status of a document whose translation has ended."""
+    wait_for(lambda: asked_of_deepl(running, document).json()["status"] in ("done", "error"))
+    return asked_of_deepl(running, document).json()
+
+
+def test_deepl_counts_a_document_and_gives_it_once(server):
+    before = server.client.get("/v2/usage").json()["character_count"]
+    document = sent_to_deepl(server, "one\n\nthe cat").json()
+    status = {"document_id": document["document_id"], "status": "done", "billed_characters": 10}
+    assert ended(server, document) == status
+    assert server.client.get("/v2/usage").json()["character_count"] == before + 10
+    answer = asked_of_deepl(server, document, "/result")
+    assert (answer.content, answer.headers["Content-Type"]) == (b"ONE\n\nTHE CAT", documents.MEDIA_TYPE)
+    for of in ("", "/result"):
+        assert asked_of_deepl(server, document, of).status_code == 404
+
+
+def test_deepl_says_how_far_a_document_is(monkeypatch):
+    monkeypatch.setattr(documents, "_AT_ONCE", 1)
+    monkeypatch.setattr(documents, "_TURN", 1)
+    with serving() as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        first = sent_to_deepl(running, "one\ntwo").json()
+        wait_for(lambda: translator.batches)
+        second = sent_to_deepl(running, "three").json()
+        assert asked_of_deepl(running, second).json()["status"] == "queued"
+        status = asked_of_deepl(running, first).json()
+        assert (status["status"], status["seconds_remaining"] >= 1) == ("translating", True)
+        answer = asked_of_deepl(running, first, "/result")
+        assert (answer.status_code, answer.json()) == (503, {"message": "The document is not translated yet."})
+        translator.gate.set()
+        assert [ended(running, each)["status"] for each in (first, second)] == ["done", "done"]
+        assert translator.batches == [["one"], ["three"], ["two"]]
+
+
+def test_deepl_says_why_a_document_cannot_be_translated(server):
+    document = sent_to_deepl(server, "<xl", "a.xlf").json()
+    message = "a.xlf, line 1: this is not XML: unclosed token."
+    status = {"document_id": document["document_id"], "status": "error", "error_message": message}
+    assert ended(server, document) == status
+    answer = asked_of_deepl(server, document, "/result")
+    assert (answer.status_code, answer.json()) == (400, {"message": message})
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("a.pdf", {}, "Invalid file: a.pdf"),
+        ("a.pdf", {"filename": "a.txt"}, ""),
+        ("a.txt", {"filename": "a.pdf"}, "Invalid file: a.pdf"),
+        ("a.txt", {"output_format": "TXT"}, ""),
+        ("a.txt", {"output_format": "pdf"}, "'output_format' must be that of the document, txt"),
+        ("a.txt", {"target_lang": "XX"}, "Value for 'target_lang' not supported."),
+        ("a.txt", {"source_lang": "XX"}, "Value for 'source_lang' not supported."),
+        ("a.txt", {"target_lang": ""}, "Value for 'target_lang' not specified."),
+        ("a.txt", {"formality": "more"}, "'formality' is not supported"),
+        ("a.txt", {"style_id": "x"}, "'style_id' is not supported"),
+    ],
+)
+def test_deepl_refuses_a_document_at_once(server, name, more, message):
+    answer = sent_to_deepl(server, "one", name, **more)
+    assert answer.status_code == (400 if message else 200)
+    assert answer.json().get("message", "").startswith(message)
+
+
+def test_a_document_is_that_of_its_key():
+    with serving(keys=["one", "two"]) as running:
+        document = sent_to_deepl(running, "one").json()
+        assert ended(running, document)["status"] == "done"
+        assert asked_of_deepl(running, document, auth_key="two").status_code == 404
+        assert asked_of_deepl(running, {**document, "document_key": "x"}).status_code == 404
+        answer = asked_of_deepl(running, {**document, "document_key": ""})
+        assert answer.json() == {"message": "Value for 'document_key' not specified."}
+
+
+def test_documents_have_limited_room_which_those_that_were_fetched_give_up(monkeypatch):
+    monkeypatch.setattr(documents, "MAX_SIZE", 2_500)
+    with serving(keys=["one", "two"]) as running:
+        answers = [sent(running, "one", api_key="one") for _ in range(2)]
+        refused = sent(running, "one", api_key="one")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "60")
+        assert sent(running, "one", api_key="two").status_code == 200
+        assert fetched(running, answers[0]).content == b"ONE"
+        assert sent(running, "one", api_key="one").status_code == 200
+        assert [fetched(running, answer).status_code for answer in answers] == [404, 200]
+
+
+def test_a_document_is_forgotten_after_a_while(monkeypatch):
+    monkeypatch.setattr(documents, "KEPT_SECONDS", 0.01)
+    with serving() as running:
+        answer = sent(running, "one")
+        wait_for(lambda: fetched(running, answer).status_code == 404)
+
+
+def test_a_document_whose_client_goes_away_is_dropped():
+    with serving() as running:
+        translator = running.models[0].translator()
+        translator.gate.clear()
+        form = {"files": {"file": ("a.txt", "a\n" * 100)}, "data": {"source": "en", "target": "de"}}
+        with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=running.client.base_url, timeout=0.3) as client:
+            client.post("/translate_file", **form)
+        wait_for(lambda: not running.service.pool.waiting)
+        assert len(translator.batches) == 1
