@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nmt.api.adapting import Adapted, adapt
     from nmt.api.comparing import Compared, compare
     from nmt.api.data import PreparedData, build_vocab, prepare_data
     from nmt.api.files import WrittenFile, score_target, translate_file
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adapted",
     "Averaged",
     "BuiltVocabulary",
     "Compared",
@@ -43,6 +45,7 @@ __all__ = [
     "TranslatedText",
     "Translation",
     "WrittenFile",
+    "adapt",
     "average_checkpoints",
     "build_vocab",
     "compare",
@@ -57,6 +60,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "nmt.api.adapting": "Adapted adapt",
     "nmt.api.comparing": "Compared compare",
     "nmt.api.data": "PreparedData build_vocab prepare_data",
     "nmt.api.files": "WrittenFile score_target translate_file",

@@ -31,6 +31,7 @@ _COMMANDS = {
     "prepare-data": ("prepare_data", "Fetch parallel text, or take your own, and clean it."),
     "build-vocab": ("build_vocab", "Train a vocabulary, and encode the text with it."),
     "train": ("train", "Train a Transformer, or resume a run."),
+    "adapt": ("adapt", "Fine-tune a model on your translations, and compare."),
     "average-checkpoints": ("average_checkpoints", "Average the weights of several checkpoints."),
     "translate": ("translate", "Translate lines of text."),
     "score": ("score", "Score translations: BLEU, chrF, TER."),

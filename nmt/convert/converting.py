@@ -99,7 +99,7 @@ def import_model(
         if form is not None:
             if given.ignore_unknown_steps and not form.has_scripts:
                 raise ConfigError(
-                    "--ignore-unknown-steps applies to models of Marian (OPUS-MT), whose preprocess.sh nmt reads; "
+                    "--ignore-unknown-steps applies to models of Marian (OPUS-MT), whose scripts nmt reads; "
                     f"{path} is a model of {form.toolkit}. Leave it out."
                 )
             check_replaceable(out, BUNDLE)

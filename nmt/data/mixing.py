@@ -66,18 +66,15 @@ class MixedShards:
         return values
 
 
-def mixture(
-    data: Sequence[Path], weights: Sequence[float], opened: Sequence[ParallelShards]
-) -> ParallelShards | MixedShards:
-    """The shards of data sets of one vocabulary as one corpus.
-
-    :func:`epoch_population` applies the weights. One data set of weight 1 is not wrapped in :class:`MixedShards`.
+def mixture(data: Sequence[Path], opened: Sequence[ParallelShards]) -> ParallelShards | MixedShards:
+    """The shards of data sets of one vocabulary as one corpus. :func:`epoch_population` applies their weights.
 
     Raises:
         DataError: the source text of two was normalised differently, or nothing tells the target languages apart.
     """
     _check_target_languages(data, opened)
-    first, *others = (shards.index.steps for shards in opened)
+    # Text may be composed already, so that composing it counts for nothing.
+    first, *others = (shards.index.steps.composed(source=True, target=True) for shards in opened)
     for folder, other in zip(data[1:], others, strict=True):
         if other != first:
             raise DataError(
@@ -85,7 +82,7 @@ def mixture(
                 f"({first.words}). To mix them, run `nmt build-vocab --data {folder} --vocab "
                 f"{DataFolder(data[0]).vocab} --source-normalization {first.rule}`."
             )
-    return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
+    return opened[0] if len(opened) == 1 else MixedShards(opened)
 
 
 def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShards]) -> None:

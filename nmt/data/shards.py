@@ -311,6 +311,11 @@ class ParallelShards:
     def __len__(self) -> int:
         return len(self.source_lengths)
 
+    @property
+    def sizes(self) -> list[int]:
+        """The number of pairs of each corpus, as of a mixture: of the only one."""
+        return [len(self)]
+
     def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """The pieces of a source and of its target."""
         source, target = (

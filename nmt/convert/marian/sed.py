@@ -6,6 +6,7 @@ a backslash alone; in extended ones (``-E``, ``-r``) they are plain behind it. W
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ _SUBSTITUTION = re.compile(
     r"(?P=end)(?P<flag>g?)[ \t]*(?=[;\n]|$)",
     re.DOTALL,
 )
+_NOTHING = re.compile(r"[\s;]*\Z")
 _ATOM = re.compile(r"\\(.)|(.)", re.DOTALL)
 _OPERATORS, _OF_EXTENDED, _BEHIND_BACKSLASH = "*.[^$", "+?(){}|", "<>'`\n"
 """Characters that are operators in both syntaxes, in one, and behind a backslash. So are letters and digits there."""
@@ -42,22 +44,14 @@ def steps_of_sed(arguments: Sequence[str]) -> list[Replace | Spaces] | None:
     if (script := _script(arguments)) is None:
         return None
     steps: list[Replace | Spaces] = []
-    spaces = set[str]()
-    for found in _substitutions(*script):
-        if found is None:
-            return None
-        if isinstance(found, str):
-            spaces.add(found)
-            if spaces == {_RUN, _FIRST, _LAST}:
-                steps.append(Spaces())
-                spaces.clear()
-        elif spaces:
-            return None
-        elif steps and isinstance(last := steps[-1], Replace):
-            steps[-1] = Replace(table=(*last.table, found))
+    for kind, found in itertools.groupby(_substitutions(*script), type):
+        if kind is Replacement:
+            steps.append(Replace(table=tuple(found)))
+        elif set(found) == {_RUN, _FIRST, _LAST}:
+            steps.append(Spaces())
         else:
-            steps.append(Replace(table=(found,)))
-    return None if spaces else steps
+            return None
+    return steps
 
 
 def _script(arguments: Sequence[str]) -> tuple[str, bool] | None:
@@ -73,9 +67,9 @@ def _script(arguments: Sequence[str]) -> tuple[str, bool] | None:
             return None
         else:
             others.append(word)
-    expressions += [] if expressions else others[:1]
-    is_all = len(expressions) > 0 and (not others or others == expressions)
-    return ("\n".join(expressions), is_extended) if is_all else None
+    if not expressions:
+        expressions, others = others[:1], others[1:]
+    return ("\n".join(expressions), is_extended) if expressions and not others else None
 
 
 def _substitutions(script: str, is_extended: bool) -> Iterator[Replacement | str | None]:
@@ -85,7 +79,7 @@ def _substitutions(script: str, is_extended: bool) -> Iterator[Replacement | str
         is_extended: whether regular expressions are.
     """
     place = 0
-    while script[place:].strip("\t\n ;"):
+    while not _NOTHING.match(script, place):
         found = None if EXPANDED in script else _SUBSTITUTION.match(script, place)
         yield None if found is None else _meaning(found, is_extended)
         place = len(script) if found is None else found.end()

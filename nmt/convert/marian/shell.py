@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 EXPANDED = "\0"
-"""What stands in a word for ``$``, ``${`` and the like, which the shell replaces: ``$1`` is ``EXPANDED + "1"``."""
+"""What stands in a word for ``$``, ``${``, ``*`` and others that the shell replaces: ``EXPANDED + "1"`` is ``$1``."""
 _TOKEN = re.compile(
     r"""
     (?P<space> [ \t]+ | \\\n | (?<![^\s|&;()<>]) (?: \#[^\n]* | 2>[ ]?/dev/null(?![^\s|&;()<>]) ) )
@@ -21,8 +21,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
-_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n|(\$\{?(?=[\w(@*#?!$-])|`)')
-_UNQUOTED = re.compile(r"\$\{?|[`{]|^~")
+_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n|(\$(?:\{|(?=[\w(@*#?!$-]))|`)')
+_UNQUOTED = re.compile(r"\$\{?|[`{*?]|^~")
 _OTHERS = frozenset({"<", ">", "(", ")", "|&"})
 """Operators that are taken for words."""
 _RESERVED = frozenset({"if", "then", "elif", "else", "fi"})
@@ -35,15 +35,15 @@ class Command:
 
     line: int
     """Counted from 1."""
-    text: str = ""
-    """As the script has it."""
+    written: list[str] = field(default_factory=list)
+    """Its words as the script has them."""
     words: list[str] = field(default_factory=list)
-    """What the shell makes of it; none if it cannot be read."""
+    """What the shell makes of them; none if they cannot be read."""
 
-    def add(self, raw: str, word: str) -> None:
-        """Add a word."""
-        self.text = f"{self.text} {raw}".lstrip()
-        self.words.append(word)
+    @property
+    def text(self) -> str:
+        """As the script has it."""
+        return " ".join(self.written)
 
 
 @dataclass
@@ -67,19 +67,19 @@ class Pipeline:
 def pipelines(script: str) -> Iterator[Pipeline]:
     """The pipelines of a script, from first to last. The rest after a mistake is a single command without words."""
     script = script.replace("\r\n", "\n")
-    place, pipeline, command = 0, Pipeline(), None
+    place, line, pipeline, command = 0, 1, Pipeline(), None
     while place < len(script):
-        line = 1 + script.count("\n", 0, place)
         token = _TOKEN.match(script, place)
         if token is None:
-            pipeline.commands.append(Command(line, script[place:].partition("\n")[0]))
+            pipeline.commands.append(Command(line, [script[place:].partition("\n")[0]]))
             break
         raw, place = token[0], token.end()
         if token["word"] and command is None and raw in _RESERVED:
             pipeline.is_branch |= raw in _BRANCHES
         elif token["word"] or raw in _OTHERS:
             command = command or Command(line)
-            command.add(raw, _word(raw) if token["word"] else EXPANDED)
+            command.written.append(raw)
+            command.words.append(_word(raw) if token["word"] else EXPANDED)
         elif raw == "|":
             pipeline.commands.append(command or Command(line))
             command = None
@@ -93,6 +93,7 @@ def pipelines(script: str) -> Iterator[Pipeline]:
                 yield pipeline
                 pipeline = Pipeline()
             pipeline.before = joint
+        line += raw.count("\n")
     if command is not None:
         pipeline.commands.append(command)
     if pipeline.commands:
