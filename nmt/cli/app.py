@@ -36,6 +36,7 @@ _COMMANDS = {
     "score": ("score", "Score translations: BLEU, chrF, TER."),
     "adapt": ("adapt", "Fine-tune a model on your translations, and compare."),
     "score-target": ("score_target", "Score given translations by a model."),
+    "synthesize": ("synthesize", "Make a data set by translating text in one language."),
     "serve": ("serve", "Translate over HTTP: for people and programs."),
     "compare": ("compare", "Show where the translations of two systems differ."),
     "inspect": ("inspect", "Show where something comes from, and whether it changed."),
