@@ -26,7 +26,7 @@ BASE = {
 }
 # What a setting needs to have an effect.
 BESIDE = {
-    "schedule.decay_share": {"schedule": {"decay": "wsd"}}, 
+    "schedule.decay_share": {"schedule": {"decay": "wsd"}},
     "training.guided_alignment": {"model": {"alignment_layer": 1}},
     "model.max_positions": {"model": {"positions": "learned"}},
 }  # fmt: skip
