@@ -10,7 +10,7 @@ import itertools
 import math
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -72,8 +72,18 @@ class _Work:
     def beside(cls, data_set: Path, language: str) -> _Work:
         return cls(data_set.with_name(f"{data_set.name}.synthesis"), language)
 
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Make the folder; it does not stay if it is empty in the end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        finally:
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
     def remove(self) -> None:
-        """Remove the files that are ours, and the folder if it holds no others."""
+        """Remove the files that are ours."""
         from nmt.record import read_stored
         from nmt.translation.resuming import OutputFile
 
@@ -81,8 +91,6 @@ class _Work:
             if any(map(read_stored, (output.record, output.partial_record))):
                 for each in output.names:
                     each.unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
 
 
 @checked
@@ -157,8 +165,8 @@ def synthesize(
     if fresh:
         folder = _first_free(folder)
         report.notice(f"data set: {folder}")
-    work = _Work.beside(folder, written)
     refuse_other(folder, named, force=force)
+    work = _Work.beside(folder if folder.name else folder.resolve(), written)
     if reference is not None:
         nbest = options.get("nbest") or options.get("beam") or _CANDIDATES
         options["nbest"], options["beam"] = nbest, options.get("beam") or nbest
@@ -185,56 +193,56 @@ def synthesize(
     if not (force or work.folder.exists()) and (standing := _up_to_date(folder, named, asked)):
         return standing
 
-    work.folder.mkdir(parents=True, exist_ok=True)
-    report.notice(f"intermediate files: {work.folder} (removed at the end)")
-    hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
-    shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
-    translate_file(
-        mono,
-        work.translation,
-        model=chosen,
-        input_format="lines",
-        batches=batches,
-        source_lang=read,
-        target_lang=written,
-        **shared,
-        **options,
-    )
-    translation = work.translation
-    if reference is not None:
-        translation = work.chosen
-        _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
-    scores = None
-    if keep is not None:
-        per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
-        sides = (translation, mono, written, read) if scorers else (mono, translation, read, written)
-        score_target(
-            sides[0],
-            work.scores,
-            target=sides[1],
-            model=scorers or chosen,
-            source_lang=sides[2],
-            target_lang=sides[3],
-            **per_piece,
+    with work.made():
+        report.notice(f"intermediate files: {work.folder} (removed at the end)")
+        hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
+        shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
+        translate_file(
+            mono,
+            work.translation,
+            model=chosen,
+            input_format="lines",
+            batches=batches,
+            source_lang=read,
+            target_lang=written,
             **shared,
+            **options,
         )
-        scores = work.scores
-    _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
-    minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
-    prepared = prepare_data(
-        dataset,
-        out=folder,
-        tag=tag,
-        jobs=jobs,
-        force=force,
-        train=(str(work.pairs),),
-        columns="source,target" + ",score" * (keep is not None),
-        filter=(*filter, *minimum),
-        **languages,
-        **evaluated,
-        report=report,
-    )
-    work.remove()
+        translation = work.translation
+        if reference is not None:
+            translation = work.chosen
+            _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
+        scores = None
+        if keep is not None:
+            per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
+            sides = (translation, mono, written, read) if scorers else (mono, translation, read, written)
+            score_target(
+                sides[0],
+                work.scores,
+                target=sides[1],
+                model=scorers or chosen,
+                source_lang=sides[2],
+                target_lang=sides[3],
+                **per_piece,
+                **shared,
+            )
+            scores = work.scores
+        _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
+        minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
+        prepared = prepare_data(
+            dataset,
+            out=folder,
+            tag=tag,
+            jobs=jobs,
+            force=force,
+            train=(str(work.pairs),),
+            columns="source,target" + ",score" * (keep is not None),
+            filter=(*filter, *minimum),
+            **languages,
+            **evaluated,
+            report=report,
+        )
+        work.remove()
     return prepared
 
 
