@@ -150,14 +150,19 @@ def synthesize(
     Raises:
         NmtError: as :func:`nmt.translate_file`, :func:`nmt.score_target` and :func:`nmt.prepare_data` do.
     """
+    from nmt.corpora.filters import filter_changes
     from nmt.corpora.prepare import refuse_other
-    from nmt.corpora.recipe import own_recipe
+    from nmt.corpora.recipe import own_recipe, tagged
     from nmt.loading import NamedModels
+    from nmt.text.addresses import is_address, public_address
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
     languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
     evaluated: dict[str, Any] = {"valid": valid, "test": test}
     named = own_recipe(dataset, **languages, train=("pairs.tsv",), **evaluated)
+    # Now, rather than after hours of translating.
+    filter_changes((*filter, *(["min-score=0"] if keep is not None else [])))
+    named = named if tag is None else tagged(named, tag)
     folder = out or Path("data") / dataset
     read, written = named.source_lang, named.target_lang
     if not forward:
@@ -174,6 +179,9 @@ def synthesize(
     scorers = tuple(NamedModels.of(scored_by, engine).folders) if scored_by else ()
     _check_languages(chosen, (read, written))
     _check_languages(scorers, (written, read))
+    shown = {
+        name: [public_address(each) if is_address(each) else each for each in evaluated[name]] for name in evaluated
+    }
     asked = _record(
         ("synthesize", dataset),
         work.pairs,
@@ -182,7 +190,7 @@ def synthesize(
         {
             "forward": forward or None,
             **languages,
-            **evaluated,
+            **shown,
             "tag": tag,
             "keep": keep,
             "filter": filter,
