@@ -89,8 +89,8 @@ READ = {
     f"{command} {name}"
     for command, names in {
         "prepare-data": "apart_from", "build-vocab": "vocab", "train": "config init_from resume",
-        "average-checkpoints": "run", "report": "runs",
-        "translate": "model text input prefix", "score-target": "model text input target", "inspect": "path",
+        "adapt": "model general", "average-checkpoints": "run", "report": "runs",
+        "translate": "model text input prefix glossary", "score-target": "model text input target", "inspect": "path",
         "synthesize": "mono model reference scored_by",
         "import": "path source_spm target_spm check_text", "export": "model check_text",
         "score": "hypothesis reference source comet_model robustness", "compare": "a b reference source data",
@@ -132,6 +132,9 @@ COMMANDS = {
         "average-checkpoints runs/run --last 2 --out", succeeds=("new", "empty", "average")
     ),
     "train out": Output(TRAIN, succeeds=("new", "empty", "run")),
+    "adapt out": Output(
+        "adapt runs/run sets/data/train --set training.max_updates=1 --threads 1 --out", succeeds=("new",), adds=True
+    ),
     "prepare-data out": Output(
         "prepare-data mirrored.yaml --force --jobs 1 --mirror mirror --cache cache --out",
         succeeds=("new", "empty", "data"),

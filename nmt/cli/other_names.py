@@ -14,7 +14,6 @@ _RATE = "--set schedule.factor=X, which multiplies the learning rate of the sche
 _TEXT = "nmt prepare-data NAME --train SOURCE TARGET, then nmt train --data data/NAME"
 _GPU = "--device cuda"
 _OF_SOURCE, _OF_TARGET = "src-lang source-language from", "tgt-lang trg-lang target-language to"
-_GLOSSARY = "There are no glossaries: train on with examples of the terms, nmt train --init-from RUN --data data/NAME"
 
 COMMANDS = {
     "preprocess prepare": "nmt prepare-data, then nmt build-vocab",
@@ -80,7 +79,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "src source text": "--input FILE",
         _OF_SOURCE: "--source-lang CODE",
         _OF_TARGET: "--target-lang CODE",
-        "glossary glossaries terms terminology lexical-constraints": _GLOSSARY,
+        "glossaries terms terminology lexical-constraints": "--glossary TSV",
         "tgt ref reference": "nmt score-target --target FILE, which scores given translations",
         "batch-size max-tokens mini-batch": "--batch-tokens N",
         "beam-size": "--beam N",

@@ -17,7 +17,7 @@ from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
-from nmt.server.errors import InternalError, RequestError
+from nmt.server.errors import InternalError, QueueFullError, RequestError
 from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
@@ -197,7 +197,7 @@ class Service:
                     self.cache.put(places[task], task.text, segments)
                 yield translation, is_whole
         except BusyError as error:
-            raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
+            raise QueueFullError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:
             raise _refusal(error) from error
 

@@ -153,11 +153,16 @@ class MosesPunctuation(_Step):
     """Whether ``replace-unicode-punctuation.perl`` runs first."""
     removes_control: bool = True
     """Whether ``remove-non-printing-char.perl`` runs last."""
+    as_perl: bool = False
+    """Whether it does exactly what the scripts do, or what sacremoses makes of them."""
 
     def rewrite(self) -> Rewrite:
         """As :meth:`_Step.rewrite`."""
         return punctuation_normalizer(
-            self.language, replaces_unicode=self.replaces_unicode, removes_control=self.removes_control
+            self.language,
+            replaces_unicode=self.replaces_unicode,
+            removes_control=self.removes_control,
+            as_perl=self.as_perl,
         )
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ class TranslateOptions(SearchSettings):
     target_lang: Annotated[
         str | None, Option(group=STREAMS, unset="the model's", metavar="CODE", applies_to_scoring=True)
     ] = Field(None, description="Target language, for models of several.")
-    tag: Annotated[str | None, Option(group=STREAMS, unset="none", applies_to_scoring=True)] = Field(
+    tag: Annotated[str | None, Option(group=STREAMS, unset="none", metavar="TAG", applies_to_scoring=True)] = Field(
         None, description="Translate as the training data with this tag, such as BT."
     )
     mbr: Annotated[bool, Option()] = Field(False, description="Rerank candidates by minimum Bayes risk with chrF.")

@@ -90,7 +90,7 @@ def test_no_name_is_an_option_of_ours():
         ("prepare-data --preset tiny", "--preset. It is an option of nmt train. See"),
         ("train --beam=4", "--beam. It is an option of nmt translate, nmt synthesize and nmt serve."),
         ("translate --src-lang de", "--src-lang. Use --source-lang CODE"),
-        ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
+        ("translate --terms terms.tsv", "--terms. Use --glossary TSV"),
         ("score --reference r h --out s", "--out. Scores go to standard output"),
         ("inspect --page p", "--page. See nmt inspect"),
         ("serve --normalization nfkc", "--normalization. A model serves with its own: leave it out."),

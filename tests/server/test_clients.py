@@ -100,7 +100,6 @@ def test_deepl(address):
         lambda: client.translate_text("a <b>b</b>", target_lang="DE", tag_handling="xml"),
         lambda: client.create_glossary("x", "EN", "DE", {"a": "b"}),
         lambda: client.list_glossaries(),
-        lambda: client.translate_document_upload(b"text", filename="a.txt", target_lang="DE"),
     ):
         with pytest.raises(deepl.DeepLException):
             refused()

@@ -30,6 +30,7 @@ FIELDS = [
     for method in one.methods.split()[:1]
     for example in [EXAMPLES.get(f"{method} {one.path}", EXAMPLES.get(one.path, {}))]
     for name, field in one.parameters.model_fields.items()
+    if not one.takes_file and f"{{{name}}}" not in one.path
 ]
 KEYS = [("/v2/usage", "auth_key"), ("/v2/languages", "auth_key"), ("/detect", "api_key"), ("/translate", "key")]
 
@@ -94,7 +95,7 @@ def test_bytes_that_are_not_utf8_are_refused(server, charset, text, status):
 
 
 def test_a_key_is_checked_before_the_body_is_read(monkeypatch):
-    async def body(request, server):
+    async def body(request, server, max_bytes):
         raise AssertionError
 
     monkeypatch.setattr(exchange, "_body", body)
@@ -116,6 +117,7 @@ def test_what_arrives_at_the_same_time_is_bounded(monkeypatch):
 
 JSON = (b"content-type", b"application/json")
 PART = b'--x\r\nContent-Disposition: form-data; name="%d"\r\n\r\na\r\n'
+FILE = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
 
 
 def named(form, size):
@@ -130,6 +132,7 @@ LARGE = {
     "form": lambda size: ("POST", "/translate", b"", (), named(b"p%d=1&", size)),
     "parts": lambda size: ("POST", "/detect", b"", MULTIPART, named(PART, size) + b"--x--"),
     "part": lambda size: ("POST", "/detect", b"", MULTIPART, PART % 1 + b"\r\n--" * (size // 4)),
+    "file": lambda size: ("POST", "/translate_file", b"", MULTIPART, FILE + b"\r\n--" * (size // 4) + b"\r\n--x--"),
     "charset": lambda size: ("POST", "/detect", b"", PUNYCODE, PART % 1 + b"-a" * (size // 2) + b"\r\n--x--"),
     "wide": lambda size: ("POST", "/detect", b"", (JSON,), b"{" + named(b'"p%d":1,', size) + b'"q":1}'),
     "lists": lambda size: ("POST", "/detect", b"", (JSON,), b'{"q":[' + b"[]," * (size // 3) + b"1]}"),

@@ -172,7 +172,9 @@ def _moses(
 
 def _normalize(words: Sequence[str], language: str) -> Meaning:
     words = ["-l", *words] if len(words) == 1 and not words[0].startswith("-") else words
-    return _moses(words, language, _LANGUAGE, lambda code, _: MosesPunctuation(language=code, removes_control=False))
+    return _moses(
+        words, language, _LANGUAGE, lambda code, _: MosesPunctuation(language=code, removes_control=False, as_perl=True)
+    )
 
 
 def _tokenize(words: Sequence[str], language: str) -> Meaning:
