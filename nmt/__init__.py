@@ -6,12 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nmt.api.adapting import Adapted, adapt
     from nmt.api.comparing import Compared, compare
     from nmt.api.data import PreparedData, build_vocab, prepare_data
     from nmt.api.files import WrittenFile, score_target, translate_file
     from nmt.api.model import Model, load
     from nmt.api.scoring import Scored, score
     from nmt.api.serving import serve
+    from nmt.api.synthesizing import synthesize
     from nmt.api.training import Averaged, Training, average_checkpoints, train
     from nmt.data.build import BuiltVocabulary
     from nmt.errors import NmtError, NmtWarning
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adapted",
     "Averaged",
     "BuiltVocabulary",
     "Compared",
@@ -42,6 +45,7 @@ __all__ = [
     "TranslatedText",
     "Translation",
     "WrittenFile",
+    "adapt",
     "average_checkpoints",
     "build_vocab",
     "compare",
@@ -50,17 +54,20 @@ __all__ = [
     "score",
     "score_target",
     "serve",
+    "synthesize",
     "train",
     "translate_file",
 ]
 
 _MODULES = {
+    "nmt.api.adapting": "Adapted adapt",
     "nmt.api.comparing": "Compared compare",
     "nmt.api.data": "PreparedData build_vocab prepare_data",
     "nmt.api.files": "WrittenFile score_target translate_file",
     "nmt.api.model": "Model load",
     "nmt.api.scoring": "Scored score",
     "nmt.api.serving": "serve",
+    "nmt.api.synthesizing": "synthesize",
     "nmt.api.training": "Averaged Training average_checkpoints train",
     "nmt.data.build": "BuiltVocabulary",
     "nmt.errors": "NmtError NmtWarning",

@@ -83,6 +83,12 @@ def test_numbers_may_be_written_as_yaml_reads_them_as_text():
         ("model=3", ["model: is a section", "model.encoder_layers"]),
         ("batching.micro_batch_tokens=0", ["batching.micro_batch_tokens: must be at least 1 or 'auto', got 0."]),
         ("training.freeze=3", ["training.freeze: expected a list"]),
+        ("training.stages=[{after: 5, weights: [0, 0]}]", ["training.stages.0: weights must not all be 0"]),
+        ("training.stages=[{after: 5, weights: [1, -1]}]", ["training.stages.0.weights.1: must be at least 0"]),
+        (
+            "training.stages=[{after: 5, weights: [1]}, {after: 5, weights: [2]}]",
+            ["stages must begin one after the other, not after 5, 5 updates"],
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_to_do(setting, words):

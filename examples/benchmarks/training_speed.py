@@ -185,7 +185,7 @@ def spare_rows(data: Path, config: Config, gpus: int) -> float:
 
 def _opened(data: Path, config: Config) -> tuple[ParallelShards, Epochs]:
     shards = ParallelShards.open(data, "train")
-    return shards, Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
+    return shards, Epochs(lambda *place: (shards, None), config.batching, config.training.seed)
 
 
 def _longest(shards: ParallelShards) -> int:

@@ -57,6 +57,15 @@ def prepare_data(
     ] = None,
     *,
     out: Annotated[Path | None, Option("Folder of the data set.", STREAMS, unset="data/NAME", letter="o")] = None,
+    tag: Annotated[
+        str | None,
+        Option(
+            "Tag of its pairs, such as BT; see `translate --tag`.",
+            STREAMS,
+            unset="the recipe's, mostly none",
+            metavar="TAG",
+        ),
+    ] = None,
     cache: Annotated[Path | None, Option("Where downloads are kept.", DOWNLOADS, unset="~/.cache/nmt")] = None,
     mirror: Annotated[Texts, MIRROR] = (),
     offline: Annotated[bool, OFFLINE] = False,
@@ -135,7 +144,7 @@ def prepare_data(
     """
     from nmt.api.text_warnings import warn_of_languages
     from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import kept_apart, with_filters
+    from nmt.corpora.recipe import kept_apart, tagged, with_filters
 
     own = {"train": list(train), "valid": list(valid), "test": list(test)}
     only_own: dict[str, Any] = {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": own["valid"]}
@@ -143,6 +152,7 @@ def prepare_data(
     recipe = _recipe(dataset, own, only_own, report)
     changes = _filter_changes(filter, {"max_words": max_words, "max_ratio": max_ratio, "dedup": dedup})
     recipe = kept_apart(with_filters(recipe, changes) if changes else recipe, apart_from)
+    recipe = recipe if tag is None else tagged(recipe, tag)
     folder = out or Path("data") / recipe.name
     warn_of_languages((recipe.source_lang, recipe.target_lang), report)
     if show_recipe:

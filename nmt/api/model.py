@@ -144,6 +144,7 @@ class Model:
         *,
         source_lang: str | None = None,
         target_lang: str | None = None,
+        tag: str | None = None,
         length_penalty: float | None = None,
         length_normalization: Normalization | None = None,
         alignment: bool = False,
@@ -155,6 +156,7 @@ class Model:
             lines: texts of one line each.
             targets: one translation per line.
             source_lang, target_lang: the codes of the languages, for models of several; by default the model's.
+            tag: of the data sets as whose text the lines are read; none if not given.
             length_penalty: alpha of the length penalty; the model's default if not given.
             length_normalization: the divisor of scores: the paper's penalty, or length^alpha; the model's if not given.
             alignment: align each piece of a target with a source piece.
@@ -171,6 +173,7 @@ class Model:
             engine.config.decoding,
             source_lang=source_lang,
             target_lang=target_lang,
+            tag=tag,
             length_penalty=length_penalty,
             length_normalization=length_normalization,
             alignment=alignment,

@@ -35,7 +35,7 @@ def import_model(
     source_lang: Annotated[str | None, Option("Language of source text.", SETTINGS, metavar="LANG")] = None,
     target_lang: Annotated[str | None, Option("Language of target text.", SETTINGS, metavar="LANG")] = None,
     ignore_unknown_steps: Annotated[
-        bool, Option("Import a model whose preprocess.sh has commands that nmt does not know.", SETTINGS)
+        bool, Option("Import an OPUS-MT model whose scripts have commands that nmt does not know.", SETTINGS)
     ] = False,
     check_text: Annotated[Path | None, CHECK_TEXT] = None,
 ) -> None:

@@ -1,6 +1,6 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
-from nmt.config.data import CorpusShare, DataConfig, LanguageCode
+from nmt.config.data import CorpusShare, DataConfig, LanguageCode, Tag
 from nmt.config.dumping import (
     belongs_to_weights,
     changeable_on_resume,

@@ -8,10 +8,12 @@ from pydantic import AfterValidator, Field
 
 from nmt.config.section import Section
 from nmt.text.languages import well_formed
-from nmt.text.steps import Choice, Steps, TextSteps
+from nmt.text.steps import Choice, Steps, TextSteps, well_formed_tag
 
 LanguageCode = Annotated[str, AfterValidator(well_formed)]
 """The code of a language; empty if the language is not known."""
+Tag = Annotated[str, AfterValidator(well_formed_tag)]
+"""The tag of a data set, whose piece stands before its source lines; empty if it has none."""
 
 
 class CorpusShare(Section):
@@ -22,6 +24,7 @@ class CorpusShare(Section):
     weight: float = Field(1.0, gt=0, description="times that each of its pairs comes per epoch")
     source_lang: LanguageCode = ""
     target_lang: LanguageCode = ""
+    tag: Tag = ""
 
 
 class PieceCounts(Section):
@@ -75,6 +78,7 @@ class DataConfig(Section):
     name: str = ""
     source_lang: LanguageCode = ""
     target_lang: LanguageCode = ""
+    tag: Tag = Field("", description="of the data set: its piece stands before each source line")
     fingerprint: str = Field("", description="of the prepared text, as in its manifest")
     vocab_fingerprint: str = ""
     vocab_size: int = Field(0, ge=0)
@@ -92,8 +96,14 @@ class DataConfig(Section):
 
     @property
     def languages(self) -> dict[Choice, str]:
-        """The codes of both sides."""
+        """The codes of both sides. By default, text gets no tag."""
         return {"source": self.source_lang, "target": self.target_lang}
+
+    @property
+    def directions(self) -> list[tuple[str, str]]:
+        """The codes of the directions that the model was trained on; none if that is not known, as of an import."""
+        trained = [part for part in self.parts if part.fingerprint]
+        return list(dict.fromkeys((part.source_lang, part.target_lang) for part in trained))
 
     @property
     def target_pieces(self) -> int:

@@ -152,6 +152,21 @@ class ScheduleConfig(Section):
         return self
 
 
+class StageConfig(Section):
+    """Other weights of the data sets, from an update on."""
+
+    after: int = Field(ge=0, description="updates before the stage")
+    weights: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        description="times that each pair of each data set comes per epoch, in the order of the data sets; 0: never"
+    )
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        if not any(self.weights):
+            raise ValueError("weights must not all be 0")
+        return self
+
+
 class TrainingConfig(Section):
     """Limits, hardware and methods of a run."""
 
@@ -192,6 +207,16 @@ class TrainingConfig(Section):
         lt=1,
         description="random segmentation per epoch: BPE-dropout's probability, or alpha of a unigram model",
     )
+    stages: tuple[StageConfig, ...] = Field(
+        (), description="changes of the data sets' weights in the course of the run; an epoch ends at each"
+    )
+
+    @model_validator(mode="after")
+    def _stages_are_in_order(self) -> Self:
+        begins = [stage.after for stage in self.stages]
+        if begins != sorted(set(begins)):
+            raise ValueError(f"stages must begin one after the other, not after {', '.join(map(str, begins))} updates")
+        return self
 
 
 class AugmentationConfig(Section):

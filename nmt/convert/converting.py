@@ -22,7 +22,7 @@ from nmt.convert.archives import archive_name, unpacked
 from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.exported_files import write_json
+from nmt.convert.exported_files import is_of_sentencepiece, write_json
 from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.formats import OWN, Format, find_format, find_target
 from nmt.convert.huggingface.folder import is_huggingface
@@ -89,7 +89,7 @@ def import_model(
     Raises:
         CheckpointError: the model cannot be read or expressed, or a check failed. A failed certificate is written
             beside ``out``, and no bundle.
-        ConfigError: ``given`` says something of a bundle of ours.
+        ConfigError: ``given`` says something that models of this format do not need.
         OutputError: ``out`` holds something else, or is the model itself.
     """
     with unpacked(path) as folder:
@@ -97,6 +97,11 @@ def import_model(
         form = None if is_own else find_format(folder, format)  # a path without a model is told before --out
         _check_apart(path, out)
         if form is not None:
+            if given.ignore_unknown_steps and not form.has_scripts:
+                raise ConfigError(
+                    "--ignore-unknown-steps applies to models of Marian (OPUS-MT), whose scripts nmt reads; "
+                    f"{path} is a model of {form.toolkit}. Leave it out."
+                )
             check_replaceable(out, BUNDLE)
             return _import(path, Job("import", folder, out, form.name, given, lines=tuple(lines)), form)
         if given != Given():
@@ -229,7 +234,7 @@ def export_model(
     check_replaceable(out, kind)
     job = Job("export", _behind_link(bundle_folder), out, form.name, quantization=quantization, lines=tuple(lines))
     bundle = load_bundle(job.path)
-    _check_affixes(bundle, form)
+    _check_text(bundle, form)
     with replacing_folder(out, kind) as folder:
         form.write(bundle, folder, quantization)
         certificate = _compared(job, folder, _REPORT if quantization == exact else _ANOTHER)
@@ -239,12 +244,16 @@ def export_model(
     return certificate
 
 
-def _check_affixes(bundle: Bundle, form: Format) -> None:
-    """Refuse a model whose text gets pieces for its languages, where users of the format would have to add them."""
-    if bundle.config.data.steps.names_languages and not form.keeps_steps:
+def _check_text(bundle: Bundle, form: Format) -> None:
+    """Refuse a model whose text needs more than SentencePiece, where users of the format would have to do it."""
+    if form.keeps_steps:
+        return
+    names_languages = bundle.config.data.steps.names_languages
+    if names_languages or not is_of_sentencepiece(bundle):
+        what = "gets a piece for each language" if names_languages else "goes through a tokeniser or byte-pair codes"
         raise NmtError(
-            f"{bundle.folder}: its text gets a piece for each language, which {form.toolkit} does not add. Export it "
-            "to ctranslate2: nmt adds them there."
+            f"{bundle.folder}: its text {what}, which {form.toolkit} does not do. Export it to ctranslate2, where nmt "
+            "does it."
         )
 
 

@@ -20,6 +20,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json, read_pieces
 from nmt.convert.foreign import Array, StoredTensor
+from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.shards import SIDES
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
@@ -34,6 +35,13 @@ _SMALLEST = 2.0**-24
 """The smallest number of float16, below which errors are not relative."""
 _HALF_A_STEP = 0.501
 """The largest error of an integer, in steps. The products with its scale are rounded too, in fp32."""
+
+
+def is_of_sentencepiece(bundle: Bundle) -> bool:
+    """Whether SentencePiece alone makes pieces of text: no step gives it tokens, and no codes split words."""
+    steps, vocab = bundle.config.data.steps, bundle.vocab
+    has_codes = any(isinstance(side, ImportedVocabulary) and side.codes for side in (vocab.source, vocab.target))
+    return not has_codes and not any(step.is_tokenizing for step in (*steps.source, *steps.target))
 
 
 def write_json(path: Path, values: object) -> None:

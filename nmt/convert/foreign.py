@@ -42,7 +42,7 @@ class Given:
     source_lang: str | None = None
     target_lang: str | None = None
     ignore_unknown_steps: bool = False
-    """Whether a model is read whose script does something unknown to source text."""
+    """Whether a model is read whose scripts do something unknown to text."""
 
     def __post_init__(self) -> None:
         """Check the codes of languages."""

@@ -50,6 +50,8 @@ class Format:
     """What a path of such a model must be, for errors."""
     recognises: Callable[[Path], bool] = lambda path: False
     read: Callable[[Path, Given], ForeignModel] | None = None
+    has_scripts: bool = False
+    """Whether a folder may hold scripts that prepare text."""
     side: Callable[[Path, ForeignModel], Side] | None = None
     """Opens a model that was read with the toolkit itself; it raises ImportError where that cannot be used."""
 
@@ -84,6 +86,7 @@ FORMATS = (
         files="a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
         recognises=marian_reading.is_marian,
         read=marian_reading.read_marian,
+        has_scripts=True,
         side=MarianSide,
         holds=marian_writing.HOLDS,
         quantizations=("float32",),

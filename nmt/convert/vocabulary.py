@@ -54,9 +54,11 @@ def piece_order(vocabulary: ForeignVocabulary, start: str | None) -> PieceOrder:
 
 def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, str]:
     """What a toolkit's pieces are called in our vocabulary: special ones as ours, words of text with their space."""
-    space = _SPACE if vocabulary.segmenter is None else ""
-    names = {piece: space + _free(piece, SPECIAL_PIECES) for piece in vocabulary.pieces}
-    names |= {piece: _free(piece, SPECIAL_PIECES) for piece in vocabulary.silent}
+    words = () if vocabulary.segmenter is not None else frozenset(vocabulary.pieces).difference(vocabulary.silent)
+    names = {
+        piece: _SPACE * (piece in words and not LANGUAGE_TAG.fullmatch(piece)) + _free(piece, SPECIAL_PIECES)
+        for piece in vocabulary.pieces
+    }
     special = zip((vocabulary.pad, vocabulary.unk, start, vocabulary.eos), SPECIAL_PIECES, strict=True)
     return names | {piece: ours for piece, ours in special if piece is not None}
 

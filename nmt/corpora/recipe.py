@@ -162,6 +162,15 @@ def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return parse_recipe(values, name=recipe.name)
 
 
+def tagged(recipe: Recipe, tag: str) -> Recipe:
+    """The recipe with another tag; empty for none.
+
+    Raises:
+        ConfigError: a tag cannot be so.
+    """
+    return parse_recipe(recipe.model_dump(mode="json") | {"tag": tag}, name=f"--tag {tag}")
+
+
 def kept_apart(recipe: Recipe, folders: Iterable[Path]) -> Recipe:
     """The recipe with further data sets whose valid and test sentences are no training text."""
     return recipe.model_copy(update={"apart_from": [*recipe.apart_from, *(str(each.resolve()) for each in folders)]})

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from nmt.config import Section
+from nmt.config import Section, Tag
 from nmt.corpora.corpus_kinds import HeldOut, TestSet, Text, Toy, public_files
 from nmt.corpora.filters import Filters
 from nmt.corpora.transfer import RemoteFile
@@ -67,6 +67,7 @@ class Recipe(Section):
     licence: str = ""
     source_lang: str
     target_lang: str
+    tag: Tag = Field("", description="of all pairs, such as BT: build-vocab puts its piece <BT> before their sources")
     vocab_size: int | None = Field(None, ge=1, description="the vocabulary size of build-vocab without --size")
     downloads: dict[str, Download] = Field(default_factory=dict)
     train: list[_Read] = Field(min_length=1)

@@ -105,6 +105,7 @@ def write_text(
         name=recipe.name,
         source_lang=recipe.source_lang,
         target_lang=recipe.target_lang,
+        tag=recipe.tag,
         licence=recipe.licence,
         recipe=recipe.record(),
         sources=sources.records,

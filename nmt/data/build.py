@@ -36,7 +36,7 @@ from nmt.errors import DataError, VocabularyError
 from nmt.io.files import LockedFolder, locked_folders, restoring
 from nmt.io.ownership import check_replaceable
 from nmt.record import Record, text_record
-from nmt.text.steps import NO_STEPS, TextSteps, affixes, normalizer
+from nmt.text.steps import CHOICES, NO_STEPS, TextSteps, affixes, normalizer
 
 _COUNTED_LINES = 500_000
 """Maximum number of lines per side in which the changes of a normaliser are counted."""
@@ -116,7 +116,7 @@ def build_vocabulary(
         steps = given.with_rule(settings.source_normalization)
         origin = existing_origin(vocab.fingerprint)
         record = VocabularyRecord.of_given(_file_records(vocab, existing) if origin is None else [origin], steps)
-        _check_languages(texts, steps)
+        _check_pieces(texts, steps)
         _check_replaceable(texts, vocab)
     else:
         steps = steps_of_new(texts, settings)
@@ -160,18 +160,21 @@ def _texts(data: Sequence[Path]) -> list[DataSetText]:
     return sorted(texts, key=lambda text: (text.manifest.name, text.manifest.fingerprint))
 
 
-def _check_languages(texts: Sequence[DataSetText], steps: TextSteps) -> None:
-    """Check that the pieces of a given vocabulary name the languages of all data sets, unless their text may do so.
+def _check_pieces(texts: Sequence[DataSetText], steps: TextSteps) -> None:
+    """Check that a given vocabulary has a piece for each tag, and for each language if no text can name one.
 
     Raises:
-        VocabularyError: a language has no piece.
+        VocabularyError: a tag or a language has no piece.
     """
-    for text, affix in itertools.product(texts, filter(lambda step: step.is_silent, steps.affixes())):
-        language = text.language(affix.chosen_by)
-        if affix.piece({affix.chosen_by: language}) is None:
+    for text, by in itertools.product(texts, CHOICES):
+        choices, known = text.manifest.choices, steps.codes(by)
+        silent = [affix for affix in steps.affixes(by) if affix.is_silent]
+        is_known = choices[by] in ("", *known) if by == "tag" else all(affix.piece(choices) for affix in silent)
+        if not is_known:
+            what = by if by == "tag" else f"{by} language"
             raise VocabularyError(
-                f"{text.data}: the vocabulary has no piece for its {affix.chosen_by} language {language}, but for "
-                f"{', '.join(affix.pieces)}. Leave --vocab out, and name all data sets with --data."
+                f"{text.data}: the vocabulary has no piece for its {what} {choices[by]}; it has "
+                f"{', '.join(known) or 'none'}. Leave --vocab out, and name all data sets with --data."
             )
 
 

@@ -96,4 +96,4 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
     given = vocabulary is not None and vocabulary.is_given
     stays = "vocab.model was given with --vocab, and stays. " if given else ""
     command = build_command(data, DataFolder(data).vocab if given else None)
-    return [f"removed {', '.join(removed)}: made from other text. {stays}Run {command} again."]
+    return [f"removed {', '.join(removed)}: made from other text or another tag. {stays}Run {command} again."]

@@ -150,10 +150,11 @@ class ImportedVocabulary(Vocabulary):
 
     def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
         """The marks of each line."""
+        split = [self.split_tag(line) for line in lines]
         if self.is_segmented:
             words, unknown = self._words, self._unknown_mark
-            return [[words.get(piece, unknown) for piece in self._split(line)] for line in lines]
-        split = [self.split_tag(line) for line in lines]
+            split_words = ([*filter(None, [tag]), *self._split(rest)] for tag, rest in split)
+            return [[words.get(piece, unknown) for piece in pieces] for pieces in split_words]
         prepared, stand_ins = self._hidden([line for _, line in split])
         encoded = self._processed(prepared, threads)
         for index, ids in enumerate(encoded):

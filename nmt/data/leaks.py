@@ -41,7 +41,7 @@ def leaks(data: Sequence[Path]) -> Iterator[str]:
     held_out = {folder: _held_out(folder) for folder in data}
     for folder in data:
         manifest, shards = read_manifest(folder), ParallelShards.open(folder, "train")
-        of_folder = vocab.prepared(shards.index.steps, {"source": manifest.source_lang, "target": manifest.target_lang})
+        of_folder = vocab.prepared(shards.index.steps, manifest.choices)
         is_leaked = {other: np.zeros(pairs, np.bool_) for other, (pairs, _) in held_out.items() if other != folder}
         for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
             steps = shards.index.steps

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, ValidationError
 
-from nmt.config import LanguageCode, mistakes
+from nmt.config import LanguageCode, Tag, mistakes
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
@@ -20,7 +20,7 @@ from nmt.io.regular import read_regular
 from nmt.record import SETTINGS, Record, text_record
 from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
-from nmt.text.steps import Steps
+from nmt.text.steps import Choice, Steps
 
 _DATA_SETS = Path("data")
 """The folder of data sets, unless another is named."""
@@ -91,6 +91,7 @@ class Manifest(_Part):
     name: str
     source_lang: LanguageCode
     target_lang: LanguageCode
+    tag: Tag = ""
     licence: str = ""
     recipe: dict[str, Any]
     """The full recipe, which makes the same data set again. Addresses are without user information and query."""
@@ -106,6 +107,11 @@ class Manifest(_Part):
     """The same for target text."""
     fingerprint: str
     """Identifies the text: data sets with the same lines have the same fingerprint."""
+
+    @property
+    def choices(self) -> dict[Choice, str]:
+        """What chooses the pieces that a vocabulary adds to the lines."""
+        return {"source": self.source_lang, "target": self.target_lang, "tag": self.tag}
 
     @property
     def made(self) -> Made:
@@ -130,6 +136,7 @@ class Manifest(_Part):
             facts={
                 "name": self.name,
                 "languages": f"{self.source_lang} to {self.target_lang}",
+                **({"tag": self.tag} if self.tag else {}),
                 "licence": self.licence or "unknown",
                 "fingerprint": self.fingerprint,
                 **{f"{name} pairs": count for name, count in lines.items()},

@@ -18,8 +18,8 @@ from nmt.data.shards import ParallelShards, Side
 from nmt.errors import DataError
 from nmt.text.languages import primary_language
 
-_LINES_WITH_TAG = 1_000
-"""So many lines, spread evenly, are looked at for a tag."""
+_LINES_WITH_LANGUAGE = 1_000
+"""So many lines, spread evenly, are looked at for the piece of a language."""
 
 
 class MixedShards:
@@ -66,12 +66,8 @@ class MixedShards:
         return values
 
 
-def mixture(
-    data: Sequence[Path], weights: Sequence[float], opened: Sequence[ParallelShards]
-) -> ParallelShards | MixedShards:
-    """The shards of data sets of one vocabulary as one corpus.
-
-    :func:`epoch_population` applies the weights. One data set of weight 1 is not wrapped in :class:`MixedShards`.
+def mixture(data: Sequence[Path], opened: Sequence[ParallelShards]) -> ParallelShards | MixedShards:
+    """The shards of data sets of one vocabulary as one corpus. :func:`epoch_population` applies their weights.
 
     Raises:
         DataError: the source text of two was normalised differently, or nothing tells the target languages apart.
@@ -79,13 +75,14 @@ def mixture(
     _check_target_languages(data, opened)
     first, *others = (shards.index.steps for shards in opened)
     for folder, other in zip(data[1:], others, strict=True):
-        if other != first:
+        # Text may be composed already, so that composing it counts for nothing.
+        if other.composed(source=True, target=True) != first.composed(source=True, target=True):
             raise DataError(
                 f"{folder}: its source text was prepared otherwise ({other.words}) than that of {data[0]} "
                 f"({first.words}). To mix them, run `nmt build-vocab --data {folder} --vocab "
                 f"{DataFolder(data[0]).vocab} --source-normalization {first.rule}`."
             )
-    return opened[0] if len(opened) == 1 and weights[0] == 1 else MixedShards(opened)
+    return opened[0] if len(opened) == 1 else MixedShards(opened)
 
 
 def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShards]) -> None:
@@ -93,7 +90,7 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
     known: dict[tuple[int, ...], tuple[Path, str]] = {}
     for folder, shards in zip(data, opened, strict=True):
         language = read_manifest(folder).target_lang
-        first, other = known.setdefault(_tag(shards), (folder, language))
+        first, other = known.setdefault(_language(shards), (folder, language))
         if primary_language(language) != primary_language(other):
             raise DataError(
                 f"{folder} is translated into {language}, {first} into {other}, but no piece before the source tells a "
@@ -102,13 +99,13 @@ def _check_target_languages(data: Sequence[Path], opened: Sequence[ParallelShard
             )
 
 
-def _tag(shards: ParallelShards) -> tuple[int, ...]:
-    """The pieces that every source line begins with; none in text without a tag."""
-    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_TAG))
+def _language(shards: ParallelShards) -> tuple[int, ...]:
+    """The pieces that every source line begins with, behind that of the tag; none if no line names its language."""
+    sample = range(0, len(shards), max(1, len(shards) // _LINES_WITH_LANGUAGE))
     sources = [shards.pair(index)[0].tolist() for index in sample]
     first, last = min(sources), max(sources)  # all others begin with what these two have in common
     common = next((place for place, piece in enumerate(first) if last[place : place + 1] != [piece]), len(first))
-    return tuple(first[:common])
+    return tuple(first[bool(shards.index.tag) : common])
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

@@ -86,6 +86,7 @@ class Encoding:
             self.steps,
             dict(text),
             self.sampling,
+            tag=manifest.tag,
         )
 
     def write(self, data: Path, text: Mapping[str, TextFile], folder: Path) -> ShardIndex:
@@ -116,7 +117,7 @@ class Encoding:
 
     def _write_split(self, data: Path, manifest: Manifest, split: str, folder: Path) -> SplitStatistics:
         languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
-        vocab = self.vocab.prepared(self.steps, {side: languages[side] for side in SIDES})
+        vocab = self.vocab.prepared(self.steps, manifest.choices)
         paths = {side: DataFolder(data).text(split, languages[side]) for side in SIDES}
         is_counted = split == "train" and self.sampling is None
         # Sentences of all pairs would take long to count, and the first pairs may not be typical.

@@ -150,6 +150,8 @@ class ShardInputs:
     """The encoded files by name."""
     sampling: Sampling | None
     """None for the shards of a data set."""
+    tag: str = field(default="", kw_only=True)
+    """Of the data set."""
 
     def as_json(self) -> dict[str, Any]:
         """The inputs as JSON, where a file of text is its sha256."""
@@ -177,8 +179,8 @@ class ShardIndex(ShardInputs):
         return Made(self.as_json(), self.checksums)
 
     def is_of(self, manifest: Manifest) -> bool:
-        """Whether the shards were made from the text of a data set as it was prepared, in its direction."""
-        names = ("source_lang", "target_lang", "source_text")
+        """Whether the shards were made from the text of a data set as it was prepared, with its direction and tag."""
+        names = ("source_lang", "target_lang", "source_text", "tag")
         is_same = all(getattr(self, name) == getattr(manifest, name) for name in names)
         return (
             is_same
@@ -308,6 +310,11 @@ class ParallelShards:
 
     def __len__(self) -> int:
         return len(self.source_lengths)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of pairs of each corpus, as of a mixture: of the only one."""
+        return [len(self)]
 
     def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """The pieces of a source and of its target."""

@@ -97,19 +97,19 @@ class Vocabulary:
         """Number of pieces, the four special ones included."""
         return len(self._pieces)
 
-    def prepared(self, steps: Steps, languages: Mapping[Choice, str]) -> Self:
+    def prepared(self, steps: Steps, choices: Mapping[Choice, str]) -> Self:
         """This vocabulary for lines that go through steps: it applies those that tokenise, and adds the affixes.
 
         Args:
             steps: those of its side; :func:`nmt.text.steps.normalizer` has the others.
-            languages: the codes of both sides, which choose the affixes.
+            choices: the codes of both sides and the tag, which choose the affixes.
 
         Raises:
             VocabularyError: the vocabulary lacks the piece of an affix.
         """
         prepared = copy.copy(self)
         prepared._tokenize, prepared._detokenize = tokenizer(steps)
-        chosen = [(step.place, piece) for step in affixes(steps) if (piece := step.piece(languages)) is not None]
+        chosen = [(step.place, piece) for step in affixes(steps) if (piece := step.piece(choices)) is not None]
         prepared._before, prepared._behind = (
             [self._affix(piece) for place, piece in chosen if place == wanted] for wanted in ("before", "behind")
         )

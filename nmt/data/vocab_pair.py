@@ -82,11 +82,9 @@ class VocabularyPair:
             with replacing(file) as stream:
                 stream.write(content)
 
-    def prepared(self, steps: TextSteps, languages: Mapping[Choice, str]) -> VocabularyPair:
+    def prepared(self, steps: TextSteps, choices: Mapping[Choice, str]) -> VocabularyPair:
         """The vocabularies for lines that go through steps, as :meth:`nmt.data.vocab.Vocabulary.prepared`."""
-        return VocabularyPair(
-            self.source.prepared(steps.source, languages), self.target.prepared(steps.target, languages)
-        )
+        return VocabularyPair(self.source.prepared(steps.source, choices), self.target.prepared(steps.target, choices))
 
     @property
     def is_one(self) -> bool:

@@ -192,14 +192,18 @@ _RECORD = TypeAdapter(VocabularyRecord)
 def steps_of_new(texts: Sequence[DataSetText], settings: VocabularySettings) -> TextSteps:
     """The steps that go with a new vocabulary for data sets.
 
-    If they are translated into several languages, a piece before each source line names the one to write.
+    The piece of a data set's tag stands first. If the data sets are translated into several languages, a piece for the
+    one to write stands before the text of each source line.
     """
+    tags = sorted({text.manifest.tag for text in texts} - {""})
     codes: list[str] = []
     for text in texts:
         if not fitting(codes, text.language("target")):
             codes.append(text.language("target"))
-    tags = (Affix(chosen_by="target", pieces={code: f"<2{code}>" for code in codes}),) if len(codes) > 1 else ()
-    return TextSteps(tags).with_rule(settings.source_normalization)
+    of_tag = Affix(chosen_by="tag", pieces={tag: f"<{tag}>" for tag in tags})
+    of_language = Affix(chosen_by="target", pieces={code: f"<2{code}>" for code in codes if len(codes) > 1})
+    steps = tuple(affix for affix in (of_tag, of_language) if affix.pieces)
+    return TextSteps(steps).with_rule(settings.source_normalization)
 
 
 def read_vocabulary_record(data: Path) -> VocabularyRecord:

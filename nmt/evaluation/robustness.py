@@ -88,7 +88,7 @@ def robustness_sheet(
 
 
 def _variants(languages: Pair) -> dict[str, Callable[[Pairs], Pairs]]:
-    """What makes each variant of pairs; equal for the same sources, whatever the targets are."""
+    """The change of pairs that makes each variant. The mark at the end is dropped only where both sides have one."""
 
     def augment(pairs: Pairs, *, shares: AugmentationConfig) -> Pairs:
         return augmented(pairs, shares, languages, np.random.default_rng(_SEED))

@@ -66,8 +66,10 @@ class ServedModel:
         return translate_options(self.engine.config.decoding, **self.options).beam
 
     def directions(self) -> list[tuple[str, str]]:
-        """The codes of source and target of each direction, as the model spells them."""
+        """The codes of source and target of each direction: those that were trained, or all if that is not known."""
         data = self.engine.config.data
+        if data.directions:
+            return data.directions
         sources, targets = codes_of(data, "source") or [""], codes_of(data, "target") or [""]
         pairs = itertools.product(sources, targets)
         return [pair for pair in pairs if pair[0] != pair[1]] or [(sources[0], targets[0])]

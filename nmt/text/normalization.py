@@ -59,31 +59,39 @@ def _in_canonical_order(stretch: re.Match[str]) -> str:
 
 
 def punctuation_normalizer(
-    language: str, *, replaces_unicode: bool = False, removes_control: bool = True
+    language: str, *, replaces_unicode: bool = False, removes_control: bool = True, as_perl: bool = False
 ) -> Callable[[str], str]:
     """The Moses steps of a language as one function: normalise punctuation, then remove non-printing characters.
 
     Args:
+        as_perl: do exactly what the scripts do. sacremoses makes ``’`` an apostrophe, not a quotation mark, strips
+            lines, moves the quotation marks of few languages and not those at the end, and knows all digits.
         replaces_unicode: replace the marks of ``replace-unicode-punctuation.perl`` first.
         removes_control: remove non-printing characters last.
     """
     from sacremoses import MosesPunctNormalizer
 
-    moses = MosesPunctNormalizer(
-        lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=removes_control
-    )
+    moses = MosesPunctNormalizer(lang=language, perl_parity=as_perl)
+    steps = moses.substitutions
+    if as_perl and language not in ("en", "cs", "cz", "de", "es", "fr"):
+        steps = [*steps[:-1], *moses.DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA, steps[-1]]  # that of numbers is the last
     with_quotes = [
-        (_DOTS, _quote_before_dots) if pattern == _DOTS_BEFORE_QUOTE else (pattern, replacement)
-        for pattern, replacement in moses.substitutions
+        (_DOTS, _quote_before_dots)
+        if pattern == _DOTS_BEFORE_QUOTE
+        else (re.compile(pattern, re.ASCII if as_perl else 0), replacement)
+        for pattern, replacement in steps
     ]
     without = [step for step in with_quotes if step[0] is not _DOTS]
 
     def normalize(line: str) -> str:
         if replaces_unicode:
             line = moses.replace_unicode_punct(line)
-        moses.substitutions = with_quotes if _QUOTE.search(line) else without
-        normalized: str = moses.normalize(line)
-        return normalized
+        line += "\n" * as_perl  # which is a character behind a quotation mark
+        for pattern, replacement in with_quotes if _QUOTE.search(line) else without:
+            line = pattern.sub(replacement, line)
+        if removes_control:
+            line = moses.remove_control_chars(line)
+        return line.removesuffix("\n") if as_perl else line.strip()
 
     return normalize
 

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,9 +22,12 @@ from nmt.text.lines import NormalizationRule
 from nmt.text.normalization import nfc, punctuation_normalizer
 
 Rewrite = Callable[[str], str]
-Choice = Literal["source", "target"]
-"""The side whose language chooses an affix."""
+Choice = Literal["source", "target", "tag"]
+"""What chooses an affix: the language of a side, or the tag of a data set."""
+CHOICES: tuple[Choice, ...] = get_args(Choice)
 _SPACES = re.compile(" +")
+_TAG = re.compile("[A-Za-z][A-Za-z0-9_-]{0,31}")
+_SPECIAL = frozenset({"s", "pad", "unk"})
 
 
 class _Step(BaseModel):
@@ -150,11 +153,16 @@ class MosesPunctuation(_Step):
     """Whether ``replace-unicode-punctuation.perl`` runs first."""
     removes_control: bool = True
     """Whether ``remove-non-printing-char.perl`` runs last."""
+    as_perl: bool = False
+    """Whether it does exactly what the scripts do, or what sacremoses makes of them."""
 
     def rewrite(self) -> Rewrite:
         """As :meth:`_Step.rewrite`."""
         return punctuation_normalizer(
-            self.language, replaces_unicode=self.replaces_unicode, removes_control=self.removes_control
+            self.language,
+            replaces_unicode=self.replaces_unicode,
+            removes_control=self.removes_control,
+            as_perl=self.as_perl,
         )
 
     def __str__(self) -> str:
@@ -235,26 +243,41 @@ class Lowercase(_Step):
         return "lower case"
 
 
+def well_formed_tag(tag: str) -> str:
+    """The tag of a data set, or no text for none, as it is: for settings and records.
+
+    Raises:
+        ValueError: its piece might be another one, such as ``<unk>``, ``<2de>`` or that of a byte (``<0x41>``).
+    """
+    if tag and (tag in _SPECIAL or not _TAG.fullmatch(tag)):
+        raise ValueError("must be a word such as BT: a letter, then letters, digits, _ or -; not s, pad or unk")
+    return tag
+
+
 class Affix(_Step):
-    """Adds a piece to those of a line: one for each language. In outputs it is no text."""
+    """Adds a piece to those of a line: one for each language, or for each tag. In outputs it is no text."""
 
     step: Literal["affix"] = "affix"
     chosen_by: Choice
     pieces: dict[str, str]
-    """The code of a language -> its piece."""
+    """The code of a language, or the tag -> its piece."""
     is_silent: bool = True
     """Whether no text becomes one of the pieces. Where a tag may stand in the text, a line that has one keeps it."""
     place: Literal["before", "behind"] = "before"
     """``before`` on the target's side is the first piece of each output, whatever the model finds likely."""
 
-    def piece(self, languages: Mapping[Choice, str]) -> str | None:
-        """The piece of the chosen language; None if it has none, or several variants of the language have one."""
-        found = fitting(self.pieces, languages.get(self.chosen_by, ""))
+    def piece(self, choices: Mapping[Choice, str]) -> str | None:
+        """The piece of the chosen language or tag; None if it has none, or several variants of the language do."""
+        chosen = choices.get(self.chosen_by, "")
+        if self.chosen_by == "tag":
+            return self.pieces.get(chosen)
+        found = fitting(self.pieces, chosen)
         return self.pieces[found[0]] if len(found) == 1 else None
 
     def __str__(self) -> str:
         shown = ", ".join(itertools.islice(self.pieces.values(), 3))
-        return f"{self.place} the text, a piece for the {self.chosen_by} language ({shown} …)"
+        what = "tag" if self.chosen_by == "tag" else f"{self.chosen_by} language"
+        return f"{self.place} the text, a piece for the {what} ({shown} …)"
 
 
 Step = Annotated[
@@ -276,18 +299,18 @@ class TextSteps:
         """The rule of SentencePiece that is applied to source text."""
         return next((step.rule for step in self.source if isinstance(step, SentencePieceRule)), "identity")
 
-    def affixes(self, *sides: Choice) -> list[Affix]:
-        """The affixes that the language of a side chooses, by default of either."""
-        return [step for step in affixes((*self.source, *self.target)) if not sides or step.chosen_by in sides]
+    def affixes(self, chosen_by: Choice) -> list[Affix]:
+        """The affixes that the language of a side, or the tag, chooses."""
+        return [step for step in affixes((*self.source, *self.target)) if step.chosen_by == chosen_by]
 
     @property
     def names_languages(self) -> bool:
         """Whether text gets a piece for a language which no line can name itself."""
-        return any(isinstance(step, Affix) and step.is_silent for step in (*self.source, *self.target))
+        return any(step.is_silent for step in (*self.affixes("source"), *self.affixes("target")))
 
-    def codes(self, side: Choice) -> list[str]:
-        """The codes of the languages that a side may have; none where no piece names its language."""
-        return list(dict.fromkeys(code for step in self.affixes(side) for code in step.pieces))
+    def codes(self, chosen_by: Choice) -> list[str]:
+        """The codes of the languages that a side may have, or the tags; none that has no piece."""
+        return list(dict.fromkeys(code for step in self.affixes(chosen_by) for code in step.pieces))
 
     @property
     def without_tags(self) -> TextSteps:

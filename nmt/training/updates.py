@@ -142,7 +142,11 @@ class Updates:
     def _planned(self) -> Iterator[PlannedUpdate]:
         progress = self._progress
         return self._epochs.updates(
-            progress.epoch, progress.index, batching=lambda: self._batching, ranks=self._learner.ranks
+            progress.epoch,
+            progress.index,
+            start=progress.update - progress.index,  # an update that is skipped counts, too
+            batching=lambda: self._batching,
+            ranks=self._learner.ranks,
         )
 
     def _gradients(self, plan: PlannedUpdate, number: int) -> Gradients:

@@ -77,6 +77,7 @@ class _ValidSet:
 
     source_lang: str
     target_lang: str
+    tag: str
     shards: ParallelShards
     pairs: list[tuple[str, str]]
     """Those whose translations are scored."""
@@ -160,7 +161,7 @@ class Validator:
         names = (DataFolder(folder).text("valid", language) for language in (part.source_lang, part.target_lang))
         settings = self._config.validation
         pairs = list(itertools.islice(read_parallel(*names), settings.bleu_sentences)) if settings.bleu else []
-        return [_ValidSet(part.source_lang, part.target_lang, shards, pairs)]
+        return [_ValidSet(part.source_lang, part.target_lang, part.tag, shards, pairs)]
 
     def _loss(self, of: _ValidSet, model: Transformer, until: Callable[[], bool]) -> float | None:
         shards, ranks = of.shards, self._ranks
@@ -194,6 +195,7 @@ class Validator:
                 batch_tokens=BATCH_TOKENS,
                 source_lang=of.source_lang or None,
                 target_lang=of.target_lang or None,
+                tag=of.tag or None,
             ),
             window=_WINDOW_LINES,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.text.steps import normalizer
-from nmt.translation.directions import chosen_languages
+from nmt.translation.directions import choices
 from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import TranslatedText
@@ -44,9 +44,9 @@ class TargetScorer:
             window: the number of pairs that are read before their scores are returned; by default 2,048.
         """
         data = engine.config.data
-        languages = chosen_languages(data, options.source_lang, options.target_lang)
+        chosen = choices(data, options)
         self._engine = engine
-        self._vocab = engine.vocab.prepared(data.steps, languages)
+        self._vocab = engine.vocab.prepared(data.steps, chosen)
         self._options = options
         self.window = window or 2_048
         self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)

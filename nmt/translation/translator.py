@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.spans.kept import Covered
 from nmt.text.steps import normalizer
 from nmt.translation.batches import tokens_for
-from nmt.translation.directions import chosen_languages
+from nmt.translation.directions import choices
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
@@ -72,10 +72,10 @@ class Translator(LineTranslator):
         """
         _Pace(window=window, workers=workers)
         data = engine.config.data
-        languages = chosen_languages(data, options.source_lang, options.target_lang)
-        self.source_lang, self.target_lang = languages["source"], languages["target"]
+        chosen = choices(data, options)
+        self.source_lang, self.target_lang = chosen["source"], chosen["target"]
         self._engine = engine
-        self._vocab = engine.vocab.prepared(data.steps, languages)
+        self._vocab = engine.vocab.prepared(data.steps, chosen)
         self._begin = self._vocab.target.before
         self._options = options
         # Reranking chooses among all candidates.

@@ -70,7 +70,7 @@ def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_p
         set_up(ours, data, tmp_path / "config.yaml", 3, 3)
     shards = ParallelShards.open(data, "train")
     for kernels, made in ((POLICIES["cuda-16-bit"], trained[:3]), (POLICIES["cpu"], trained[3:])):
-        epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
+        epochs = Epochs(lambda *place: (shards, None), config.batching, config.training.seed)
         model = accelerate(Transformer(config.model, 30), kernels)
         batching = epochs.micro_batching(model, model.device, NO_OTHERS, 13)(50)
         run = epochs.updates(0, 0, batching=lambda batching=batching: batching, ranks=NO_OTHERS)

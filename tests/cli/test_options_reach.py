@@ -22,7 +22,7 @@ FUNCTIONS = {
     "prepare-data": "data.prepare_data", "build-vocab": "data.build_vocab", "train": "training.train",
     "average-checkpoints": "training.average_checkpoints", "translate": "files.translate_file",
     "score-target": "files.score_target", "serve": "serving.serve", "score": "scoring.score",
-    "compare": "comparing.compare",
+    "compare": "comparing.compare", "synthesize": "synthesizing.synthesize",
 }  # fmt: skip
 SHOWING = {"list_", "show_dropped", "as_json", "form", "quiet", "help"}
 """What the commands do themselves: how they print."""
@@ -68,7 +68,7 @@ def test_every_option_reaches_the_function(command, monkeypatch):
     words += ["--json"] if command == "score" else []  # which sentence scores need
     result = CliRunner().invoke(app, [command, *words])
     assert "error: called" in result.stderr, (result.stderr, result.exception)
-    if command == "translate":
+    if command in ("translate", "synthesize"):
         values["sampling"] = Sampling(**{name: values.pop(name) for name in OF_SAMPLING})
     got = function.call_args.kwargs
     assert {name: got.get(name, "missing") for name in values} == values

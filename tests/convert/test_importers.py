@@ -18,7 +18,7 @@ import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.lineage import bundle_record
 from nmt.convert.certificate.reference_side import ReferenceSide
-from nmt.convert.converting import import_model
+from nmt.convert.converting import export_model, import_model
 from nmt.convert.eole import read_eole
 from nmt.convert.fairseq import read_dictionary, read_fairseq
 from nmt.convert.foreign import ForeignVocabulary, Given, files_by_name
@@ -47,6 +47,7 @@ from tests.convert.peers import (
     write_opennmt_py,
     write_sockeye,
 )
+from tests.convert.unexamined import examine_nothing
 
 READERS = {
     "fairseq": read_fairseq,
@@ -242,6 +243,12 @@ def test_targets_are_scored_with_the_models_own_normalization(imported):
     assert papers.score == pytest.approx(own.log_probability / (10 / 6))
 
 
+def test_the_option_for_scripts_is_refused_where_a_toolkit_has_none(tmp_path):
+    path = write(tmp_path / "theirs", "fairseq")
+    with pytest.raises(ConfigError, match=r"--ignore-unknown-steps applies to models of Marian .* a model of fairseq"):
+        import_model(path, tmp_path / "bundle", given=Given(ignore_unknown_steps=True))
+
+
 def test_subword_nmt_is_told(certified, tmp_path):
     assert any("@@" in remark for remark in certified[1].remarks)
     plain = read_fairseq(write_fairseq(tmp_path / "plain", words=("a", "b", "c", "d")))
@@ -267,6 +274,27 @@ def test_a_model_with_codes_reads_and_writes_text(tmp_path):
     bundle = load_bundle(tmp_path / "bundle")
     target = bundle.vocab.target.prepared(bundle.config.data.target_text, {})
     assert target.decode([target.ids(found.source_pieces)]) == ["the boat 's well-at."]  # as Moses does in German
+
+
+def test_a_model_with_codes_goes_to_ctranslate2_alone_and_not_back(tmp_path, monkeypatch):
+    pytest.importorskip("ctranslate2")
+    examine_nothing(monkeypatch)
+    import_model(with_codes(tmp_path / "theirs"), tmp_path / "bundle")
+    for to in ("huggingface", "argos"):
+        with pytest.raises(NmtError, match=r"its text goes through a tokeniser or byte-pair codes, .* to ctranslate2"):
+            export_model(tmp_path / "bundle", tmp_path / "out", to=to)
+    monkeypatch.undo()
+    assert not export_model(tmp_path / "bundle", tmp_path / "out", to="ctranslate2").failed
+    assert "For plain text, use the line of `pipeline`" in (tmp_path / "out" / "README.md").read_text()
+    lines, options = ["the boat's well-at.", "the at", ""], {"device": "cpu", "precision": "fp32", "threads": 1}
+    [ours, theirs] = (
+        nmt.load(tmp_path / folder, engine=engine, **options).translate(lines, beam=1, guard=False)
+        for folder, engine in (("bundle", "torch"), ("out", "ctranslate2"))
+    )
+    assert [one.source_pieces for one in theirs] == [one.source_pieces for one in ours]
+    assert [one.text for one in theirs] == [one.text for one in ours]
+    with pytest.raises(CheckpointError, match=r"codes split its words, which an import would lose\. Import the bundle"):
+        import_model(tmp_path / "out", tmp_path / "again")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, wri
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from tests.convert.conftest import read_certificate
+from tests.convert.peers import MERGES, OF_MERGES
 from tests.convert.unexamined import examine_nothing
 
 MARIAN = find_target("Marian")
@@ -337,7 +338,10 @@ def zipped(folder, path, compression=zipfile.ZIP_DEFLATED):
 def test_an_archive_of_macos_is_imported_as_its_folder(tmp_path, monkeypatch, copy, imported):
     examine_nothing(monkeypatch)
     (copy / "preprocess.sh").write_text("#!/bin/sh\nnormalize-punctuation.perl -l $1 | spm_encode\n")
-    import_model(zipped(copy, tmp_path / "opus-2020.02.zip"), tmp_path / "bundle")
+    path = zipped(copy, tmp_path / "opus-2020.02.zip")
+    with pytest.raises(CheckpointError, match=r"preprocess\.sh: applies Moses' rules of the source .* --source-lang"):
+        import_model(path, tmp_path / "bundle")
+    import_model(path, tmp_path / "bundle", given=Given(source_lang="en"))
     ours, expected = load_bundle(tmp_path / "bundle"), load_bundle(imported / "marian-post")
     assert ours.vocab.fingerprint == expected.vocab.fingerprint
     assert ours.config.data.name == "opus-2020.02"
@@ -351,6 +355,65 @@ def test_an_unknown_command_of_preprocess_sh_stops_the_import_unless_it_is_ignor
         read_marian(copy)
     remarks = read_marian(copy, Given(ignore_unknown_steps=True)).remarks
     assert any("`rot13 -x`" in remark for remark in remarks)
+
+
+@pytest.fixture
+def with_codes(copy):
+    """A model of several target languages whose words are split by codes, as OPUS-MT packed them."""
+    count = len(read_yaml_pieces((copy / "vocab.yml").read_text(), "vocab.yml"))
+    pieces = ["</s>", "<unk>", *OF_MERGES, ">>deu<<", ">>fra<<"]
+    pieces += [f"{number}@@" for number in range(count - len(pieces))]
+    (copy / "vocab.yml").write_text(write_yaml_pieces(pieces))
+    for side in ("source", "target"):
+        (copy / f"{side}.spm").unlink()
+        (copy / f"{side}.bpe").write_text("".join(f"{merge}\n" for merge in ("#version: 0.2", *MERGES)))
+    moses = ["replace-unicode-punctuation", "remove-non-printing-char", "normalize-punctuation"]
+    before = [*(f"$T/{name}.perl -l $1" for name in moses), "$T/tokenizer.perl -a -l $1", "python3 apply_bpe.py -c $3"]
+    (copy / "preprocess.sh").write_text(" |\n".join([*before, 'sed "s/^/>>$2<< /"\n']))
+    (copy / "postprocess.sh").write_text("sed 's/\\@\\@ //g;s/ \\@\\@//g' |\n$T/detokenizer.perl -l $1\n")
+    return copy
+
+
+def test_codes_split_words_behind_the_steps_of_the_scripts_and_behind_a_tag(with_codes, tmp_path):
+    given = Given(source_lang="en", target_lang="de")
+    certificate = import_model(with_codes, tmp_path / "bundle", given=given)
+    assert not certificate.failed
+    assert [remark for remark in certificate.remarks if "separated by spaces" in remark] == []
+    assert any("whatever language a tag asks for" in remark for remark in certificate.remarks)
+    model = nmt.load(tmp_path / "bundle", device="cpu", precision="fp32", threads=1)
+    pieces = ("▁the", "▁bo@@", "▁at", "▁&apos;s", "▁well", "▁@-@", "▁at", "▁.")
+    for line, tag in (("the boat’s well-at。", ">>deu<<"), (">>fra<< the  boat's well-at.", ">>fra<<")):
+        assert model.translate([line])[0].source_pieces == (tag, *pieces)
+    bundle = load_bundle(tmp_path / "bundle")
+    target = bundle.vocab.target.prepared(bundle.config.data.target_text, {})
+    assert target.decode([target.ids(pieces)]) == ["the boat 's well-at."]  # as Moses does in German
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda folder: (folder / "target.bpe").unlink(),
+            r"preprocess\.sh: applies .* put source\.bpe and target\.bpe",
+        ),
+        (
+            lambda folder: (folder / "source.spm").write_bytes((DATA / "marian-post" / "source.spm").read_bytes()),
+            "line 1: nmt does not know what `preprocess.sh` does to source text",
+        ),
+        (
+            lambda folder: (folder / "postprocess.sh").write_text("detruecase.perl"),
+            r"postprocess\.sh, line 1: nmt does not know what `detruecase\.perl` does to outputs",
+        ),
+        (
+            lambda folder: (folder / "postprocess.sh").write_text("detokenizer.perl -l ${1}"),
+            "applies Moses' rules of the target language. Name it with --target-lang",
+        ),
+    ],
+)
+def test_what_codes_need_is_named(change, message, with_codes):
+    change(with_codes)
+    with pytest.raises(CheckpointError, match=message):
+        read_marian(with_codes, Given(source_lang="en", target_lang=None if "target l" in message else "de"))
 
 
 @pytest.mark.parametrize("ignores", [False, True])

@@ -15,7 +15,7 @@ import pytest
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, DataConfig, dump_config
 from nmt.corpora.prepare import prepare
-from nmt.corpora.recipe import kept_apart, own_recipe, parse_recipe, with_filters
+from nmt.corpora.recipe import kept_apart, own_recipe, parse_recipe, tagged, with_filters
 from nmt.corpora.schema import Normalisation
 from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
@@ -257,7 +257,7 @@ BUILT = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/
 
 
 def removed(out, what="vocab.model, vocab.txt, vocab.json, shards"):
-    return f"removed {what}: made from other text. Run `nmt build-vocab --data {out}` again."
+    return f"removed {what}: made from other text or another tag. Run `nmt build-vocab --data {out}` again."
 
 
 def built(out):
@@ -281,9 +281,10 @@ def test_vocabulary_and_shards_of_the_same_text_stay(own, tmp_path, monkeypatch,
     assert not build_vocabulary(out, **({"existing": out / "vocab.model"} if given else {"size": 30})).changed
 
 
-@pytest.mark.parametrize("of", ["other text", "the other direction", "another normalisation"])
+@pytest.mark.parametrize("of", ["other text", "the other direction", "another normalisation", "another tag"])
 def test_what_was_made_from_other_text_goes(own, tmp_path, of):
-    """Both directions have the same files. Another normalisation changes how valid is encoded, but not train."""
+    """Both directions have the same files. Another normalisation changes how valid is encoded, but not train. The text
+    is the same with another tag, but not the pieces before it."""
     out = tmp_path / "own"
     prepare(own, out)
     build_vocabulary(out, size=30)
@@ -293,12 +294,14 @@ def test_what_was_made_from_other_text_goes(own, tmp_path, of):
         "another normalisation": (
             own.model_copy(update={"normalisation": Normalisation(nfc=True)}), {"what": "shards"}
         ),
+        "another tag": (tagged(own, "BT"), {"what": "shards"}),
     }[of]  # fmt: skip
     told = []
     prepare(changed, out, force=of == "the other direction", notify=told.append)
     assert told == [removed(out, **gone)]
     assert not (out / "shards").exists()
     assert (out / "vocab.model").exists() == bool(gone)
+    assert read_manifest(out).tag == changed.tag
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
@@ -319,8 +322,8 @@ def test_a_vocabulary_that_was_given_stays_when_the_text_changes(own, tmp_path):
     assert (out / "vocab.model").read_bytes() == model.read_bytes()
     assert (out / "vocab.model.before").read_text() == "given earlier"
     assert told == [
-        "removed shards: made from other text. vocab.model was given with --vocab, and stays. Run `nmt build-vocab "
-        f"--data {out} --vocab {out / 'vocab.model'}` again."
+        "removed shards: made from other text or another tag. vocab.model was given with --vocab, and stays. Run "
+        f"`nmt build-vocab --data {out} --vocab {out / 'vocab.model'}` again."
     ]
     assert build_vocabulary(out, existing=out / "vocab.model").kept is None
 

@@ -11,6 +11,7 @@ from nmt.corpora.recipe import (
     own_recipe,
     parse_recipe,
     reverse,
+    tagged,
     with_filters,
 )
 from nmt.corpora.schema import Recipe
@@ -165,6 +166,13 @@ def test_filters_change_under_the_same_checks():
     assert (recipe.filters.max_words, recipe.filters.dedup, recipe.filters.max_ratio) == (9, False, 4.0)
     with pytest.raises(ConfigError, match="max_ratio"):
         with_filters(changed(), {"max_ratio": 0.5})
+
+
+def test_a_tag_is_checked():
+    recipe = tagged(with_filters(changed(), {"max_words": 9}), "BT")
+    assert (recipe.tag, recipe.filters.max_words, tagged(recipe, "").tag) == ("BT", 9, "")
+    with pytest.raises(ConfigError, match="--tag B T: must be a word such as BT"):
+        tagged(recipe, "B T")
 
 
 def test_own_files(tmp_path, monkeypatch):

@@ -6,13 +6,15 @@ from functools import partial
 import pytest
 
 from nmt.checkpoint.lineage import vocabulary_origin
+from nmt.config import AugmentationConfig
 from nmt.data import build as build_module
 from nmt.data import training_lines
 from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.build import size_warnings
 from nmt.data.lineage import encoded_record
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, write_manifest
-from nmt.data.shards import ParallelShards
+from nmt.data.sampling import write_sampled_shards
+from nmt.data.shards import ParallelShards, Sampling
 from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.io.hashing import sha256_of
@@ -80,6 +82,48 @@ def test_each_of_several_target_languages_has_a_piece_that_no_text_becomes(sets)
     assert blank == [[ids["fr"]], []]
 
 
+def give_tag(folder, tag):
+    write_manifest(read_manifest(folder).model_copy(update={"tag": tag}), folder)
+
+
+def test_the_piece_of_a_tag_stands_before_the_lines_of_its_data_set_alone_and_before_that_of_the_language(sets):
+    give_tag(sets[1], "BT")
+    vocab = build(sets)[0].vocab
+    tag, german, french, greek = vocab.source.ids(["<BT>", "<2de>", "<2fr>", "<2el>"])
+    for folder, before in zip(sets, ([german], [tag, french], [greek]), strict=True):
+        for split in ("train", "valid"):
+            source, target = map(list, ParallelShards.open(folder, split).pair(0))
+            assert source[: len(before)] == before
+            assert not {tag, german, french, greek} & {*source[len(before) :], *target}
+    write_sampled_shards(sets[1], sets[1] / "sampled", vocab, Sampling(0.5, AugmentationConfig(), 1))
+    sampled = ParallelShards.open_folder(sets[1] / "sampled", "train")
+    assert all(list(sampled.pair(index)[0][:2]) == [tag, french] for index in range(len(sampled)))
+    assert not {tag} & set(vocab.source.encode(["<BT> a"])[0])
+
+
+def test_another_tag_makes_another_vocabulary_and_other_shards(sets):
+    before = build(sets[:2])[0].vocab
+    assert "<BT>" not in before.source.pieces(range(before.source.size))
+    give_tag(sets[0], "BT")
+    built = build(sets[:2])
+    assert built[0].trained is not None and [each.changed for each in built] == [True, True]
+    assert not any(each.changed for each in build(sets[:2]))
+    give_tag(sets[1], "BT")  # which needs no other piece
+    built = build(sets[:2])
+    assert built[0].trained is None and [each.changed for each in built] == [False, True]
+
+
+@pytest.mark.parametrize(("tag", "known"), [("", "none"), ("web", "web")])
+def test_a_given_vocabulary_without_a_piece_for_the_tag_is_refused(sets, tag, known):
+    give_tag(sets[0], tag)
+    build(sets[:1])
+    give_tag(sets[1], "BT")
+    with pytest.raises(VocabularyError, match=f"no piece for its tag BT; it has {known}. Leave --vocab out"):
+        build(sets[1:2], existing=sets[0] / "vocab.model")
+    give_tag(sets[1], tag)
+    build(sets[1:2], existing=sets[0] / "vocab.model")
+
+
 def test_one_target_language_has_no_piece(sets):
     [built] = build(sets[:1])
     assert built.index.steps == NO_STEPS
@@ -87,7 +131,7 @@ def test_one_target_language_has_no_piece(sets):
 
 def test_a_given_vocabulary_without_a_piece_for_the_language_is_refused(sets):
     build(sets[:2])
-    with pytest.raises(VocabularyError, match=r"no piece for its target language el, but for de, fr\. Leave --vocab"):
+    with pytest.raises(VocabularyError, match=r"no piece for its target language el; it has de, fr\. Leave --vocab"):
         build(sets[2:], existing=sets[0] / "vocab.model")
     build(sets[1:2], existing=sets[0] / "vocab.model")
 

@@ -6,6 +6,7 @@ import pytest
 from nmt.data.arrays import Rows
 from nmt.data.build import build_vocabulary
 from nmt.data.leaks import _hashes, _in_training, leaks
+from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.vocab_record import VocabularySettings
 
 
@@ -14,11 +15,12 @@ def rewrite(folder, split, source, target, languages):
         (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
 
 
-@pytest.mark.parametrize(("rule", "count"), [("identity", 3), ("nfkc", 4)])
-def test_they_are_found_by_language_in_either_direction(tmp_path, write_data_set, rule, count):
+@pytest.mark.parametrize(("rule", "count", "tag"), [("identity", 3, ""), ("nfkc", 4, "BT")])
+def test_they_are_found_by_language_in_either_direction(tmp_path, write_data_set, rule, count, tag):
     english, german = [f"house {n}" for n in range(90)], [f"Haus {n}" for n in range(90)]
     first = write_data_set(tmp_path / "first", english[:60], german[:60])
     back = write_data_set(tmp_path / "back", german[60:], english[60:], languages=("de", "eng"))
+    write_manifest(read_manifest(back).model_copy(update={"tag": tag}), back)
     for split in ("valid", "test"):
         rewrite(back, split, ["neu"], ["new"], ("de", "eng"))
     build_vocabulary([first, back], VocabularySettings(300, source_normalization=rule), threads=1)

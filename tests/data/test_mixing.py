@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary as build_vocabularies
+from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.mixing import MixedShards, epoch_population, mixture, parse_weighted
 from nmt.data.shards import SIDES, ParallelShards
 from nmt.data.vocab_record import VocabularySettings
@@ -99,9 +100,8 @@ def test_a_mixture_reads_like_its_corpora_in_one(shards_of, data, corpora):
     assert np.array_equal(ours.target_output_N, theirs.target_output_N)
 
 
-def mixed(weights: dict[Path, float]) -> ParallelShards | MixedShards:
-    opened = [ParallelShards.open(folder, "train") for folder in weights]
-    return mixture(list(weights), list(weights.values()), opened)
+def mixed(*data: Path) -> ParallelShards | MixedShards:
+    return mixture(data, [ParallelShards.open(folder, "train") for folder in data])
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,40 @@ def mixed(weights: dict[Path, float]) -> ParallelShards | MixedShards:
     ],
 )
 def test_target_languages_are_told_apart_by_tags(tmp_path, write_data_set, languages, tags, is_refused):
-    folders = {}
+    folders = []
     for number, (language, tag) in enumerate(zip(languages, tags, strict=True)):
         sources = [f"{tag}{word} {n}" for n in range(30) for word in ("house", "tree", "<2de>", "<2fr>")]
-        folders[write_data_set(tmp_path / str(number), sources, sources, languages=("en", language))] = 1.0
+        folders.append(write_data_set(tmp_path / str(number), sources, sources, languages=("en", language)))
     first, second = folders
     build_vocabulary(first, size=100, threads=1)
     build_vocabulary(second, existing=first / "vocab.model", threads=1)
     with pytest.raises(DataError, match="no piece before the source tells") if is_refused else nullcontext():
-        mixed(folders)
-    build_vocabularies(list(folders), VocabularySettings(100), threads=1)
-    mixed(folders)
+        mixed(*folders)
+    build_vocabularies(folders, VocabularySettings(100), threads=1)
+    mixed(*folders)
+
+
+def test_a_tag_does_not_tell_languages_apart(tmp_path, write_data_set):
+    """Of text in other languages, a model is asked for by its language alone."""
+    lines = [f"{word} {n}" for n in range(30) for word in ("house", "tree")]
+    first, second, third = (
+        write_data_set(tmp_path / str(number), lines, lines, languages=("en", language))
+        for number, language in enumerate(("de", "de", "fr"))
+    )
+    for folder in (second, third):
+        write_manifest(read_manifest(folder).model_copy(update={"tag": "BT"}), folder)
+    build_vocabularies([first, second], VocabularySettings(100), threads=1)
+    build_vocabulary(third, existing=first / "vocab.model", threads=1)
+    mixed(first, second)
+    with pytest.raises(DataError, match="no piece before the source tells"):
+        mixed(first, third)
 
 
 def test_data_sets_of_two_source_rules_are_refused(two_data_sets):
     first, second = two_data_sets
     build_vocabulary(second, existing=first / "vocab.model", source_normalization="nfkc", threads=1)
     with pytest.raises(DataError, match="--source-normalization identity") as error:
-        mixed({first: 1.0, second: 1.0})
+        mixed(first, second)
     assert f"{second}: its source text was prepared otherwise (nfkc) than that of {first} (as it is)" in str(
         error.value
     )
@@ -151,12 +167,11 @@ def two_data_sets(write_data_set, tmp_path) -> tuple[Path, Path]:
 
 def test_data_sets_of_one_vocabulary_open_as_a_mixture(two_data_sets):
     first, second = two_data_sets
-    both = mixed({first: 1.0, second: 4.0})
+    both = mixed(first, second)
     assert isinstance(both, MixedShards)
     assert both.sizes == [4, 2]
     assert both.tokens("source", np.array([4])).tolist() == ParallelShards.open(second, "train").pair(0)[0].tolist()
-    assert isinstance(mixed({first: 1.0}), ParallelShards)
-    assert isinstance(mixed({first: 2.0}), MixedShards)
+    assert isinstance(mixed(first), ParallelShards)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nmt.config import DataConfig
 from nmt.config.sections import DecodingConfig
 from nmt.errors import ConfigError
 from nmt.server import models as module
@@ -99,6 +100,21 @@ DE_EN, EN_FR = Model("de", "en"), Model("en", "fr")
 )
 def test_models_that_meet_in_a_pivot_language_are_composed(models, via, directions):
     assert str(Models(models, via)) == directions
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "via", "directions"),
+    [
+        ("x", [], "de to en, en to fr"),
+        ("x", ["en"], "de to en, en to fr, de to fr via en"),
+        ("", [], "de to en, de to fr, en to fr"),  # imported: any of its languages
+    ],
+)
+def test_a_model_serves_the_directions_that_it_was_trained_on(fingerprint, via, directions):
+    other = {"name": "b", "fingerprint": fingerprint, "source_lang": "en", "target_lang": "fr"}
+    data = DataConfig(source_lang="de", target_lang="en", fingerprint=fingerprint, mixed_with=(other,))
+    served = ServedModel(SimpleNamespace(config=SimpleNamespace(data=data)), {})
+    assert str(Models([served], via)) == directions
 
 
 @pytest.mark.parametrize("models", [[DE_EN], [EN_FR], [Model("de", "en_US"), Model("en_GB", "fr")]])

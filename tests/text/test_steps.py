@@ -1,6 +1,7 @@
 """The steps that text goes through before it becomes pieces, and back."""
 
 import unicodedata
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from nmt.text.steps import (
     affixes,
     normalizer,
     tokenizer,
+    well_formed_tag,
 )
 
 LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
@@ -95,6 +97,24 @@ def test_an_affix_is_chosen_by_a_language():
     assert [step.piece({"source": "en", "target": "fr"}) for step in affixes(ALL)] == [">>fr<<"]
     assert AFFIX.piece({"target": "xx"}) is None
     assert AFFIX.piece({}) is None
+
+
+def test_an_affix_is_chosen_by_a_tag_as_it_is_spelt():
+    affix = Affix(chosen_by="tag", pieces={"BT": "<BT>", "de": "<de>"})
+    found = [affix.piece({"target": "de", "tag": tag}) for tag in ("BT", "bt", "de", "deu", "")]
+    assert found == ["<BT>", None, "<de>", None, None]
+    assert not TextSteps((affix,)).names_languages  # which text gets unasked
+
+
+@pytest.mark.parametrize(
+    ("tag", "is_good"),
+    [("", True), ("BT", True), ("back-translated_2", True), ("de", True), ("S", True), ("s", False), ("unk", False),
+     ("2de", False), ("0x41", False), ("/s", False), ("<BT>", False), ("B T", False), ("ä", False), ("B" * 33, False),
+     ("BT\n", False)],
+)  # fmt: skip
+def test_the_piece_of_a_tag_is_no_other_piece(tag, is_good):
+    with nullcontext() if is_good else pytest.raises(ValueError, match="must be a word such as BT"):
+        assert well_formed_tag(tag) == tag
 
 
 def test_all_steps_are_plain_values_and_have_words():

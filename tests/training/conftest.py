@@ -151,3 +151,11 @@ def run_training(reversed_words, listener, settled):
         return train(TrainingData.open([data], settled(*changes, data=data)), folder, listener, **options)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def other_words(tmp_path_factory, reversed_words) -> Path:
+    """A second data set in the same vocabulary."""
+    folder = make_data_set(tmp_path_factory.mktemp("data") / "other", pairs=50, seed=7)
+    build_vocabulary(folder, existing=reversed_words / "vocab.model", threads=1)
+    return folder

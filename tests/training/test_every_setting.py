@@ -33,8 +33,8 @@ OTHER = CHANGES | {
     "model.first_position": 3, "schedule.decay_updates": 30, "model.source_eos": False,
     "model.output_bias": True, "model.attention_bias": False, "training.freeze": ["encoder.*"],
 }  # fmt: skip
-ELSEWHERE = {"training.precision", "training.subword_sampling"}
-"""Not of a model or an update, as is augmentation: tests of the device, and of sampled epochs."""
+ELSEWHERE = {"training.precision", "training.subword_sampling", "training.stages"}
+"""Not of a model or an update, as is augmentation: tests of the device, of sampled epochs, and of stages."""
 LEARNING = [key for key in CHANGES if not key.startswith(("validation.", "augmentation.")) and key not in ELSEWHERE]
 
 

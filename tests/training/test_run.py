@@ -81,14 +81,6 @@ def test_each_epoch_cuts_words_anew_and_its_pieces_do_not_pile_up(run_training, 
     assert tokens[0] != tokens[1]
 
 
-@pytest.fixture(scope="module")
-def other_words(tmp_path_factory, reversed_words) -> Path:
-    """A second data set in the same vocabulary."""
-    folder = make_data_set(tmp_path_factory.mktemp("data") / "other", pairs=50, seed=7)
-    build_vocabulary(folder, existing=reversed_words / "vocab.model", threads=1)
-    return folder
-
-
 @pytest.fixture
 def run_mixture(tmp_path, settings_file, listener):
     def run(folder: Path, data, *changes: str):
@@ -101,10 +93,14 @@ def run_mixture(tmp_path, settings_file, listener):
 def test_several_data_sets_are_mixed_by_weight_and_cut_anew_each_epoch(
     run_mixture, tmp_path, reversed_words, other_words
 ):
-    mixture, anew = [(reversed_words, 1.0), (other_words, 3.0)], "training.subword_sampling=0.2"
-    run_mixture(tmp_path / "straight", mixture, anew)
-    run_mixture(tmp_path / "run", mixture, anew, "training.max_updates=10")
-    run_mixture(tmp_path / "run", mixture, anew)
+    """With other weights from an update on."""
+    mixture = [(reversed_words, 1.0), (other_words, 3.0)]
+    anew = "training.subword_sampling=0.2", "training.stages=[{after: 7, weights: [0, 5]}]"
+    run_mixture(tmp_path / "straight", mixture, *anew)
+    run_mixture(tmp_path / "run", mixture, *anew, "training.max_updates=10")
+    run_mixture(tmp_path / "run", mixture, *anew)
+    update = json.loads((tmp_path / "run" / "last" / "training.json").read_text())
+    assert (update["epoch"], update["index"]) == (1, 13)
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
     run_mixture(tmp_path / "whole", mixture)
     with pytest.raises(AssertionError):

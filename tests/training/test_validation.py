@@ -14,6 +14,7 @@ from nmt.evaluation.metrics import make_metric, score
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
+from nmt.training import validation
 from nmt.training.moving_average import MovingAverage
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.settings import resolve_config
@@ -124,14 +125,16 @@ def test_the_ranks_of_all_machines_share_the_batches(settled, reversed_words):
     assert sum(shares).tolist() == pytest.approx(alone.tolist())
 
 
-def test_each_direction_has_its_own_valid_set_and_the_scores_are_their_means(reversed_words, settings_file, tmp_path):
-    """Of two data sets of a direction, the first counts."""
+def test_each_direction_has_its_own_valid_set_and_the_scores_are_their_means(
+    reversed_words, settings_file, tmp_path, monkeypatch
+):
+    """Of two data sets of a direction, the first counts, and its valid set has its tag."""
     manifest = read_manifest(reversed_words)
     source, target = manifest.source_lang, manifest.target_lang
     back, again = tmp_path / "back", tmp_path / "again"
     for folder in (back, again):
         shutil.copytree(reversed_words, folder, ignore=shutil.ignore_patterns("shards", "vocab*"))
-    write_manifest(manifest.model_copy(update={"source_lang": target, "target_lang": source}), back)
+    write_manifest(manifest.model_copy(update={"source_lang": target, "target_lang": source, "tag": "BT"}), back)
     folders = [tmp_path / "there", back, again]
     shutil.copytree(reversed_words, folders[0], ignore=shutil.ignore_patterns("shards", "vocab*"))
     vocab = build_vocabulary(folders, VocabularySettings(150), threads=1)[0].vocab
@@ -140,16 +143,27 @@ def test_each_direction_has_its_own_valid_set_and_the_scores_are_their_means(rev
     hardware = choose_hardware("cpu", "fp32", 1)
     torch.manual_seed(1)
     model = Transformer(config.model, vocab.target.size).eval()
-    asked = []
+    asked, translated = [], []
 
     class Noted(Validator):
         def _translate(self, of, model, until):
-            asked.append((of.source_lang, of.target_lang, of.shards.pair(0)[0][0]))
+            asked.append((of.source_lang, of.target_lang, tuple(of.shards.pair(0)[0][:2])))
             return super()._translate(of, model, until)
 
+    class NotedTranslator(Translator):
+        def search(self, segments):
+            translated.append(tuple(segments[0].pieces[:2]))
+            super().search(segments)
+
+    monkeypatch.setattr(validation, "Translator", NotedTranslator)
+
     found = Noted(folders, config, vocab, hardware).validate(model)
-    tags = vocab.source.ids([f"<2{target}>", f"<2{source}>"])
-    assert asked == [(source, target, tags[0]), (target, source, tags[1])]
+    there, back_again = vocab.source.ids([f"<2{target}>", f"<2{source}>"])
+    [tag] = vocab.source.ids(["<BT>"])
+    assert asked[0][:2] == (source, target) and asked[0][2][0] == there
+    assert asked[1] == (target, source, (tag, back_again))
+    assert translated == [each[2] for each in asked]
+    assert [part.tag for part in config.data.parts] == ["", "BT", ""]
     assert list(found.record()["directions"]) == [f"{source}-{target}", f"{target}-{source}"]
     for name in ("loss", "bleu"):
         there, back_again = (scores[name] for scores in found.directions.values())

@@ -720,6 +720,21 @@ def test_every_part_of_a_line_begins_with_the_piece_of_its_language():
     assert all(t.text.startswith("ti") and t.text.count("ti") >= t.parts for t in found)
 
 
+def test_every_part_of_a_line_is_read_with_the_piece_of_the_tag_that_is_asked_for():
+    affix = Affix(chosen_by="tag", pieces={"BT": "▁ti"})
+    data = CONFIG.data.model_copy(update={"source_text": (affix,)})
+    engine = Ensemble((model(),), PAIR, CONFIG.model_copy(update={"data": data}), CPU)
+    lines = ["ba", "no. " * 40]
+    plain, tagged = (
+        list(Translator(engine, translate_options(CONFIG.decoding, tag=tag)).translate(lines)) for tag in (None, "BT")
+    )
+    assert tagged[0].source_pieces == ("▁ti", *plain[0].source_pieces)
+    assert tagged[1].parts == tagged[1].source_pieces.count("▁ti") > 1
+    [[scored]] = TargetScorer(engine, translate_options(CONFIG.decoding, tag="BT")).score_windows([("ba", "do")])
+    [[unasked]] = TargetScorer(engine, translate_options(CONFIG.decoding)).score_windows([("ba", "do")])
+    assert scored.log_probability != unasked.log_probability
+
+
 @EVERY_POLICY
 def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was():
     texts = ["ba do ki.", "Lu me no!"]

@@ -17,7 +17,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.convert.certificate.side import SPACE, Floats, Hypothesis, Language, Pieces, Segmenter, Side, log_softmax
+from nmt.convert.certificate.side import (
+    SPACE,
+    Floats,
+    Hypothesis,
+    Language,
+    Pieces,
+    Segmenter,
+    Side,
+    has_tags,
+    log_softmax,
+    split_tag,
+)
 from nmt.convert.foreign import (
     OUTPUT,
     OUTPUT_BIAS,
@@ -29,7 +40,7 @@ from nmt.convert.foreign import (
 )
 from nmt.convert.vocabulary import piece_names
 from nmt.data.byte_pair_codes import BytePairCodes, joined
-from nmt.text.steps import Affix, Rewrite, affixes, normalizer, tokenizer
+from nmt.text.steps import Affix, Choice, Rewrite, affixes, normalizer, tokenizer
 
 _ERROR_FUNCTION = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
@@ -77,12 +88,11 @@ class ReferenceSide(Side):
             "source": normalizer(model.text.source),
             "target": normalizer(model.text.target),
         }
-        languages: dict[Language, str] = {"source": model.source_lang, "target": model.target_lang}
+        self._languages: dict[Choice, str] = {"source": model.source_lang, "target": model.target_lang}
         self._affixes: dict[Language, list[Affix]] = {
             "source": affixes(model.text.without_tags.source),
             "target": affixes(model.text.target),
         }
-        self._languages = languages
         self._segmenters: dict[Language, Segmenter] = {}
         self._codes: dict[Language, BytePairCodes | None] = {}
         for language, vocabulary in self._vocabularies.items():
@@ -103,10 +113,11 @@ class ReferenceSide(Side):
         of_text = {piece: name for piece, name in names.items() if piece not in vocabulary.silent}
         tokenize, unknown = self._tokenizers[language], names[vocabulary.unk]
         before, behind = ([names[piece] for piece in self._affixed(language, place)] for place in ("before", "behind"))
-        return [
-            [*before, *(of_text.get(piece, unknown) for piece in self._pieces(tokenize(line), language)), *behind]
-            for line in lines
-        ]
+        # A SentencePiece model is used as its users do: tags are split off there.
+        is_tagged = language not in self._segmenters and has_tags(vocabulary.pieces)
+        split = [split_tag(line) if is_tagged else ([], line) for line in lines]
+        of_lines = ([*tag, *self._pieces(tokenize(rest), language)] for tag, rest in split)
+        return [[*before, *(of_text.get(piece, unknown) for piece in pieces), *behind] for pieces in of_lines]
 
     def _affixed(self, language: Language, place: str) -> list[str]:
         """The pieces that stand before or behind those of every line."""

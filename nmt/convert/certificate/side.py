@@ -41,6 +41,17 @@ class Hypothesis:
     """Whether it ends with eos; False if it was cut off."""
 
 
+def has_tags(pieces: Iterable[str]) -> bool:
+    """Whether a vocabulary has language tags."""
+    return any(map(_TAG.fullmatch, pieces))
+
+
+def split_tag(line: str) -> tuple[list[str], str]:
+    """The language tag that a line begins with, if there is one, and the rest of the line."""
+    tag = _TAG.match(line)
+    return ([], line) if tag is None else ([tag[0]], line[tag.end() :])
+
+
 class Segmenter:
     """A SentencePiece model and the pieces of a vocabulary, used as users of another toolkit use them."""
 
@@ -51,13 +62,12 @@ class Segmenter:
             RuntimeError: the bytes are not a SentencePiece model.
         """
         self._processor = SentencePieceProcessor(model_proto=model)
-        self._has_tags = any(map(_TAG.fullmatch, pieces))
+        self._has_tags = has_tags(pieces)
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line. A tag at its beginning is one of them, if the vocabulary has tags."""
-        tag = _TAG.match(line) if self._has_tags else None
-        first, rest = ([], line) if tag is None else ([tag[0]], line[tag.end() :])
-        return [*first, *self._processor.encode(rest, out_type=str)]
+        tag, rest = split_tag(line) if self._has_tags else ([], line)
+        return [*tag, *self._processor.encode(rest, out_type=str)]
 
     def text(self, pieces: Pieces) -> str:
         """The text of pieces, some of which the SentencePiece model may lack."""

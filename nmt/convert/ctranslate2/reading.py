@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, DataConfig, DecodingConfig, read_config
 from nmt.convert.ctranslate2.model_file import read_variables, stored_tensors
 from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
@@ -28,6 +29,7 @@ from nmt.convert.foreign import (
 from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies, start_piece
 from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
+from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError, NmtError
 from nmt.text.steps import Affix, MosesPunctuation, MosesTokenize, TextSteps
 
@@ -117,6 +119,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
     folder = model_folder(path)
+    _check_own_vocabulary(folder)
     weights, metadata_file, config_file = folder / MODEL_NAME, path / _METADATA, folder / _CONFIG
     metadata = optional_mapping(metadata_file)
     kind = metadata.get("type", "translate")
@@ -228,6 +231,20 @@ def _own_config(folder: Path) -> Config:
     except (NmtError, OSError):
         data = DataConfig(source_text=COMPOSED.source, target_text=COMPOSED.target)
         return Config(decoding=_SEARCH, data=data)
+
+
+def _check_own_vocabulary(folder: Path) -> None:
+    """Refuse what nmt exported if codes split its words: the codes are in the list of pieces of the bundle alone.
+
+    Raises:
+        CheckpointError: they do.
+    """
+    _, pieces, _, target_pieces = vocabulary_files(BundleFolder(folder).vocab)
+    if any(optional_mapping(file).get("codes") for file in (pieces, target_pieces)):
+        raise CheckpointError(
+            f"{folder}: was exported by nmt, and byte-pair codes split its words, which an import would lose. Import "
+            "the bundle that it was made from. To translate with this folder, use --engine ctranslate2."
+        )
 
 
 def _vocabulary_file(folder: Path, side: str) -> Path:

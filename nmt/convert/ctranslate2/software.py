@@ -14,7 +14,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Segmenter, Side
 from nmt.convert.ctranslate2.reading import model_folder
 from nmt.convert.ctranslate2.searcher import NEVER_EMITTED
-from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, stored_pieces
+from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, is_of_sentencepiece, stored_pieces
 from nmt.convert.files import EXPORT_AGAIN, read_bytes
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.vocabulary import piece_names
@@ -145,5 +145,5 @@ def imported_side(path: Path, model: ForeignModel) -> CTranslate2Side:
 
 def ctranslate2_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
-    models, positions = (folder / SOURCE_MODEL, folder / TARGET_MODEL), bundle.config.model.max_positions
-    yield CTranslate2Side(folder, models, positions, silent=bundle.vocab.target.silent)
+    models = (folder / SOURCE_MODEL, folder / TARGET_MODEL) if is_of_sentencepiece(bundle) else None
+    yield CTranslate2Side(folder, models, bundle.config.model.max_positions, silent=bundle.vocab.target.silent)

@@ -22,6 +22,7 @@ from nmt.convert.exported_files import (
     check_vocabulary,
     file_check,
     filled,
+    is_of_sentencepiece,
     pieces_of,
     stored_pieces,
     write_segmenters,
@@ -193,6 +194,11 @@ def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
     }
     if bundle.config.data.steps.names_languages:
         found["languages"] = "The program above adds no pieces for languages: use the line of `pipeline`."
+    if not is_of_sentencepiece(bundle):
+        found["text"] = (
+            "The program above reads and writes tokens or pieces, separated by spaces, as the model does. For plain "
+            "text, use the line of `pipeline`."
+        )
     if bundle.config.decoding.length_normalization == "paper" and bundle.config.decoding.length_penalty:
         found["decoding.length_normalization"] = (
             "CTranslate2 divides scores by length^length_penalty, not by the paper's length penalty. A beam search "

@@ -14,9 +14,9 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.convert.files import named_in, read_bytes, shown
 from nmt.convert.foreign import COMPOSED, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
-from nmt.convert.marian.scripts import steps_of_script
+from nmt.convert.marian.scripts import Segmentation, read_postprocessing, read_preprocessing
 from nmt.convert.marian.vocabulary import read_vocabulary
-from nmt.convert.segmenters import read_segmenter
+from nmt.convert.segmenters import find_codes, read_codes, read_segmenter
 from nmt.convert.settings import (
     Settings,
     Table,
@@ -29,9 +29,10 @@ from nmt.convert.settings import (
     version_of,
 )
 from nmt.convert.tensors import foreign_model
+from nmt.data.imported_vocab import LANGUAGE_TAG
 from nmt.errors import CheckpointError, ConfigError
 from nmt.text.printable import printable
-from nmt.text.steps import TextSteps
+from nmt.text.steps import MosesTokenize, TextSteps
 
 DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
@@ -56,6 +57,9 @@ DECODES_OTHERWISE = (
     "so translations differ from Marian's."
 )
 """A remark on pre-norm models."""
+_ONE_TARGET = (
+    "Outputs are put together by Moses' rules for the language of --target-lang, whatever language a tag asks for."
+)
 NORM_EPSILON = 1e-6
 _ACTIVATION = "transformer-ffn-activation"
 _ALIGNMENT_LAYER = "transformer-guided-alignment-layer"
@@ -96,8 +100,17 @@ class MarianFiles:
     segmenters: tuple[Path | None, Path | None]
     decoder: Mapping[str, Any]
     """The settings of decoder.yml; empty if there is none."""
-    scripts: tuple[Path, ...]
-    """The scripts that prepare source text."""
+    scripts: tuple[Path | None, Path | None]
+    """The scripts that prepare source text, and that join the pieces of outputs."""
+    codes: tuple[Path | None, Path | None]
+    """The byte-pair codes that the first script may apply."""
+
+    @property
+    def segmentation(self) -> Segmentation | None:
+        """What must make pieces of source text before Marian reads it."""
+        if self.vocabularies[0].suffix == ".spm":
+            return None
+        return "SentencePiece" if self.segmenters[0] is not None else "codes" if self.codes[0] is not None else None
 
 
 def is_marian(path: Path) -> bool:
@@ -119,19 +132,21 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
     files = find_files(path, given)
     tensors, values = read_npz(files.weights)
     settings = Settings(values, str(files.weights))
+    ours = _model_settings(settings) | _aligning(settings, files.weights.name)
+    text, uses_codes, text_remarks = _text(files, given)
+    codes, scripts = (files.codes, files.scripts) if uses_codes else ((None, None), files.scripts[:1])
     source, target = (
-        read_vocabulary(vocabulary, None if segmenter is None else read_segmenter(segmenter))
-        for vocabulary, segmenter in zip(files.vocabularies, files.segmenters, strict=True)
+        read_vocabulary(vocabulary, None if segmenter is None else read_segmenter(segmenter), read_codes(of_words))
+        for vocabulary, segmenter, of_words in zip(files.vocabularies, files.segmenters, codes, strict=True)
     )
     for vocabulary, side in zip(files.vocabularies, (source, target), strict=True):
-        if side.segmenter is None and any("▁" in piece for piece in side.pieces):
+        if side.segmenter is None and side.codes is None and any("▁" in piece for piece in side.pieces):
             raise CheckpointError(
                 f"{vocabulary}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Put source.spm "
                 f"and target.spm into {files.weights.parent}, or name them with --source-spm and --target-spm."
             )
-    ours = _model_settings(settings) | _aligning(settings, files.weights.name)
-    text, text_remarks = _text(files.scripts, given)
-    found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
+    has_tags = any(map(LANGUAGE_TAG.fullmatch, source.pieces))
+    found = [files.weights, *files.vocabularies, *files.segmenters, *codes, *scripts]
     return foreign_model(
         str(files.weights),
         ours,
@@ -150,6 +165,7 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
         ignored=[_SETTINGS],
         remarks=[
             *text_remarks,
+            *((_ONE_TARGET,) if has_tags and any(isinstance(step, MosesTokenize) for step in text.target) else ()),
             *((DECODES_OTHERWISE,) if ours["norm"] == "pre" else ()),
             *unused_remarks(files.decoder, _SEARCH, DECODER_NAME, "Marian"),
             *unknown_remarks(settings, _MODEL, "Marian"),
@@ -157,27 +173,50 @@ def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
     )
 
 
-def _text(scripts: Sequence[Path], given: Given) -> tuple[TextSteps, list[str]]:
-    """What source text goes through, and remarks on what is not known.
+def _text(files: MarianFiles, given: Given) -> tuple[TextSteps, bool, list[str]]:
+    """What text goes through, whether codes split its words, and remarks on what is not known.
 
     Raises:
-        CheckpointError: a script has a command that is not known, and the user does not allow it.
+        CheckpointError: a script has a command that is not known, and the user does not allow it; or it needs the name
+            of a language, or codes that are not there.
     """
-    steps, remarks = list(COMPOSED.source), list[str]()
-    for script in scripts:
-        found, unknown = steps_of_script(read_bytes(script).decode(errors="replace"), given.source_lang or "")
-        if unknown and not given.ignore_unknown_steps:
-            line, command = unknown[0]
-            raise CheckpointError(
-                f"{script}, line {line}: nmt does not know what `{shown(command)}` does to source text. To import the "
-                "model nevertheless, add --ignore-unknown-steps, and do this to source text before nmt translates it."
-            )
-        steps += found
-        remarks += [
-            f"nmt does not do what `{printable(command)}` does to source text: do it before you translate."
-            for _, command in unknown
-        ]
-    return TextSteps(tuple(steps), COMPOSED.target), remarks
+    remarks = list[str]()
+    before, behind = files.scripts
+    if before is None:
+        return COMPOSED, False, remarks
+    prepared = read_preprocessing(read_bytes(before).decode(errors="replace"), given.source_lang or "")
+    if prepared.segmentation == "codes" and None in files.codes:
+        raise CheckpointError(f"{before}: applies byte-pair codes: put source.bpe and target.bpe beside it.")
+    unknown = prepared.unknown
+    if prepared.segmentation != files.segmentation and not unknown:
+        unknown = [(1, before.name)]
+    remarks += _unknown(before, unknown, "source text", given)
+    source, target = [*COMPOSED.source, *prepared.steps], list(COMPOSED.target)
+    if prepared.segmentation == "codes" and behind is not None:
+        joined = read_postprocessing(read_bytes(behind).decode(errors="replace"), given.target_lang or "")
+        remarks += _unknown(behind, joined.unknown, "outputs", given)
+        tokens = next((step for step in prepared.steps if isinstance(step, MosesTokenize)), MosesTokenize(language=""))
+        named = [step.language for step in joined.steps if isinstance(step, MosesTokenize)]
+        target += [tokens.model_copy(update={"language": language}) for language in named]
+    for script, steps, side in ((before, source, "source"), (behind, target, "target")):
+        if any(getattr(step, "language", None) == "" for step in steps):
+            raise CheckpointError(f"{script}: applies Moses' rules of the {side} language. Name it with --{side}-lang.")
+    return TextSteps(tuple(source), tuple(target)), prepared.segmentation == "codes", remarks
+
+
+def _unknown(script: Path, unknown: Sequence[tuple[int, str]], text: str, given: Given) -> list[str]:
+    """Remarks on the commands of a script that are not known.
+
+    Raises:
+        CheckpointError: there is one, and the user does not allow it.
+    """
+    if unknown and not given.ignore_unknown_steps:
+        line, command = unknown[0]
+        raise CheckpointError(
+            f"{script}, line {line}: nmt does not know what `{shown(command)}` does to {text}. To import the model "
+            f"nevertheless, add --ignore-unknown-steps, and do this to {text} yourself."
+        )
+    return [f"nmt does not do what `{shown(command)}` does to {text}: do it yourself." for _, command in unknown]
 
 
 def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -241,7 +280,8 @@ def find_files(path: Path, given: Given = Given()) -> MarianFiles:
             _segmenter(folder, "target", target, given.target_spm),
         ),
         decoder=decoder,
-        scripts=tuple(filter(Path.is_file, folder.glob("preprocess.sh"))),
+        scripts=(named_in(folder, "preprocess.sh"), named_in(folder, "postprocess.sh")),
+        codes=find_codes(folder, ("", "")),
     )
 
 

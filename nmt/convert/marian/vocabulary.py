@@ -26,12 +26,13 @@ _NAMED = {
 }  # fmt: skip
 
 
-def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
+def read_vocabulary(path: Path, segmenter: bytes | None, codes: str | None = None) -> ForeignVocabulary:
     """Read the vocabulary of one side.
 
     Args:
         segmenter: the SentencePiece model that segments this side's text. A vocabulary that is a SentencePiece model
             segments by itself.
+        codes: the merges that split the words of this side's text, where no SentencePiece model does.
 
     Raises:
         CheckpointError: the file cannot be read.
@@ -53,7 +54,7 @@ def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
     missing = [piece for piece in (EOS, UNK) if piece not in pieces]
     if missing:
         raise VocabularyError(f"{path}: lacks {' and '.join(missing)}: is it a vocabulary of Marian?")
-    return ForeignVocabulary(tuple(pieces), unk=UNK, eos=EOS, segmenter=segmenter)
+    return ForeignVocabulary(tuple(pieces), unk=UNK, eos=EOS, segmenter=segmenter, codes=None if segmenter else codes)
 
 
 def read_yaml_pieces(text: str, name: str) -> list[str]:

@@ -92,6 +92,7 @@ class DataSets:
             "name": first.name,
             "source_lang": first.source_lang,
             "target_lang": first.target_lang,
+            "tag": first.tag,
             "fingerprint": first.fingerprint,
             "vocab_fingerprint": self.vocab.fingerprint,
             "vocab_size": self.vocab.source.size,
@@ -106,6 +107,7 @@ class DataSets:
                     "weight": weight,
                     "source_lang": other.source_lang,
                     "target_lang": other.target_lang,
+                    "tag": other.tag,
                 }
                 for other, weight in zip(others, self.weights[1:], strict=True)
             ],
@@ -138,11 +140,18 @@ class TrainingData:
 
         Raises:
             DataError: shards are empty, or were made from other text or with another vocabulary.
-            ConfigError: a sentence is longer than the model's positions.
+            ConfigError: a sentence is longer than the model's positions, or a stage has no weight for a data set.
         """
         for folder, opened, part in zip(data.folders, data.parts, config.data.parts, strict=True):
             _check_shards(folder, opened, part.fingerprint, config, DataFolder(data.folders[0]).vocab)
-        shards = mixture(data.folders, data.weights, data.parts)
+        for stage in config.training.stages:
+            if len(stage.weights) != len(data.folders):
+                raise ConfigError(
+                    f"training.stages: the stage after {stage.after:,} updates needs a weight for each data set, in "
+                    f"their order. Data sets: {len(data.folders)}; weights: {len(stage.weights)}. To train without "
+                    "stages, add --set training.stages=[]."
+                )
+        shards = mixture(data.folders, data.parts)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
         if config.encodes_epochs:
             longest = max(part.index.max_length for part in data.parts) + 1
@@ -169,15 +178,16 @@ class TrainingData:
         return self._epochs(lambda epoch: self.shards)
 
     def _epochs(self, open_shards: Callable[[int], Shards]) -> Epochs:
-        def open_epoch(epoch: int) -> tuple[Shards, Indices | None]:
+        def open_epoch(epoch: int, start: int) -> tuple[Shards, Indices | None]:
             shards = open_shards(epoch)
-            return shards, self._population(shards, epoch)
+            return shards, self._population(shards, epoch, start)
 
-        return Epochs(open_epoch, self.config.batching, self.config.training.seed)
+        training = self.config.training
+        return Epochs(open_epoch, self.config.batching, training.seed, tuple(stage.after for stage in training.stages))
 
     def epoch_size(self) -> tuple[int, int]:
-        """Estimate the numbers of pairs and updates per epoch. Small corpora may have fewer updates."""
-        pairs, lengths = self._population(self.shards, 0), self.shards.target_lengths
+        """Estimate the numbers of pairs and updates of the first epoch. Small corpora may have fewer updates."""
+        pairs, lengths = self._population(self.shards, 0, 0), self.shards.target_lengths
         count = len(lengths) if pairs is None else len(pairs)
         tokens = self._pieces(lengths if pairs is None else lengths[pairs])
         return count, min(count, max(1, round(tokens / self.config.batching.update_tokens)))
@@ -217,10 +227,12 @@ class TrainingData:
 
             yield self._epochs(open_sampled)
 
-    def _population(self, shards: Shards, epoch: int) -> Indices | None:
-        if isinstance(shards, ParallelShards):
-            return None
-        return epoch_population(shards.sizes, self.sets.weights, self.config.training.seed, epoch)
+    def _population(self, shards: Shards, epoch: int, start: int) -> Indices | None:
+        """The pairs of an epoch that begins after ``start`` updates."""
+        training, weights = self.config.training, self.sets.weights
+        for stage in training.stages:
+            weights = stage.weights if stage.after <= start else weights
+        return epoch_population(shards.sizes, weights, training.seed, epoch)
 
 
 def load_vocabulary(data: Path) -> VocabularyPair:

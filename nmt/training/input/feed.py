@@ -57,14 +57,16 @@ class PlannedUpdate:
 class Epochs:
     """The endless sequence of epochs: their data and their plans."""
 
-    open: Callable[[int], tuple[PairSource, Indices | None]]
-    """Epoch -> its shards, and the indices of its pairs (None: each pair once)."""
+    open: Callable[[int, int], tuple[PairSource, Indices | None]]
+    """Epoch, and the number of updates before it -> its shards, and the indices of its pairs (None: each once)."""
     batching: BatchingConfig
     seed: int
+    ends: tuple[int, ...] = ()
+    """Numbers of updates of the run after which an epoch ends, whatever is left of its plan."""
 
-    def plan(self, epoch: int) -> tuple[PairSource, EpochPlan]:
-        """The shards and the plan of an epoch."""
-        shards, population = self.open(epoch)
+    def plan(self, epoch: int, start: int = 0) -> tuple[PairSource, EpochPlan]:
+        """The shards and the plan of an epoch that begins after ``start`` updates."""
+        shards, population = self.open(epoch, start)
         plan = plan_epoch(
             shards.source_lengths,
             shards.target_lengths,
@@ -102,27 +104,30 @@ class Epochs:
         epoch: int,
         index: int,
         *,
+        start: int = 0,
         batching: Callable[[], MicroBatching],
         ranks: Ranks,
     ) -> Iterator[PlannedUpdate]:
         """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed.
 
         Args:
+            start: the number of updates of the run before ``epoch``.
             batching: asked at each update how it is divided. That may change while updates are prepared ahead, so use
                 :meth:`PlannedUpdate.divided_by`. All ranks must divide alike.
         """
         while True:
-            shards, plan = self.plan(epoch)
+            shards, plan = self.plan(epoch, start)
             if len(plan) == 0:
                 raise DataError(f"epoch {epoch + 1} has no pairs: all are longer than the maximum of the shards.")
-            while index < len(plan):
+            size = min([len(plan), *(end - start for end in self.ends if end > start)])
+            while index < size:
                 divide = partial(_divided, shards, plan, index, ranks)
                 now = batching()
                 yield PlannedUpdate(
                     epoch, index, plan.target_tokens(index), plan.update(index), divide(now), now, divide
                 )
                 index += 1
-            epoch, index = epoch + 1, 0
+            epoch, index, start = epoch + 1, 0, start + index
 
 
 def _divided(shards: PairSource, plan: EpochPlan, index: int, ranks: Ranks, batching: MicroBatching) -> list[Batch]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmt.config import parse_config
+from nmt.config import parse_config, parse_layers, setting_layer
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
 from nmt.errors import ConfigError, DataError
@@ -105,6 +105,18 @@ def test_shards_of_a_mixed_data_set_are_compared_with_its_own_text(data, tmp_pat
     part["fingerprint"] = read_manifest(data).fingerprint
     with pytest.raises(DataError, match=r"other: its text has changed"):
         TrainingData.open([data, other], config(data, mixed_with=[part]))
+
+
+def test_a_data_set_alone_has_its_weight_too(data):
+    assert TrainingData.open([data], config(data, weight=2.5)).epoch_size()[0] == 100
+
+
+def test_a_stage_has_a_weight_for_each_data_set(data):
+    few = config(data)
+    stages = parse_layers([setting_layer("training.stages=[{after: 5, weights: [1, 2]}]")]).training.stages
+    few = few.model_copy(update={"training": few.training.model_copy(update={"stages": stages})})
+    with pytest.raises(ConfigError, match=r"after 5 updates needs a weight for each data set.* sets: 1; weights: 2"):
+        TrainingData.open([data], few)
 
 
 def test_shards_of_another_vocabulary_are_refused(data):

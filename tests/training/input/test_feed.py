@@ -1,6 +1,7 @@
 """The updates of a run: every pair once per epoch, in an order that starts anywhere."""
 
 import dataclasses
+import itertools
 import threading
 from collections import Counter
 
@@ -16,6 +17,7 @@ from nmt.training.input.feed import prefetched
 from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.start.settings import resolve_config
 
 EPOCHS = 3
 CPU = torch.device("cpu")
@@ -83,6 +85,39 @@ def test_a_start_in_the_middle_yields_the_rest(updates):
     ]
 
 
+STAGES = "training.stages=[{after: 3, weights: [0, 1]}, {after: 8, weights: [2, 0.5]}]"
+
+
+def test_a_stage_changes_the_weights_at_its_update_wherever_a_run_resumes(reversed_words, other_words, tmp_path):
+    folders = [reversed_words, other_words]
+    config, _ = resolve_config([(folder, 1.0) for folder in folders], settings=(STAGES, "batching.update_tokens=400"))
+    data = TrainingData.open(folders, config)
+    size = len(data.sets.parts[0])
+
+    def planned(place=(0, 0, 0), ranks=NO_OTHERS):
+        epoch, index, start = place
+        with data.epochs(tmp_path, ranks) as epochs:
+            return list(itertools.islice(
+                epochs.updates(epoch, index, start=start, batching=lambda: PADDED, ranks=ranks), 14 - start - index
+            ))  # fmt: skip
+
+    updates = planned()
+    firsts = [number for number, update in enumerate(updates) if update.index == 0]
+    assert firsts[1] == 3 and 8 in firsts  # the first epoch is longer than three updates
+    whose = [{bool(pair < size) for pair in update.pairs.tolist()} for update in updates]
+    assert {True, False} == set().union(*whose[:3]) and set().union(*whose[3:8]) == {False}
+    assert {True, False} == set().union(*whose[8:])
+    twice = Counter(
+        pair for update in updates[8:] if update.epoch == updates[8].epoch for pair in update.pairs.tolist()
+    )
+    assert max(twice.values()) == 2
+    for number, update in enumerate(updates, start=1):
+        again = planned((update.epoch, update.index + 1, number - update.index - 1))
+        assert [rows(one) for one in again] == [rows(one) for one in updates[number:]]
+    for whole, *parts in zip(updates, *(planned(ranks=Ranks(rank, 2)) for rank in range(2)), strict=True):
+        assert Counter(rows(whole)) == sum((Counter(rows(part)) for part in parts), Counter())
+
+
 @EITHER
 def test_an_update_is_divided_again_as_it_would_have_been(updates, batching, smaller):
     """When the size that fits is learnt, some updates are already prepared."""
@@ -118,7 +153,7 @@ def test_micro_batches_are_prepared_where_they_are_made_and_give_the_same_inputs
         made.close()
     assert threads == {"batches"}
     assert batch.tokens == (batch.positions if batching is PADDED else 54)
-    plain = Batch(*(getattr(batch, field.name) for field in dataclasses.fields(Batch)))
+    plain = Batch(**{field.name: getattr(batch, field.name) for field in dataclasses.fields(Batch)})
     found, expected = (model_inputs(one, CPU, PackedSize.of) for one in (batch, plain))
     assert (len(found.target_output_N) > batch.target_tokens) == (batching is FILLED)
     for side, size in (("source", FILLED.source), ("target", FILLED.target)):

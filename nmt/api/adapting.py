@@ -1,0 +1,234 @@
+"""Adapting a model to a user's own translations from Python: prepare, train, and say what was won and lost."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge, Gt
+
+from nmt.api.arguments import THREADS, Paths, Texts, checked
+from nmt.errors import ConfigError
+from nmt.option_fields import HARDWARE, SCORES, SETTINGS, STREAMS, Argument, DeviceChoice, Option
+from nmt.reporting import SILENT, Reporter
+
+if TYPE_CHECKING:
+    from nmt.config import Config
+    from nmt.evaluation.significance import SystemScore
+    from nmt.training.input.data_sets import DataSets
+    from nmt.training.listener import Listener
+
+_HELD_OUT, _HELD_OUT_SHARE = 1_000, 0.15
+"""Pairs of the memory that are kept for validation, and as many for the verdict."""
+_PEAK = 1 / 3
+"""Of the learning rate that the model was trained with, at the same size of updates."""
+_WARMUP = 50
+_EPOCHS = 20
+_UPDATES_PER_EPOCH = 20
+"""At least; a validation follows each."""
+_FEWEST_TOKENS = 500
+_PATIENCE = 3
+_SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a model translates a test set before and after it was adapted."""
+
+    name: str
+    """Of the data set."""
+    sentences: int
+    before: SystemScore
+    after: SystemScore
+
+    @property
+    def difference(self) -> float:
+        """What was won, in BLEU; negative if it was lost."""
+        return self.after.value - self.before.value
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the difference is significant, by paired bootstrap resampling."""
+        return self.after.p_bootstrap is not None and self.after.p_bootstrap < _SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A model that was adapted."""
+
+    run: Path
+    """Its run."""
+    own: Change | None = None
+    """On what was held out of the memory; None if training was interrupted."""
+    general: tuple[Change, ...] = ()
+    """On the test sets of the general data sets."""
+    forgets: bool = False
+    """Whether it lost more than allowed on one of these."""
+    exit_code: int = 0
+    """0 unless training was interrupted (128 and the signal's number)."""
+
+
+@checked
+def adapt(
+    model: Annotated[Path, Argument("Run or bundle to adapt.", metavar="MODEL")],
+    memory: Annotated[
+        Texts, Argument("Your translations: .tmx, .tsv, .zip, two files or their prefix.", metavar="MEMORY")
+    ],
+    *,
+    general: Annotated[
+        Paths,
+        Option("A data set of the model's: mixed in, and tested for what is forgotten.", STREAMS, metavar="DIR"),
+    ] = (),
+    out: Annotated[
+        Path | None,
+        Option(
+            "Folder for the model, its data and the verdict.", STREAMS, unset="adapted/NAME of {memory}", letter="o"
+        ),
+    ] = None,
+    source_lang: Annotated[
+        str | None, Option("Source language, for models of several.", STREAMS, unset="the model's", metavar="LANG")
+    ] = None,
+    target_lang: Annotated[
+        str | None, Option("Target language, for models of several.", STREAMS, unset="the model's", metavar="LANG")
+    ] = None,
+    max_minutes: Annotated[float, Gt(0), Option("End training after about X minutes.", SETTINGS)] = 20,
+    max_loss: Annotated[float, Ge(0), Option("BLEU that general text may lose.", SCORES)] = 1.0,
+    set: Annotated[Texts, Option("Change a setting: schedule.factor=0.1.", SETTINGS, metavar="KEY=VALUE")] = (),
+    device: Annotated[DeviceChoice, Option("Where to compute.", HARDWARE)] = "auto",
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
+    report: Reporter = SILENT,
+    listener: Listener | None = None,
+) -> Adapted:
+    """Fine-tune a model on a translation memory, and compare it with the model before.
+
+    A part of the memory is held out: training ends when it translates that no better, and the verdict is on another
+    part. The same call again resumes.
+
+    Args:
+        own options: listed by ``help(nmt.adapt)``.
+        report: hears notices and warnings.
+        listener: hears each event of the training, in place of ``report``.
+
+    Raises:
+        NmtError: as of :func:`nmt.prepare_data`, :func:`nmt.build_vocab`, :func:`nmt.train`,
+            :func:`nmt.translate_file` and :func:`nmt.score`.
+    """
+    from nmt.api.data import build_vocab
+    from nmt.api.training import train
+    from nmt.checkpoint.bundle_files import BundleFolder
+    from nmt.checkpoint.run_folder import bundle_to_use
+    from nmt.config import read_config
+    from nmt.data.data_folder import DataFolder
+    from nmt.training.input.data_sets import DataSets
+
+    config = read_config(BundleFolder(bundle_to_use(model)).config)
+    languages = source_lang or config.data.source_lang, target_lang or config.data.target_lang
+    if not memory:
+        raise ConfigError("memory: name your translations: a .tmx or .tsv file, two files or their prefix.")
+    out = out or Path("adapted") / Path(memory[0]).name.split(".")[0]
+    run, data, verdict = (out / name for name in ("model", "data", "verdict"))
+    _prepare(data, out.absolute().name, memory, languages, general, report)
+    build_vocab((data,), vocab=model, align=config.guides_alignment, threads=threads, report=report)
+    own, others = DataSets.open([(data, 1.0)]), [DataSets.open([(folder, 1.0)]) for folder in general]
+    weights = [_weight(own, each) / len(others) for each in others]
+    mixed = [f"{folder}:{weight:.6g}" for folder, weight in zip(general, weights, strict=True)]
+    trained = train(
+        (str(data), *mixed),
+        init_from=model,
+        out=run,
+        set=(*_settings(config, own, others, weights), *set),
+        max_minutes=max_minutes,
+        device=device,
+        threads=threads,
+        report=report,
+        listener=listener,
+    )
+    if trained.exit_code:
+        return Adapted(run, exit_code=trained.exit_code)
+    changes = []
+    for folder in (data, *general):
+        test = DataFolder(folder).text("test", languages[0])
+        models = {"before": model, "after": run}
+        outputs = {name: verdict / f"{folder.name}.{name}.{languages[1]}" for name in models}
+        for name, path in models.items():
+            _translate(test, outputs[name], path, languages, device=device, threads=threads, report=report)
+        changes.append(_change(folder, outputs, languages[1]))
+    lost = [change for change in changes[1:] if -change.difference > max_loss and change.is_sure]
+    return Adapted(run, changes[0], tuple(changes[1:]), bool(lost))
+
+
+def _prepare(
+    folder: Path, name: str, memory: Texts, languages: tuple[str, str], general: Paths, report: Reporter
+) -> None:
+    """Prepare the memory as a data set, from whose training text the sentences of other test sets are left out."""
+    from nmt.corpora.corpus_kinds import HeldOut
+    from nmt.corpora.prepare import prepare
+    from nmt.corpora.recipe import kept_apart, own_recipe
+
+    recipe = own_recipe(
+        name, train=list(memory), source_lang=languages[0], target_lang=languages[1], notify=report.notice
+    )
+    held_out = [HeldOut(kind="held-out", pairs=_HELD_OUT, max_share=_HELD_OUT_SHARE)]
+    recipe = kept_apart(recipe.model_copy(update={"valid": held_out, "test": held_out}), general)
+    with report.progress() as display:
+        prepare(recipe, folder, progress=display("bytes"), pairs_progress=display("pairs"), notify=report.notice)
+
+
+def _settings(config: Config, own: DataSets, others: Sequence[DataSets], weights: Sequence[float]) -> list[str]:
+    """The settings of a short training at a low rate, in which validations are frequent."""
+    tokens = _tokens(own) + sum(map(operator.mul, weights, map(_tokens, others)))
+    update = round(min(config.batching.update_tokens, max(_FEWEST_TOKENS, tokens / _UPDATES_PER_EPOCH)))
+    epoch = max(1, round(tokens / update))
+    schedule, d_model = config.schedule, config.model.d_model
+    old_peak = schedule.factor * (d_model * schedule.warmup) ** -0.5
+    # Adam's steps are as noisy as its gradients are, so that smaller updates need a lower rate (Malladi et al. 2022).
+    peak = _PEAK * old_peak * math.sqrt(update / config.batching.update_tokens)
+    values: dict[str, object] = {
+        "batching.update_tokens": update,
+        "batching.group_tokens": min(update, config.batching.group_tokens),
+        "schedule.warmup": _WARMUP,
+        "schedule.factor": f"{peak * math.sqrt(d_model * _WARMUP):.4g}",
+        "schedule.decay": "inverse_sqrt",
+        "schedule.decay_updates": "null",
+        "training.max_updates": _EPOCHS * epoch,
+        "training.patience": _PATIENCE,
+        "validation.every_updates": epoch,
+        "checkpoints.every_updates": epoch,
+    }
+    if config.guides_alignment and not all(part.index.is_aligned for each in others for part in each.parts):
+        values["training.guided_alignment"] = 0
+    return [f"{key}={value}" for key, value in values.items()]
+
+
+def _tokens(sets: DataSets) -> int:
+    """The target pieces of the training pairs, with eos."""
+    return sum(int(part.target_lengths.sum()) + len(part) for part in sets.parts)
+
+
+def _weight(own: DataSets, general: DataSets) -> float:
+    """By how much the general pairs are thinned out, so that they are as many as those of the memory at most."""
+    return min(1.0, sum(map(len, own.parts)) / sum(map(len, general.parts)))
+
+
+def _translate(test: Path, output: Path, model: Path, languages: tuple[str, str], **how: Any) -> None:
+    """Translate a test set; languages are named for models of several."""
+    from nmt.api.files import translate_file
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    translate_file(test, output, model=(model,), source_lang=languages[0], target_lang=languages[1], **how)
+
+
+def _change(folder: Path, outputs: Mapping[str, Path], language: str) -> Change:
+    from nmt.data.data_folder import DataFolder
+    from nmt.evaluation.metrics import make_metric
+    from nmt.evaluation.significance import evaluate
+    from nmt.text.lines import read_lines
+
+    reference = list(read_lines(DataFolder(folder).text("test", language)))
+    systems = {name: list(read_lines(path)) for name, path in outputs.items()}
+    found = evaluate(systems, [reference], [make_metric("bleu", target_lang=language)])
+    return Change(folder.name, len(reference), found["before"][0], found["after"][0])

@@ -1,0 +1,47 @@
+"""``nmt adapt``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from nmt.api import adapting
+from nmt.cli.console import notice, warn, write_stdout
+from nmt.cli.options import command
+from nmt.cli.process import hanging_up_when_unread
+from nmt.cli.progress_lines import CONSOLE
+from nmt.cli.training_view import TrainingView
+
+
+@command(adapting.adapt)
+def adapt(given: dict[str, Any]) -> None:
+    """Fine-tunes for minutes, ends when what is held out of the memory gets no better, and says how much better your
+    text is translated, and general text worse. The same command again resumes.
+
+    Example: nmt adapt runs/multi30k-en-de-small memory.tmx --general data/multi30k-en-de
+    """
+    with hanging_up_when_unread(), TrainingView() as view:
+        adapted = adapting.adapt(**given, report=CONSOLE, listener=view)
+    if adapted.exit_code:
+        raise typer.Exit(adapted.exit_code)
+    write_stdout("".join(f"{line}\n" for line in _verdict(adapted)))
+    if adapted.forgets:
+        warn(
+            f"general text lost more than --max-loss {given['max_loss']:g}. {adapted.run} is for text like the memory "
+            "alone; mix in more general text, or train for less time."
+        )
+        raise typer.Exit(1)
+    if not adapted.general:
+        notice("What general text lost is not known: name a data set of it with --general.")
+    notice(f"written: {adapted.run}")
+
+
+def _verdict(adapted: adapting.Adapted) -> list[str]:
+    """A line for each test set."""
+    assert adapted.own is not None  # training was not interrupted
+    return [
+        f"{name}: BLEU {change.before.value:.1f} before, {change.after.value:.1f} after ({change.difference:+.1f}, "
+        f"p = {change.after.p_bootstrap:.3f}; {change.sentences:,} sentences)"
+        for name, change in [("memory", adapted.own), *((change.name, change) for change in adapted.general)]
+    ]

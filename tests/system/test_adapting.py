@@ -1,0 +1,43 @@
+"""``nmt adapt``: a memory becomes a tuned model, with a verdict on both kinds of text."""
+
+import re
+
+import pytest
+
+from nmt.api import adapting
+from nmt.evaluation.significance import SystemScore
+
+VERDICT = re.compile(r"(\S+): BLEU [\d.]+ before, [\d.]+ after \([+-][\d.]+, p = [\d.]+; (\d+) sentences\)")
+
+
+def change(difference: float, p: float | None) -> adapting.Change:
+    before, after = (SystemScore("BLEU", value, value, 1.0, p, None, "") for value in (30.0, 30.0 + difference))
+    return adapting.Change("general", 100, before, after)
+
+
+@pytest.mark.slow
+def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_path, monkeypatch):
+    data = trained / "data/toy-en-de"
+    sides = [(data / f"train.{code}").read_text().splitlines()[:60] for code in ("en", "de")]
+    lines = (f"{source.upper()}\t{target.upper()}\n" for source, target in zip(*sides, strict=True))
+    (tmp_path / "memory.tsv").write_text("".join(lines))
+    words = ["adapt", str(trained / "runs/toy-en-de-tiny"), "memory.tsv", "--general", str(data), "--max-loss", "100"]
+    words += ["--set", "training.max_updates=4", "--set", "validation.bleu_sentences=3", "--threads", "1"]
+    found = nmt(*words, cwd=tmp_path)
+    assert VERDICT.findall(found.stdout) == [("memory", "9"), ("toy-en-de", "500")]  # 15 % of the memory
+    assert "data: toy-en-de, weight 0.0014" in found.stderr  # as many pairs as the memory has
+    written = {path.name for path in (tmp_path / "adapted/memory/verdict").iterdir() if path.name[0] != "."}
+    assert written == {f"{name}.{model}.de" for name in ("data", "toy-en-de") for model in ("before", "after")}
+    assert nmt("translate", "--model", "adapted/memory/model", cwd=tmp_path, text="A dog sleeps.\n").stdout
+
+    monkeypatch.setattr(adapting, "_change", lambda folder, *_: change(-2.0 if folder == data else 3.0, 0.001))
+    assert nmt(*words, cwd=tmp_path).stdout.splitlines()[1].startswith("general: BLEU 30.0 before, 28.0 after (-2.0")
+    words[words.index("--max-loss") + 1] = "1.5"
+    forgetting = nmt(*words, cwd=tmp_path, check=False)
+    assert forgetting.returncode == 1
+    assert "general text lost more than --max-loss 1.5" in forgetting.stderr
+
+
+@pytest.mark.parametrize(("difference", "p", "is_sure"), [(-3.0, 0.001, True), (-3.0, 0.2, False), (0.0, None, False)])
+def test_a_difference_is_sure_if_it_is_significant(difference, p, is_sure):
+    assert (change(difference, p).difference, change(difference, p).is_sure) == (difference, is_sure)
