@@ -33,7 +33,7 @@ MAX_SIZE = 100_000_000
 """The maximum bytes of all documents of an API key."""
 _OBJECT = 1_000
 """Bytes of a document beside its content."""
-_TURN = 10_000
+_TURN = 2_000
 """Characters of a document that are translated before other documents have their turn."""
 _AT_ONCE = 2
 """Documents that are searched at the same time: while one waits for its last line, the other keeps the models busy."""
