@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from nmt.server import apertium, deepl, libretranslate, metrics, streaming
+from nmt.server import apertium, deepl, deepl_glossaries, libretranslate, metrics, streaming
 from nmt.server.errors import RequestError
 from nmt.server.exchange import Caller, Dialect, NoParameters, Operation, Parameters, Server
 from nmt.server.specification import specification
@@ -65,6 +65,7 @@ OPERATIONS = (
     *libretranslate.OPERATIONS,
     streaming.STREAM,
     *deepl.OPERATIONS,
+    *deepl_glossaries.OPERATIONS,
     *apertium.OPERATIONS,
     Operation(OPERATORS, "GET", "/health/live", _live, is_open=True),
     Operation(OPERATORS, "GET", "/health/ready", _ready, is_open=True),

@@ -15,6 +15,7 @@ from nmt.server.errors import MissingError, RequestError, UnknownLanguageError
 from nmt.server.exchange import Caller, Dialect, File, NoParameters, Operation, Parameters, Server
 from nmt.server.layout import Newlines
 from nmt.server.service import warning
+from nmt.spans.terms import Glossary
 from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 
@@ -27,7 +28,7 @@ _SPLITTING: dict[str, tuple[Newlines, SplitSentences | None]] = {
 }
 """``split_sentences``: what a newline does, and whether lines are split into sentences."""
 _NOT_SUPPORTED = (
-    *("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions"),
+    *("glossary_ids", "style_id", "translation_memory_id", "custom_instructions"),
     *("splitting_tags", "non_splitting_tags"),
 )
 """Parameters that would change the translation; what only helps it, such as ``context``, is ignored."""
@@ -57,6 +58,7 @@ class Translating(BaseModel):
 
     target_lang: str = Field(description="Language of the translation.", examples=["DE"])
     source_lang: str | None = Field(None, description="Language of the texts; identified if it is left out.")
+    glossary_id: str | None = Field(None, description="A glossary for `source_lang`, which must be given.")
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
 
     @model_validator(mode="before")
@@ -137,6 +139,7 @@ async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> obj
         newlines=newlines,
         split=split,
         owner=caller.key,
+        glossary=_glossary(server, asked, caller),
     )
     server.deepl_characters += sum(map(len, asked.text))
     translations = [
@@ -150,6 +153,16 @@ async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> obj
     return {"translations": translations, **warning(translated)}
 
 
+def _glossary(server: Server, asked: Translating, caller: Caller) -> Glossary | None:
+    if asked.glossary_id is None:
+        return None
+    if asked.source_lang is None:
+        raise MissingError("source_lang")
+    kept = server.glossaries.find(asked.glossary_id, caller.key)
+    kept.check(server.service.models.find(asked.source_lang, asked.target_lang))
+    return kept.terms
+
+
 async def _send_document(server: Server, asked: DocumentRequest, caller: Caller) -> object:
     upload = Upload(asked.filename or asked.file.name, asked.file.content)
     ending = PurePath(upload.name).suffix.lower().removeprefix(".")
@@ -158,7 +171,8 @@ async def _send_document(server: Server, asked: DocumentRequest, caller: Caller)
             400,
             f"'output_format' must be that of the document, {ending}: this server does not convert documents.",
         )
-    kept = server.documents.add(upload, asked.source_lang, asked.target_lang, caller.key)
+    glossary = _glossary(server, asked, caller)
+    kept = server.documents.add(upload, asked.source_lang, asked.target_lang, caller.key, glossary)
 
     def count(task: object) -> None:
         server.deepl_characters += kept.translated

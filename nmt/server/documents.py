@@ -22,6 +22,7 @@ from nmt.server.errors import InternalError, QueueFullError, RequestError, log_e
 from nmt.server.models import Direction
 from nmt.server.service import Service
 from nmt.spans.span import Unit
+from nmt.spans.terms import Glossary
 from nmt.text.languages import name_of
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
@@ -32,7 +33,7 @@ MAX_SIZE = 100_000_000
 """The maximum bytes of all documents of an API key."""
 _OBJECT = 1_000
 """Bytes of a document beside its content."""
-_TURN = 10_000
+_TURN = 2_000
 """Characters of a document that are translated before other documents have their turn."""
 _AT_ONCE = 2
 """Documents that are searched at the same time: while one waits for its last line, the other keeps the models busy."""
@@ -64,6 +65,8 @@ class Kept:
     """In bytes, with all that is kept of it."""
     split: SplitSentences | None
     """Whether its texts are split into sentences."""
+    glossary: Glossary | None
+    """Terms that the translation has."""
     id: str = field(default_factory=lambda: secrets.token_hex(16).upper())
     key: str = field(default_factory=lambda: secrets.token_hex(32).upper())
     """Who knows it may fetch the document."""
@@ -118,11 +121,18 @@ class Documents:
         self._kept: dict[str, Kept] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    def add(self, upload: Upload, source: str | None, target: str, owner: str | None) -> Kept:
+    def add(
+        self,
+        upload: Upload,
+        source: str | None,
+        target: str,
+        owner: str | None,
+        glossary: Glossary | None = None,
+    ) -> Kept:
         """Begin to translate a document.
 
         Args:
-            source, target, owner: as of :meth:`Service.translate`.
+            source, target, owner, glossary: as of :meth:`Service.translate`.
 
         Raises:
             RequestError: its format or its languages are unknown, or too many documents are kept.
@@ -142,7 +152,7 @@ class Documents:
         self._make_room(len(upload.content) + _OBJECT, owner)
         # Several sentences are nothing unusual in a paragraph, so auto would not split it.
         split: SplitSentences | None = None if document_format == "lines" else "always"
-        kept = Kept(f"{path.stem}.{target}{path.suffix}", owner, len(upload.content) + _OBJECT, split)
+        kept = Kept(f"{path.stem}.{target}{path.suffix}", owner, len(upload.content) + _OBJECT, split, glossary)
         self._kept[kept.id] = kept
         read = partial(read_document, upload.content, document_format, name=path.name)
         kept.task = asyncio.create_task(self._finish(kept, read, source, target))
@@ -236,7 +246,7 @@ class Documents:
         """The translations of texts, which wait while the queue is full."""
         while True:
             try:
-                grown = self._service.grow(direction, units, split=kept.split, owner=kept.owner)
+                grown = self._service.grow(direction, units, split=kept.split, owner=kept.owner, glossary=kept.glossary)
                 return [translation async for translation, _ in grown]
             except QueueFullError as error:
                 await asyncio.sleep(min(error.retry_after or 0, _LONGEST_WAIT))

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from nmt.server.access import Access
 from nmt.server.documents import Documents, Upload
 from nmt.server.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
+from nmt.server.glossaries import Glossaries
 from nmt.server.growing import Growing
 from nmt.server.service import Service
 
@@ -130,6 +131,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.documents = Documents(self.service, self.limits.of_documents.check)
+        self.glossaries = Glossaries(self.service.models)
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,8 @@ class Operation:
     """For ``/spec``, which leaves out operations without one."""
     media_type: str = "application/json"
     """Of the answer, for ``/spec``."""
+    status: int = 200
+    """Of the answer."""
     is_open: bool = False
     """Whether requests without a key are answered. Such an operation has only parameters in its path."""
 
@@ -210,7 +214,7 @@ class Operation:
                 limits = server.limits.of_documents if self.takes_file else server.limits
                 asked, caller = await self._admitted(request, server, limits)
                 found = await _while_connected(request, self.answer(server, asked, caller), limits.seconds)
-                response = found if isinstance(found, Response) else JSONResponse(found)
+                response = found if isinstance(found, Response) else JSONResponse(found, self.status)
             except RequestError as error:
                 response = self.dialect.refusal(error)
             except ClientDisconnect:

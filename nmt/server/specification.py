@@ -30,7 +30,8 @@ def _described(one: Operation) -> dict[str, Any]:
         "summary": one.summary,
         "tags": [one.dialect.name],
         "responses": {
-            "200": {"description": "The answer.", "content": {one.media_type: {"schema": {}}}},
+            str(one.status): {"description": "The answer."}
+            | ({} if one.status == 204 else {"content": {one.media_type: {"schema": {}}}}),
             "default": {"description": "Refused.", "content": {"application/json": {"schema": refusal}}},
         },
     }

@@ -22,6 +22,7 @@ EXAMPLES = {
     "GET /translate": {"q": "the cat", "langpair": "en|de"},
     "/stream": ASKED,
     "/detect": {"q": "the cat"},
+    "POST /v2/glossaries": {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "cat\tKatze"},
     "/v2/translate": {"text": "the cat", "source_lang": "EN", "target_lang": "DE"},
 }
 FIELDS = [
@@ -69,10 +70,11 @@ def test_a_parameter_that_is_empty_or_null_counts_as_left_out(server, method, pa
         given += [{"json": {**asked, name: None}}]
         given += [] if is_text else [{"data": {**asked, name: ""}}, {"json": {**asked, name: ""}}]
     expected = server.client.request(method, path, params=asked)
-    assert expected.status_code == (400 if field.is_required() else 200)
+    assert expected.is_success is not field.is_required()
     for request in given:
         answer = server.client.request(method, path, **request)
-        assert (answer.status_code, answer.text) == (expected.status_code, expected.text)
+        assert answer.status_code == expected.status_code
+        assert answer.text == expected.text or answer.status_code == 201  # another glossary
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "us-ascii", "utf-7", "latin-1", "x" * 500])
