@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -139,24 +142,25 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
 
     Args:
         links: which characters of the translation come from which of the source.
+        terms: in order.
     """
-    places = _written(output, links, terms)
+    origins = _Origins(output, links, terms)
+    places = _written(origins, terms)
     taken = set().union(*(range(*place) for place in places.values()))
     findings: list[Verdict] = ["written"] * len(terms)
     for number, term in enumerate(terms):
-        if number not in places and not _is_in_compound(term, output, links):
-            place = _words_from(term, output, links, taken)
+        if number not in places and not _is_in_compound(number, term, origins):
+            place = _words_from(number, origins, taken)
             findings[number] = "inserted" if place is None else "replaced"
-            places[number] = place or _behind_what_stood_before(term, output, links)
+            places[number] = place or origins.behind_what_stood_before(term)
             taken.update(range(*places[number]))
     text, found, end = "", list[Link](), 0
     moved = sorted(links)
     for number, (start, stop) in sorted(places.items(), key=lambda each: (each[1], each[0])):
         term = terms[number]
         shift = len(text) - end
-        found += [
-            Link(one.start + shift, min(one.end, start) + shift, *one[2:]) for one in moved if end <= one.start < start
-        ]
+        between = moved[bisect_left(moved, (end,)) : bisect_left(moved, (start,))]
+        found += [Link(one.start + shift, min(one.end, start) + shift, *one[2:]) for one in between]
         text += output[end:start]
         written = output[start:stop] if findings[number] == "written" else _fitted(term, output, start, stop, text)
         found.append(Link(len(text), len(text) + len(written), term.start, term.end))
@@ -170,39 +174,80 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     return Obeyed(text + output[end:], found, named)
 
 
-def _written(output: str, links: Sequence[Link], terms: Sequence[Term]) -> dict[int, tuple[int, int]]:
+class _Origins:
+    """The words of a translation and the terms that they come from. Lines may have thousands of both."""
+
+    def __init__(self, output: str, links: Sequence[Link], terms: Sequence[Term]) -> None:
+        self.output, self.links = output, links
+        self.terms_by_link = _overlaps([term[:2] for term in terms], [one[2:] for one in links])
+        """The numbers of the terms that each link comes from."""
+        self.words = [word.span() for word in _WORD.finditer(output)]
+        self.links_by_word: list[list[int]] = [[] for _ in self.words]
+        words_by_term: list[set[int]] = [set() for _ in terms]
+        for link, words in enumerate(_overlaps(self.words, [one[:2] for one in links])):
+            for word in words:
+                self.links_by_word[word].append(link)
+            for number in self.terms_by_link[link]:
+                words_by_term[number].update(words)
+        self.words_by_term = list(map(sorted, words_by_term))
+        """The numbers of the words that come from each term, at least in part."""
+        self._ended = sorted(links, key=lambda one: (one.source_end, one.end))
+
+    def behind_what_stood_before(self, term: Term) -> tuple[int, int]:
+        """The empty place behind the words that come from what stands before a term."""
+        before = bisect_right(self._ended, term.start, key=lambda one: one.source_end)
+        place = self._ended[before - 1].end if before else 0
+        return place, place
+
+
+def _overlaps(spans: Sequence[tuple[int, int]], places: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The numbers of the spans that overlap each place. The spans are disjoint, and in order."""
+    found = []
+    for start, end in places:
+        first = bisect_right(spans, start, key=lambda span: span[1])
+        behind = bisect_left(spans, end, lo=first, key=lambda span: span[0])
+        found.append([*range(first, behind)])
+    return found
+
+
+def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, int]]:
     """Where the model wrote terms, by their numbers; of several places, those that come from the terms."""
     found: dict[int, tuple[int, int]] = {}
     taken: set[int] = set()
     by_targets = sorted(range(len(terms)), key=lambda number: (-len(terms[number].targets[0]), terms[number].targets))
     for targets, numbers in groupby(by_targets, key=lambda number: terms[number].targets):
         alike = list(numbers)
-        copies = [copy for target in targets for copy in _copies(target, output) if taken.isdisjoint(range(*copy))]
-        come = {
-            (number, copy): sum(
-                min(one.end, copy[1]) - max(one.start, copy[0])
-                for one in links
-                if one.start < copy[1] and copy[0] < one.end and _overlap(one, terms[number])
-            )
-            for number in alike
-            for copy in copies
-        }
-        for (number, copy), _ in sorted(come.items(), key=lambda each: (-each[1], each[0])):
+        come: Counter[tuple[int, tuple[int, int]]] = Counter()
+        free = set[tuple[int, int]]()
+        for target in targets:
+            copies = [
+                copy for copy in _copies(target, origins.output) if copy not in free and taken.isdisjoint(range(*copy))
+            ]
+            free.update(copies)
+            overlaps = _overlaps(copies, [one[:2] for one in origins.links])
+            for one, from_terms, places in zip(origins.links, origins.terms_by_link, overlaps, strict=True):
+                for number, place in itertools.product(from_terms, places):
+                    if terms[number].targets == targets:
+                        copy = copies[place]
+                        come[number, copy] += min(one.end, copy[1]) - max(one.start, copy[0])
+        for _, number, copy in sorted((-size, *pair) for pair, size in come.items() if size):
             if number not in found and taken.isdisjoint(range(*copy)):
                 found[number] = copy
                 taken.update(range(*copy))
+        # Terms that no copy comes from get what is left, in order.
+        left = iter(sorted(free))
+        for number in alike:
+            if number not in found and (rest := next((each for each in left if taken.isdisjoint(range(*each))), None)):
+                found[number] = rest
+                taken.update(range(*rest))
     return found
 
 
-def _is_in_compound(term: Term, output: str, links: Sequence[Link]) -> bool:
+def _is_in_compound(number: int, term: Term, origins: _Origins) -> bool:
     """Whether a longer word that comes from a term holds its translation, as Schlittenhund does that of dog."""
     targets = [target.lower() for target in term.targets if len(target) >= _STEM]
-    return any(
-        target in word[0].lower() and len(word[0]) > len(target) + _ENDING
-        for word in _WORD.finditer(output)
-        for target in targets
-        if any(one.start < word.end() and word.start() < one.end and _overlap(one, term) for one in links)
-    )
+    words = (origins.output[slice(*origins.words[word])] for word in origins.words_by_term[number])
+    return any(target in word.lower() and len(word) > len(target) + _ENDING for word in words for target in targets)
 
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
@@ -214,32 +259,30 @@ def _copies(target: str, output: str) -> list[tuple[int, int]]:
     return [found.span() for found in re.finditer(pattern, output, re.IGNORECASE if target.islower() else 0)]
 
 
-def _words_from(term: Term, output: str, links: Sequence[Link], taken: set[int]) -> tuple[int, int] | None:
+def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, int] | None:
     """The adjacent words that come from a term: those that hold most of what does."""
     best: tuple[int, int, int] | None = None
     start = size = 0
-    for word in _WORD.finditer(output):
+    before = -1
+    for word in origins.words_by_term[number]:
+        begin, end = origins.words[word]
+        size = size if word == before + 1 else 0
+        before = word
         come = other = 0
-        for one in links:
-            if one.start < word.end() and word.start() < one.end:
-                length = min(one.end, word.end()) - max(one.start, word.start())
-                come, other = (come + length, other) if _overlap(one, term) else (come, other + length)
-        if not come or come < other or not taken.isdisjoint(range(*word.span())):
+        for link in origins.links_by_word[word]:
+            one = origins.links[link]
+            length = min(one.end, end) - max(one.start, begin)
+            come, other = (come + length, other) if number in origins.terms_by_link[link] else (come, other + length)
+        if not come or come < other or not taken.isdisjoint(range(begin, end)):
             size = 0
             continue
-        if not word[0].isalnum():  # a mark belongs to a term only between its words
+        if not origins.output[begin:end].isalnum():  # a mark belongs to a term only between its words
             continue
-        start = word.start() if not size else start
+        start = begin if not size else start
         size += come
         if best is None or size > best[0]:
-            best = (size, start, word.end())
+            best = (size, start, end)
     return None if best is None else best[1:]
-
-
-def _behind_what_stood_before(term: Term, output: str, links: Sequence[Link]) -> tuple[int, int]:
-    before = [one for one in links if one.source_end <= term.start]
-    place = max(before, key=lambda one: (one.source_end, one.end)).end if before else 0
-    return place, place
 
 
 def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
@@ -250,7 +293,3 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
         return f"{space}{written}" if start else f"{written}{space}"
     is_first = not any(map(str.isalnum, before))
     return written[0].upper() + written[1:] if is_first and output[start].isupper() else written
-
-
-def _overlap(link: Link, term: Term) -> bool:
-    return link.source_start < term.end and term.start < link.source_end

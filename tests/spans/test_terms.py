@@ -1,6 +1,7 @@
 """Terms of a glossary: what matches in a text, and what becomes of translations."""
 
 import random
+import time
 
 import pytest
 
@@ -111,6 +112,21 @@ def test_every_term_is_there_and_the_rest_stays_whatever_the_links_are():
         for word in ("Aa", "Bbb"):
             assert obeyed.text.count(word) <= output.count(word)
         assert all(0 <= link.start <= link.end <= len(obeyed.text) for link in obeyed.links)
+
+
+def test_long_lines_obey_in_no_time():
+    source, output = " ".join(["dog", "cat", "man"] * 300), " ".join(["Köter", "Katze", "Mann"] * 300)
+    links = [
+        link
+        for number, link in enumerate(word_links(source, output, " ".join(f"{at}-{at}" for at in range(900))))
+        if number % 3 < 2
+    ]
+    glossary = Glossary([("dog", "Köter"), ("cat", "Maunz"), ("man", "Herr")])
+    began = time.process_time()
+    obeyed = obey(source, output, links, glossary.terms(source))
+    assert time.process_time() - began < 2
+    assert obeyed.text == " ".join(["Köter", "Maunz Herr", "Mann"] * 300)
+    assert [finding.verdict for finding in obeyed.findings] == ["written", "replaced", "inserted"] * 300
 
 
 @pytest.mark.parametrize(
