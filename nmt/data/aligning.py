@@ -26,6 +26,7 @@ _ROUNDS_WITHOUT_POSITIONS, _ROUNDS = 4, 8
 _SAMPLED_CELLS = 1 << 27
 """The models are estimated on pairs of so many cells, spread evenly; each takes 4 bytes."""
 _LONGEST_SAMPLED = 100
+"""Pairs with a side of more pieces are not sampled, unless most are longer."""
 _BATCH_CELLS = 1 << 18
 _BATCHES_AT_ONCE = 64
 _FROM_NOTHING = 0.2
@@ -33,7 +34,7 @@ _FROM_NOTHING = 0.2
 _CONCENTRATION = 0.01
 """Of the Dirichlet prior of translations."""
 _UNSEEN = 1e-9
-"""The probability of a translation that is not in the sample."""
+"""The probability of a translation that is not in the sample, and the least of those that are."""
 _LONGEST_JUMP = 10
 """Longer jumps are as probable as this one."""
 _AGREED = 0.2
@@ -222,7 +223,8 @@ class _Sums:
         translations = np.exp(_digamma(counts) - _digamma(totals))
         nothing = self.nothing + _CONCENTRATION
         return _Direction(
-            np.append(translations, _UNSEEN).astype(np.float32),
+            # What is almost 0 is too small for float32, which computes such numbers many times as slowly.
+            np.append(translations, _UNSEEN).clip(min=_UNSEEN).astype(np.float32),
             (nothing / nothing.sum()).astype(np.float32),
             self.jumps + 1 if has_jumps else None,
         )
@@ -257,6 +259,8 @@ def _batches(shards: ParallelShards, pairs: Indices) -> Iterator[_Batch]:
 def _sample(shards: ParallelShards) -> Indices:
     """Pairs to estimate models on, spread evenly."""
     lengths = shards.source_lengths, shards.target_lengths
-    pairs = np.flatnonzero(np.maximum(*lengths) <= _LONGEST_SAMPLED)
+    longer = np.maximum(*lengths)
+    # Without any sample, nothing would be known of text whose pairs are all long.
+    pairs = np.flatnonzero(longer <= max(_LONGEST_SAMPLED, np.median(longer) if len(longer) else 0))
     cells = int(np.multiply(*(each[pairs].astype(np.int64) for each in lengths)).sum())
     return pairs[:: max(1, -(-cells // _SAMPLED_CELLS))]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from nmt.data import aligning
 from nmt.data.aligning import _digamma, align
 from nmt.data.batching import collate
 from nmt.data.mixing import MixedShards
@@ -45,6 +46,19 @@ def test_a_made_up_language_is_aligned(shards_of):
     assert (found == truth).mean() > 0.97
     assert ((found != truth) & (found > 0)).mean() < 0.01
     assert np.array_equal(align(shards_of(pairs), threads=3), found)
+
+
+def test_pairs_that_are_all_long_are_aligned(shards_of, monkeypatch):
+    monkeypatch.setattr(aligning, "_LONGEST_SAMPLED", 1)
+    pairs, truth = pairs_with_truth(800)
+    assert (align(shards_of(pairs)) == truth).mean() > 0.9
+    assert len(align(shards_of([]))) == 0
+
+
+def test_no_probability_is_too_small_for_fast_arithmetic():
+    sums = aligning._Sums.zero(3, 5)
+    sums.translations[0] = 50
+    assert sums.direction(np.array([1, 1]), has_jumps=False).translations.min() > np.finfo(np.float32).tiny
 
 
 def test_repeated_words_are_told_apart_by_their_places(shards_of):
