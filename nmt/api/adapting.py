@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -150,12 +150,13 @@ def adapt(
     if trained.exit_code:
         return Adapted(run, exit_code=trained.exit_code)
     changes = []
-    for folder in (data, *general):
-        test = DataFolder(folder).text("test", languages[0])
-        models = {"before": model, "after": run}
-        outputs = {name: verdict / f"{folder.name}.{name}.{languages[1]}" for name in models}
-        for name, path in models.items():
-            _translate(test, outputs[name], path, languages, device=device, threads=threads, report=report)
+    # A resumed call may train on: what the model before it wrote has another name, and stays.
+    models = {"before": model, f"after.{bundle_to_use(run).name}": run}
+    for number, folder in enumerate((data, *general)):
+        test, name = DataFolder(folder).text("test", languages[0]), f"general-{number}" if number else "memory"
+        outputs = [verdict / f"{name}.{when}.{languages[1]}" for when in models]
+        for output, path in zip(outputs, models.values(), strict=True):
+            _translate(test, output, path, languages, device=device, threads=threads, report=report)
         changes.append(_change(folder, outputs, languages[1]))
     lost = [change for change in changes[1:] if -change.difference > max_loss and change.is_sure]
     return Adapted(run, changes[0], tuple(changes[1:]), bool(lost))
@@ -222,13 +223,13 @@ def _translate(test: Path, output: Path, model: Path, languages: tuple[str, str]
     translate_file(test, output, model=(model,), source_lang=languages[0], target_lang=languages[1], **how)
 
 
-def _change(folder: Path, outputs: Mapping[str, Path], language: str) -> Change:
+def _change(folder: Path, outputs: Sequence[Path], language: str) -> Change:
     from nmt.data.data_folder import DataFolder
     from nmt.evaluation.metrics import make_metric
     from nmt.evaluation.significance import evaluate
     from nmt.text.lines import read_lines
 
     reference = list(read_lines(DataFolder(folder).text("test", language)))
-    systems = {name: list(read_lines(path)) for name, path in outputs.items()}
+    systems = {name: list(read_lines(path)) for name, path in zip(("before", "after"), outputs, strict=True)}
     found = evaluate(systems, [reference], [make_metric("bleu", target_lang=language)])
     return Change(folder.name, len(reference), found["before"][0], found["after"][0])

@@ -17,18 +17,22 @@ def change(difference: float, p: float | None) -> adapting.Change:
 
 @pytest.mark.slow
 def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_path, monkeypatch):
-    data = trained / "data/toy-en-de"
+    data = tmp_path / "data"  # the name of the memory's data set, too
+    data.symlink_to(trained / "data/toy-en-de")
     sides = [(data / f"train.{code}").read_text().splitlines()[:60] for code in ("en", "de")]
     lines = (f"{source.upper()}\t{target.upper()}\n" for source, target in zip(*sides, strict=True))
     (tmp_path / "memory.tsv").write_text("".join(lines))
     words = ["adapt", str(trained / "runs/toy-en-de-tiny"), "memory.tsv", "--general", str(data), "--max-loss", "100"]
     words += ["--set", "training.max_updates=4", "--set", "validation.bleu_sentences=3", "--threads", "1"]
     found = nmt(*words, cwd=tmp_path)
-    assert VERDICT.findall(found.stdout) == [("memory", "9"), ("toy-en-de", "500")]  # 15 % of the memory
+    assert VERDICT.findall(found.stdout) == [("memory", "9"), ("data", "500")]  # 15 % of the memory
     assert "data: toy-en-de, weight 0.0014" in found.stderr  # as many pairs as the memory has
     written = {path.name for path in (tmp_path / "adapted/memory/verdict").iterdir() if path.name[0] != "."}
-    assert written == {f"{name}.{model}.de" for name in ("data", "toy-en-de") for model in ("before", "after")}
+    models = ("before", "after.step-00000004")
+    assert written == {f"{name}.{model}.de" for name in ("memory", "general-1") for model in models}
     assert nmt("translate", "--model", "adapted/memory/model", cwd=tmp_path, text="A dog sleeps.\n").stdout
+    words[words.index("training.max_updates=4")] = "training.max_updates=6"
+    assert len(VERDICT.findall(nmt(*words, cwd=tmp_path).stdout)) == 2
 
     monkeypatch.setattr(adapting, "_change", lambda folder, *_: change(-2.0 if folder == data else 3.0, 0.001))
     assert nmt(*words, cwd=tmp_path).stdout.splitlines()[1].startswith("general: BLEU 30.0 before, 28.0 after (-2.0")
