@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from nmt.spans.positions import WORD, begins
@@ -40,9 +41,12 @@ def links(
 
 def through(first: Sequence[Link], second: Sequence[Link]) -> list[Link]:
     """The links of a translation of a translation: the first's target is the second's source."""
+    first = sorted(first)
+    starts, reached = [one.start for one in first], list(accumulate((one.end for one in first), max))
     found = []
     for link in second:
-        overlaps = [(min(link.source_end, one.end) - max(link.source_start, one.start), one) for one in first]
+        near = first[bisect_right(reached, link.source_start) : bisect_left(starts, link.source_end)]
+        overlaps = [(min(link.source_end, one.end) - max(link.source_start, one.start), one) for one in near]
         size, best = max(overlaps, default=(0, None), key=lambda each: each[0])
         if best is not None and size > 0:
             found.append(Link(link.start, link.end, best.source_start, best.source_end))

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -166,3 +167,11 @@ def test_without_an_alignment_places_are_in_proportion():
     unit = marked("aaaa bbbb cccc dddd", (10, 14, "<b>", "</b>"))
     assert place(unit, "eeee ffff gggg hhhh") == "eeee ffff <b>gggg</b> hhhh"
     assert by_place("", "a b") == [Link(0, 1, 0, 1), Link(2, 3, 0, 1)]
+
+
+def test_links_of_long_lines_are_followed_fast():
+    straight = [Link(at, at + 2, at, at + 2) for at in range(0, 9_000, 3)]
+    swapped = [Link(one.start, one.end, *other[:2]) for one, other in zip(straight, reversed(straight), strict=True)]
+    began = time.process_time()
+    assert through(swapped, swapped) == straight
+    assert time.process_time() - began < 2
