@@ -257,7 +257,7 @@ def synthesize(
 def _refuse_contradictions(
     mono: Path, reference: Path | None, nbest: int | None, keep: float | None, scored_by: Paths, *, forward: bool
 ) -> None:
-    from nmt.text.lines import can_be_read_again, count_lines, not_parallel
+    from nmt.text.lines import can_be_read_again, count_lines, not_parallel, read_lines
 
     if reference is not None and not forward:
         raise ConfigError("--reference only goes with --forward: the target text of a back-translation is real.")
@@ -273,8 +273,11 @@ def _refuse_contradictions(
         if not path.is_file():
             raise DataError(f"{path}: there is no such file. It was given by {option}.")
     if reference is not None:
-        lines, others = count_lines(mono), count_lines(reference)
-        if lines is not None and others is not None and lines != others:
+        # Now, rather than after hours of translating: compressed files are read for this.
+        lines, others = (
+            count_lines(path) or sum(1 for _ in read_lines(path, invalid="replace")) for path in (mono, reference)
+        )
+        if lines != others:
             raise not_parallel((str(mono), lines), (str(reference), others))
 
 

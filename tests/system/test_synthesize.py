@@ -1,5 +1,6 @@
 """``nmt synthesize``, with untrained models: what matters is which lines become which pairs."""
 
+import gzip
 import json
 import random
 import shutil
@@ -46,6 +47,7 @@ def project(models, tmp_path) -> Path:
     for number, name in enumerate(("v.en", "v.de", "t.en", "t.de", "reference.de")):
         write_lines(tmp_path / name, 40 if name == "reference.de" else 5, number)
     write_lines(tmp_path / "mono.en", 40, 9)
+    (tmp_path / "short.de.gz").write_bytes(gzip.compress((tmp_path / "v.de").read_bytes()))
     return tmp_path
 
 
@@ -142,6 +144,7 @@ def test_the_share_with_the_best_scores_per_piece_is_kept(project, monkeypatch, 
     ("words", "message"),
     [
         (["--reference", "reference.de"], "--reference only goes with --forward"),
+        (["--forward", "--reference", "short.de.gz"], "short.de.gz has 5"),
         (["--nbest", "2"], "--nbest only goes with --reference"),
         (["--scored-by", "de-en"], "--scored-by only goes with --keep"),
         (["--forward"], "en-de: translates from en to de, but one from de to en is needed."),
