@@ -82,10 +82,10 @@ class Glossary:
             if not line.strip():
                 continue
             if len(fields) != 2 or not all(fields):
-                raise DataError(f"{path}: line {number:,}: expected a term, a tab and its translation, got {line!r}.")
+                raise DataError(f"{path}, line {number:,}: expected a term, a tab and its translation, got {line!r}.")
             entries.append((fields[0], fields[1]))
         if not entries:
-            raise DataError(f"{path}: has no terms.")
+            raise DataError(f"{path}: has no terms. Write one per line: a term, a tab and its translation.")
         return Glossary(entries)
 
     @property
