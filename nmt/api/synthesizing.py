@@ -10,7 +10,7 @@ import itertools
 import math
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -72,8 +72,18 @@ class _Work:
     def beside(cls, data_set: Path, language: str) -> _Work:
         return cls(data_set.with_name(f"{data_set.name}.synthesis"), language)
 
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Make the folder; it does not stay if it is empty in the end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        finally:
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
     def remove(self) -> None:
-        """Remove the files that are ours, and the folder if it holds no others."""
+        """Remove the files that are ours."""
         from nmt.record import read_stored
         from nmt.translation.resuming import OutputFile
 
@@ -81,8 +91,6 @@ class _Work:
             if any(map(read_stored, (output.record, output.partial_record))):
                 for each in output.names:
                     each.unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
 
 
 @checked
@@ -142,14 +150,19 @@ def synthesize(
     Raises:
         NmtError: as :func:`nmt.translate_file`, :func:`nmt.score_target` and :func:`nmt.prepare_data` do.
     """
+    from nmt.corpora.filters import filter_changes
     from nmt.corpora.prepare import refuse_other
-    from nmt.corpora.recipe import own_recipe
+    from nmt.corpora.recipe import own_recipe, tagged
     from nmt.loading import NamedModels
+    from nmt.text.addresses import is_address, public_address
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
     languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
     evaluated: dict[str, Any] = {"valid": valid, "test": test}
     named = own_recipe(dataset, **languages, train=("pairs.tsv",), **evaluated)
+    # Now, rather than after hours of translating.
+    filter_changes((*filter, *(["min-score=0"] if keep is not None else [])))
+    named = named if tag is None else tagged(named, tag)
     folder = out or Path("data") / dataset
     read, written = named.source_lang, named.target_lang
     if not forward:
@@ -157,8 +170,8 @@ def synthesize(
     if fresh:
         folder = _first_free(folder)
         report.notice(f"data set: {folder}")
-    work = _Work.beside(folder, written)
     refuse_other(folder, named, force=force)
+    work = _Work.beside(folder if folder.name else folder.resolve(), written)
     if reference is not None:
         nbest = options.get("nbest") or options.get("beam") or _CANDIDATES
         options["nbest"], options["beam"] = nbest, options.get("beam") or nbest
@@ -166,6 +179,9 @@ def synthesize(
     scorers = tuple(NamedModels.of(scored_by, engine).folders) if scored_by else ()
     _check_languages(chosen, (read, written))
     _check_languages(scorers, (written, read))
+    shown = {
+        name: [public_address(each) if is_address(each) else each for each in evaluated[name]] for name in evaluated
+    }
     asked = _record(
         ("synthesize", dataset),
         work.pairs,
@@ -174,7 +190,7 @@ def synthesize(
         {
             "forward": forward or None,
             **languages,
-            **evaluated,
+            **shown,
             "tag": tag,
             "keep": keep,
             "filter": filter,
@@ -185,56 +201,56 @@ def synthesize(
     if not (force or work.folder.exists()) and (standing := _up_to_date(folder, named, asked)):
         return standing
 
-    work.folder.mkdir(parents=True, exist_ok=True)
-    report.notice(f"intermediate files: {work.folder} (removed at the end)")
-    hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
-    shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
-    translate_file(
-        mono,
-        work.translation,
-        model=chosen,
-        input_format="lines",
-        batches=batches,
-        source_lang=read,
-        target_lang=written,
-        **shared,
-        **options,
-    )
-    translation = work.translation
-    if reference is not None:
-        translation = work.chosen
-        _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
-    scores = None
-    if keep is not None:
-        per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
-        sides = (translation, mono, written, read) if scorers else (mono, translation, read, written)
-        score_target(
-            sides[0],
-            work.scores,
-            target=sides[1],
-            model=scorers or chosen,
-            source_lang=sides[2],
-            target_lang=sides[3],
-            **per_piece,
+    with work.made():
+        report.notice(f"intermediate files: {work.folder} (removed at the end)")
+        hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
+        shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
+        translate_file(
+            mono,
+            work.translation,
+            model=chosen,
+            input_format="lines",
+            batches=batches,
+            source_lang=read,
+            target_lang=written,
             **shared,
+            **options,
         )
-        scores = work.scores
-    _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
-    minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
-    prepared = prepare_data(
-        dataset,
-        out=folder,
-        tag=tag,
-        jobs=jobs,
-        force=force,
-        train=(str(work.pairs),),
-        columns="source,target" + ",score" * (keep is not None),
-        filter=(*filter, *minimum),
-        **languages,
-        **evaluated,
-        report=report,
-    )
-    work.remove()
+        translation = work.translation
+        if reference is not None:
+            translation = work.chosen
+            _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
+        scores = None
+        if keep is not None:
+            per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
+            sides = (translation, mono, written, read) if scorers else (mono, translation, read, written)
+            score_target(
+                sides[0],
+                work.scores,
+                target=sides[1],
+                model=scorers or chosen,
+                source_lang=sides[2],
+                target_lang=sides[3],
+                **per_piece,
+                **shared,
+            )
+            scores = work.scores
+        _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
+        minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
+        prepared = prepare_data(
+            dataset,
+            out=folder,
+            tag=tag,
+            jobs=jobs,
+            force=force,
+            train=(str(work.pairs),),
+            columns="source,target" + ",score" * (keep is not None),
+            filter=(*filter, *minimum),
+            **languages,
+            **evaluated,
+            report=report,
+        )
+        work.remove()
     return prepared
 
 

@@ -60,9 +60,10 @@ def typed(param: Any, value: Any) -> list[str]:
 def test_every_option_reaches_the_function(command, monkeypatch):
     module, _, name = FUNCTIONS[command].partition(".")
     assert name in nmt.__all__
+    # First: the command, which may be imported only now, takes its options from the function.
+    params = [each for each in COMMANDS[command].params if each.name not in SHOWING | {"text"}]
     function = Mock(side_effect=DataError("called"))
     monkeypatch.setattr(importlib.import_module(f"nmt.api.{module}"), name, function)
-    params = [each for each in COMMANDS[command].params if each.name not in SHOWING | {"text"}]
     values = {each.name: value_of(each) for each in params}
     words = [word for each in params for word in typed(each, values[each.name])]
     words += ["--json"] if command == "score" else []  # which sentence scores need

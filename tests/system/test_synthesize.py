@@ -72,7 +72,7 @@ def test_text_and_its_back_translation_become_a_data_set(nmt, project):
 
     shown = nmt("inspect", "data/bt-de-en", cwd=project).stdout
     assert f"nmt synthesize bt-de-en --model={project}/en-de --mono={project}/mono.en" in shown
-    assert "mono.en [unchanged]" in shown
+    assert "mono.en  [unchanged]" in shown
     assert "is up to date" in nmt(*command, cwd=project).stderr
     assert "is up to date" not in nmt(*command, "--min-length", "2", cwd=project).stderr
     write_lines(project / "v.en", 5, 77)
@@ -149,9 +149,12 @@ def test_the_share_with_the_best_scores_per_piece_is_kept(project, monkeypatch, 
             ["--keep", "0.5", "--scored-by", "en-de"],
             "en-de: translates from en to de, but one from de to en is needed.",
         ),
+        (["--filter", "nonsense"], "--filter nonsense: unknown filter"),
+        (["--keep", "0.5", "--filter", "min-score=1"], "the filter min_score is given twice"),
         (["--mono", "nowhere"], "nowhere: there is no such file. It was given by --mono."),
         (["--mono", "-"], "--mono -: is read several times, so a pipe will not do."),
         (["--out", "en-de"], "en-de: holds "),
+        (["--mbr", "--beam", "1", "--out", "sets"], "--mbr needs several candidates"),
     ],
 )
 def test_mistakes_are_refused_before_anything_is_written(nmt, project, words, message):
