@@ -189,8 +189,8 @@ def _advice(prefix: str) -> str:
             return f"{prefix} has columns separated by tabs: add format: tsv to its corpus in the recipe."
         return (
             f"{prefix} is one file, and two are named by their prefix, also in --train, --valid and --test: leave off "
-            f"{prefix.removeprefix(stem)} and write {stem}, or name both files, one after the other. The name of a file "
-            "with both sides must end in .tsv, .tmx or .zip."
+            f"{prefix.removeprefix(stem)} and write {stem}, or name both files, one after the other. The name of a "
+            "file with both sides must end in .tsv, .tmx or .zip."
         )
     return (
         "Two files are named by their prefix, also in --train, --valid and --test: corpus/europarl reads "
