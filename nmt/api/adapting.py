@@ -26,7 +26,8 @@ _HELD_OUT, _HELD_OUT_SHARE = 1_000, 0.15
 """Pairs of the memory that are kept for validation, and as many for the verdict."""
 _PEAK = 1 / 3
 """Of the learning rate that the model was trained with, at the same size of updates."""
-_WARMUP = 50
+_WARMUP, _WARMUP_SHARE = 50, 0.25
+"""Updates, and at most this share of all: the training of a small memory ends before 50."""
 _EPOCHS = 20
 _UPDATES_PER_EPOCH = 20
 """At least; a validation follows each."""
@@ -184,6 +185,7 @@ def _settings(config: Config, own: DataSets, others: Sequence[DataSets], weights
     tokens = _tokens(own) + sum(map(operator.mul, weights, map(_tokens, others)))
     update = round(min(config.batching.update_tokens, max(_FEWEST_TOKENS, tokens / _UPDATES_PER_EPOCH)))
     epoch = max(1, round(tokens / update))
+    warmup = max(1, min(_WARMUP, round(_EPOCHS * epoch * _WARMUP_SHARE)))
     schedule, d_model = config.schedule, config.model.d_model
     old_peak = schedule.factor * (d_model * schedule.warmup) ** -0.5
     # Adam's steps are as noisy as its gradients are, so that smaller updates need a lower rate (Malladi et al. 2022).
@@ -191,8 +193,8 @@ def _settings(config: Config, own: DataSets, others: Sequence[DataSets], weights
     values: dict[str, object] = {
         "batching.update_tokens": update,
         "batching.group_tokens": min(update, config.batching.group_tokens),
-        "schedule.warmup": _WARMUP,
-        "schedule.factor": f"{peak * math.sqrt(d_model * _WARMUP):.4g}",
+        "schedule.warmup": warmup,
+        "schedule.factor": f"{peak * math.sqrt(d_model * warmup):.4g}",
         "schedule.decay": "inverse_sqrt",
         "schedule.decay_updates": "null",
         "training.max_updates": _EPOCHS * epoch,

@@ -16,8 +16,8 @@ from nmt.cli.training_view import TrainingView
 
 @command(adapting.adapt)
 def adapt(given: dict[str, Any]) -> None:
-    """Fine-tunes for minutes, ends when what is held out of the memory gets no better, and says how much better your
-    text is translated, and general text worse. The same command again resumes.
+    """Training takes minutes: it ends when validation on held-out pairs of the memory gets no better. Then BLEU before
+    and after is printed, for your text and for general text. Run the same command to resume.
 
     Example: nmt adapt runs/multi30k-en-de-small memory.tmx --general data/multi30k-en-de
     """

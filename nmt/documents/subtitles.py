@@ -1,4 +1,7 @@
-"""Subtitles: SubRip (``.srt``) and WebVTT (``.vtt``). A cue is one text; its translation has as many lines."""
+"""Subtitles: SubRip (``.srt``) and WebVTT (``.vtt``).
+
+A cue is one text, and in a dialogue each turn; its translation has as many lines.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ _TIMING = re.compile(f"^{_TIMES}", re.MULTILINE)
 _LINE = re.compile(rf"(?!(?:[ \t]*\d+[ \t\r]*\n)?{_TIMES})[^\n]*\S[^\n]*(?:\n|\Z)")
 # A tag of WebVTT or SubRip, such as <c.yellow>, <v Roger> or <00:19.000>, or of SubStation Alpha, such as {\an8}.
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]+)(?:[.\s][^<>]*)?>|<\d[\d:.]*>|\{\\[^{}]*\}")
+# Who speaks next in a cue of several speakers: a line with a dash.
+_TURN = re.compile(r"(?:<[^<>\n]*>|\{\\[^{}\n]*\})*[ \t]*[-\u2010-\u2015][ \t]*")
 _SPACE_OR_TAG = re.compile(r" |<[^<>]*>|\{\\[^{}]*\}")
 
 
@@ -46,14 +51,26 @@ def _escape_srt(text: str) -> str:
 
 def _places(text: str, language: str, *, has_references: bool) -> Iterator[Place]:
     for timing in _TIMING.finditer(text):
-        end = timing.end()
-        while (line := _LINE.match(text, end)) is not None:
-            end = line.end()
-        place = place_of(list(_tokens(text, timing.end(), end, has_references=has_references)), language)
-        if place is not None:
-            core = text[place.start : place.end]
-            newline = "\r\n" if "\r\n" in core else "\n"
-            yield replace(place, write=functools.partial(_in_lines, count=core.count("\n") + 1, newline=newline))
+        for start, end in _turns(text, timing.end()):
+            place = place_of(list(_tokens(text, start, end, has_references=has_references)), language)
+            if place is not None:
+                core = text[place.start : place.end]
+                newline = "\r\n" if "\r\n" in core else "\n"
+                yield replace(place, write=functools.partial(_in_lines, count=core.count("\n") + 1, newline=newline))
+
+
+def _turns(text: str, start: int) -> list[tuple[int, int]]:
+    """Where the turns of a dialogue begin, behind their dashes, and end; the whole of another cue."""
+    turns, end = [], start
+    while (line := _LINE.match(text, end)) is not None:
+        if (turn := _TURN.match(text, end)) is not None:
+            turns.append(turn)
+        end = line.end()
+    # A dash on a later line alone may stand within a sentence.
+    if len(turns) < 2 or turns[0].start() != start:
+        return [(start, end)]
+    ends = [*(turn.start() for turn in turns[1:]), end]
+    return [(turn.end(), stop) for turn, stop in zip(turns, ends, strict=True)]
 
 
 def _tokens(text: str, start: int, end: int, *, has_references: bool) -> Iterator[Token]:

@@ -126,11 +126,11 @@ def entries_of(rows: Iterable[Sequence[str]], name: str, *, separator: str = "ta
             continue
         if len(fields) != 2 or not all(fields) or _BREAK.search("".join(fields)):
             raise DataError(
-                f"{name}: line {number:,}: expected a term, a {separator} and its translation, got {row!r}."
+                f"{name}, line {number:,}: expected a term, a {separator} and its translation, got {row!r}."
             )
         entries.append((fields[0], fields[1]))
     if not entries:
-        raise DataError(f"{name}: has no terms.")
+        raise DataError(f"{name}: has no terms. Write one per line: a term, a {separator} and its translation.")
     return entries
 
 

@@ -54,7 +54,8 @@ def _fits(code: str, wanted: str | None) -> bool:
 def _tag(data: DataConfig, wanted: str) -> str:
     known = data.steps.codes("tag")
     if wanted and wanted not in known:
-        raise ConfigError(f"--tag {wanted}: the model has no such tag. It has {_listed(known) or 'none'}.")
+        has = f"its tags are {_listed(known)}." if known else "it has no tags; leave out --tag."
+        raise ConfigError(f"--tag {wanted}: the model does not know this tag: {has}")
     return wanted
 
 

@@ -239,8 +239,8 @@ def _check_plain(path: Path, option: str) -> None:
     suffix = (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.lower().removeprefix(".")
     if kind := next((kind for kind, suffixes in _NOT_PLAIN.items() if suffix in suffixes.split()), None):
         raise DataError(
-            f"{path}: is {kind} by its name, and all in it would be read as sentences. Save its text as a file of "
-            "plain text, one sentence per line. To read the lines of this file as they are: "
+            f"{path}: is {kind} by its name, which is not read: its markup would be translated as text. Save its "
+            "text as plain text, one sentence per line. To read the lines of this file as they are: "
             f"{option} - < {shlex.quote(str(path))}"
         )
 

@@ -68,15 +68,15 @@ def test_the_languages_of_glossaries_are_listed(running):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"entries": "cat"}, "Invalid glossary entries: entries: line 1: expected a term, a tab"),
-        ({"entries": "cat\tKatze\tx"}, "Invalid glossary entries: entries: line 1"),
+        ({"entries": "cat"}, "Invalid glossary entries: entries, line 1: expected a term, a tab"),
+        ({"entries": "cat\tKatze\tx"}, "Invalid glossary entries: entries, line 1"),
         ({"entries": " \n"}, "Invalid glossary entries: entries: has no terms."),
         (
             {"entries": "cat\tKatze", "entries_format": "csv"},
-            "Invalid glossary entries: entries: line 1",
+            "Invalid glossary entries: entries, line 1",
         ),
         ({"entries": '"a,b', "entries_format": "csv"}, "Invalid glossary entries: unexpected end of data"),
-        ({"entries": '"a\nb",c', "entries_format": "csv"}, "Invalid glossary entries: entries: line 1"),
+        ({"entries": '"a\nb",c', "entries_format": "csv"}, "Invalid glossary entries: entries, line 1"),
         ({"entries_format": "xml"}, "Invalid request: entries_format: Input should be 'tsv' or 'csv'"),
         ({"target_lang": "XX"}, "Value for 'target_lang' not supported."),
         ({"target_lang": "EN"}, "Source and target language of a glossary must differ."),

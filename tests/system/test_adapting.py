@@ -5,6 +5,7 @@ import re
 import pytest
 
 from nmt.api import adapting
+from nmt.config import load_preset, parse_config
 from nmt.evaluation.significance import SystemScore
 
 VERDICT = re.compile(r"(\S+): BLEU [\d.]+ before, [\d.]+ after \([+-][\d.]+, p = [\d.]+; (\d+) sentences\)")
@@ -40,6 +41,14 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     forgetting = nmt(*words, cwd=tmp_path, check=False)
     assert forgetting.returncode == 1
     assert "general text lost more than --max-loss 1.5" in forgetting.stderr
+
+
+@pytest.mark.parametrize(("tokens", "warmup"), [(80, "5"), (1_000_000, "50")])
+def test_the_warm_up_of_a_small_memory_ends_before_its_training(monkeypatch, tokens, warmup):
+    monkeypatch.setattr(adapting, "_tokens", lambda _: tokens)
+    config = parse_config(load_preset("tiny"), name="tiny")
+    settings = dict(line.split("=") for line in adapting._settings(config, None, [], []))
+    assert (settings["schedule.warmup"], int(settings["training.max_updates"]) > int(warmup)) == (warmup, True)
 
 
 @pytest.mark.parametrize(("difference", "p", "is_sure"), [(-3.0, 0.001, True), (-3.0, 0.2, False), (0.0, None, False)])

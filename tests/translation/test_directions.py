@@ -50,8 +50,8 @@ def chosen(source, target, tag=None, data=BOTH_WAYS):
         ((None, "el"), r"--target-lang el: .* It has de, fr, en\."),
         (("fr", None), r"--source-lang fr: .* It has en, de\."),
         ((None, None, "BT"), ("en", "de", "BT")),
-        ((None, None, "bt"), r"--tag bt: the model has no such tag\. It has BT, web\."),
-        ((None, None, "BT", DataConfig()), r"--tag BT: the model has no such tag\. It has none\."),
+        ((None, None, "bt"), r"--tag bt: the model does not know this tag: its tags are BT, web\."),
+        ((None, None, "BT", DataConfig()), r"--tag BT: the model does not know this tag: it has no tags; leave out"),
     ],
 )
 def test_languages_default_to_the_first_data_set_that_fits_and_the_tag_to_none(given, expected):
