@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nmt.api.model import Model, load
     from nmt.api.scoring import Scored, score
     from nmt.api.serving import serve
+    from nmt.api.synthesizing import synthesize
     from nmt.api.training import Averaged, Training, average_checkpoints, train
     from nmt.data.build import BuiltVocabulary
     from nmt.errors import NmtError, NmtWarning
@@ -53,6 +54,7 @@ __all__ = [
     "score",
     "score_target",
     "serve",
+    "synthesize",
     "train",
     "translate_file",
 ]
@@ -65,6 +67,7 @@ _MODULES = {
     "nmt.api.model": "Model load",
     "nmt.api.scoring": "Scored score",
     "nmt.api.serving": "serve",
+    "nmt.api.synthesizing": "synthesize",
     "nmt.api.training": "Averaged Training average_checkpoints train",
     "nmt.data.build": "BuiltVocabulary",
     "nmt.errors": "NmtError NmtWarning",

@@ -35,7 +35,7 @@ PATHS = frozenset(
     f"--{name}"
     for name in (
         "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "target", "output",
-        "reference", "source", "comet-model",
+        "reference", "source", "comet-model", "mono", "scored-by",
     )
 )  # fmt: skip
 """The options of recorded commands whose values are paths."""

@@ -48,7 +48,8 @@ def test_nothing_is_recorded_of_standard_input_where_a_file_has_its_name(here, m
 @pytest.mark.parametrize("value", [5, [5], [None], {"a": 1}, b"text"])
 @pytest.mark.parametrize(("function", "argument"), LISTS)
 def test_a_list_of_anything_else_is_refused_by_name(here, function, argument, value):
-    given = {"hypothesis": "hypothesis", "target": "target"} | {argument: value}
+    needed = ("hypothesis", "target", "dataset", "mono", "memory", "model", "valid", "test")
+    given = {name: name for name in needed} | {argument: value}
     known = inspect.signature(FUNCTIONS[function]).parameters
     with pytest.raises(nmt.NmtError, match=rf"^{function}: {argument}[.0-9]*: "):
         FUNCTIONS[function](**{name: each for name, each in given.items() if name in known})

@@ -89,8 +89,9 @@ READ = {
     f"{command} {name}"
     for command, names in {
         "prepare-data": "apart_from", "build-vocab": "vocab", "train": "config init_from resume",
-        "average-checkpoints": "run", "report": "runs",
-        "translate": "model text input prefix", "score-target": "model text input target", "inspect": "path",
+        "adapt": "model general", "average-checkpoints": "run", "report": "runs",
+        "translate": "model text input prefix glossary", "score-target": "model text input target", "inspect": "path",
+        "synthesize": "mono model reference scored_by",
         "import": "path source_spm target_spm check_text", "export": "model check_text",
         "score": "hypothesis reference source comet_model robustness", "compare": "a b reference source data",
         "serve": "models api_keys", "attention": "model input",
@@ -131,6 +132,9 @@ COMMANDS = {
         "average-checkpoints runs/run --last 2 --out", succeeds=("new", "empty", "average")
     ),
     "train out": Output(TRAIN, succeeds=("new", "empty", "run")),
+    "adapt out": Output(
+        "adapt runs/run sets/data/train --set training.max_updates=1 --threads 1 --out", succeeds=("new",), adds=True
+    ),
     "prepare-data out": Output(
         "prepare-data mirrored.yaml --force --jobs 1 --mirror mirror --cache cache --out",
         succeeds=("new", "empty", "data"),
@@ -144,6 +148,12 @@ COMMANDS = {
     ),
     "score cache": Output(
         f"score --test-set wmt14/full --langpair en-de --offline {USERS} --cache", succeeds=(), adds=True
+    ),
+    "synthesize out": Output(
+        "synthesize mirrored-en-de --mono input.txt --model bundle --forward --threads 1 --jobs 1 "
+        "--valid mirror/text --test mirror/text --out",
+        succeeds=("new", "empty"),
+        beside="new.synthesis",
     ),
     "build-vocab data": Output("build-vocab --size 38 --threads 1 --force --data", succeeds=("data", "data-and-file")),
     "compare out": Output("compare input.txt other.txt --reference input.txt --out"),

@@ -62,7 +62,7 @@ class Adapted:
     """A model that was adapted."""
 
     run: Path
-    """Its folder."""
+    """Its run."""
     own: Change | None = None
     """On what was held out of the memory; None if training was interrupted."""
     general: tuple[Change, ...] = ()
@@ -85,7 +85,10 @@ def adapt(
         Option("A data set of the model's: mixed in, and tested for what is forgotten.", STREAMS, metavar="DIR"),
     ] = (),
     out: Annotated[
-        Path | None, Option("Folder of the adapted model.", STREAMS, unset="adapted/NAME of the memory", letter="o")
+        Path | None,
+        Option(
+            "Folder for the model, its data and the verdict.", STREAMS, unset="adapted/NAME of {memory}", letter="o"
+        ),
     ] = None,
     source_lang: Annotated[
         str | None, Option("Source language, for models of several.", STREAMS, unset="the model's", metavar="LANG")
@@ -127,9 +130,9 @@ def adapt(
     languages = source_lang or config.data.source_lang, target_lang or config.data.target_lang
     if not memory:
         raise ConfigError("memory: name your translations: a .tmx or .tsv file, two files or their prefix.")
-    run = out or Path("adapted") / Path(memory[0]).name.split(".")[0]
-    data = run.with_name(f"{run.name}.data")
-    _prepare(data, run.name, memory, languages, general, report)
+    out = out or Path("adapted") / Path(memory[0]).name.split(".")[0]
+    run, data, verdict = (out / name for name in ("model", "data", "verdict"))
+    _prepare(data, out.absolute().name, memory, languages, general, report)
     build_vocab((data,), vocab=model, align=config.guides_alignment, threads=threads, report=report)
     own, others = DataSets.open([(data, 1.0)]), [DataSets.open([(folder, 1.0)]) for folder in general]
     weights = [_weight(own, each) / len(others) for each in others]
@@ -147,7 +150,6 @@ def adapt(
     )
     if trained.exit_code:
         return Adapted(run, exit_code=trained.exit_code)
-    verdict = run.with_name(f"{run.name}.verdict")
     changes = []
     for folder in (data, *general):
         test = DataFolder(folder).text("test", languages[0])

@@ -59,7 +59,12 @@ def prepare_data(
     out: Annotated[Path | None, Option("Folder of the data set.", STREAMS, unset="data/NAME", letter="o")] = None,
     tag: Annotated[
         str | None,
-        Option("Tag of its pairs, such as BT; see `translate --tag`.", STREAMS, unset="the recipe's, mostly none"),
+        Option(
+            "Tag of its pairs, such as BT; see `translate --tag`.",
+            STREAMS,
+            unset="the recipe's, mostly none",
+            metavar="TAG",
+        ),
     ] = None,
     cache: Annotated[Path | None, Option("Where downloads are kept.", DOWNLOADS, unset="~/.cache/nmt")] = None,
     mirror: Annotated[Texts, MIRROR] = (),

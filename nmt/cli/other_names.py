@@ -14,7 +14,6 @@ _RATE = "--set schedule.factor=X, which multiplies the learning rate of the sche
 _TEXT = "nmt prepare-data NAME --train SOURCE TARGET, then nmt train --data data/NAME"
 _GPU = "--device cuda"
 _OF_SOURCE, _OF_TARGET = "src-lang source-language from", "tgt-lang trg-lang target-language to"
-_GLOSSARY = "There are no glossaries: train on with examples of the terms, nmt train --init-from RUN --data data/NAME"
 
 COMMANDS = {
     "preprocess prepare": "nmt prepare-data, then nmt build-vocab",
@@ -27,7 +26,7 @@ COMMANDS = {
     "scorer rescore force-decode": "nmt score-target",
     "server api web gui": "nmt serve",
     "convert quantize": "nmt import or nmt export",
-    "backtranslate back-translate": "nmt translate with a model of the other direction, then nmt prepare-data",
+    "backtranslate back-translate distill distil": "nmt synthesize",
     "download fetch clean": "nmt prepare-data",
     "info show": "nmt inspect",
     "diff": "nmt compare",
@@ -80,7 +79,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "src source text": "--input FILE",
         _OF_SOURCE: "--source-lang CODE",
         _OF_TARGET: "--target-lang CODE",
-        "glossary glossaries terms terminology lexical-constraints": _GLOSSARY,
+        "glossaries terms terminology lexical-constraints": "--glossary TSV",
         "tgt ref reference": "nmt score-target --target FILE, which scores given translations",
         "batch-size max-tokens mini-batch": "--batch-tokens N",
         "beam-size": "--beam N",
@@ -161,9 +160,9 @@ def advice(
     for names, ours in (COMMANDS if command is None else OPTIONS.get(command, {})).items():
         if typed.lstrip("-") in names.split():
             return ours if ours[0].isupper() else f"Use {ours}"
-    of_others = [f"nmt {name}" for name, options in (elsewhere or {}).items() if typed in options]
-    if 0 < len(of_others) <= _FEW:
-        return f"It is an option of {' and '.join(of_others)}"
+    *of_others, last = [f"nmt {name}" for name, options in (elsewhere or {}).items() if typed in options] or [""]
+    if last and len(of_others) < _FEW:
+        return f"It is an option of {' and '.join(filter(None, (', '.join(of_others), last)))}"
     # Without the hyphens, in which all options are alike.
     names_of_known = {name.lstrip("-"): name for name in known}
     near = difflib.get_close_matches(typed.lstrip("-"), names_of_known, n=1, cutoff=0.7)

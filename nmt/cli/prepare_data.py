@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nmt.api import data
@@ -34,7 +33,7 @@ def prepare_data(
 
         write_stdout(recipe_text(prepared.recipe))
     else:
-        _report(prepared.folder, prepared.manifest, changed=prepared.changed, show_dropped=show_dropped)
+        report_prepared(prepared, prepared.manifest, show_dropped=show_dropped)
 
 
 def _list_built_in() -> None:
@@ -45,11 +44,14 @@ def _list_built_in() -> None:
         write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
 
 
-def _report(folder: Path, manifest: Manifest, *, changed: bool, show_dropped: bool) -> None:
+def report_prepared(prepared: data.PreparedData, manifest: Manifest, *, show_dropped: bool = False) -> None:
+    """Print what a data set holds, or that it is up to date."""
     from nmt.corpora.summary import dropped_lines, summary_lines
 
-    for line in summary_lines(manifest) if changed else ():
+    folder = prepared.folder
+    for line in summary_lines(manifest) if prepared.changed else ():
         notice(line)
     for line in dropped_lines(manifest) if show_dropped else ():
         notice(line)
-    notice(f"written: {folder}" if changed else f"{folder} is up to date: nothing to do (--force prepares it again)")
+    ours = f"{folder} is up to date: nothing to do (--force makes it again)"
+    notice(f"written: {folder}" if prepared.changed else ours)

@@ -95,4 +95,4 @@ def changeable_on_resume(key: str) -> bool:
 
 def belongs_to_weights(key: str) -> bool:
     """Whether weights fit only the model that has this setting."""
-    return key.startswith("model.") and "dropout" not in key
+    return key.startswith("model.") and "dropout" not in key and key != "model.alignment_layer"

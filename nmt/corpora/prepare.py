@@ -79,11 +79,10 @@ def prepare(
             files that would be lost; or a run trains on it, was trained on it, or another process prepares it.
         WriteError: the system refused to write; the existing data set is unchanged.
     """
-    check_replaceable(out, DATA_SET, in_place=True)
+    refuse_other(out, recipe, force=force)
     tell = notify or (lambda notice: None)
     with LockedFolder.lock(out, DATA_SET, wait=False) as locked, locked.scratch() as scratch:
-        if not force:
-            _refuse_other(out, recipe)
+        refuse_other(out, recipe, force=force)  # again, now that nobody else writes it
         if out.resolve() in [Path(each).resolve() for each in recipe.apart_from]:
             raise ConfigError(f"{out}: cannot be kept apart from itself. Name other data sets with --apart-from.")
         sources = Sources(recipe, scratch)
@@ -126,9 +125,17 @@ def _has_inputs(standing: Manifest, inputs: Mapping[str, Any], sources: Sources)
     return all(record in standing.sources for record in sources.fetched) and standing.made.inputs == inputs
 
 
-def _refuse_other(out: Path, recipe: Recipe) -> None:
-    """Refuse a folder that holds a data set of another name or other languages."""
-    found = recorded(out)
+def refuse_other(out: Path, recipe: Recipe, *, force: bool = False) -> None:
+    """Refuse a folder that holds something other than a data set, or one of another name or other languages.
+
+    Args:
+        force: another data set may be replaced.
+
+    Raises:
+        OutputError: the folder holds such a thing.
+    """
+    check_replaceable(out, DATA_SET, in_place=True)
+    found = None if force else recorded(out)
     if found is None:
         return
     name, source_lang, target_lang, _ = found

@@ -73,10 +73,10 @@ def mixture(data: Sequence[Path], opened: Sequence[ParallelShards]) -> ParallelS
         DataError: the source text of two was normalised differently, or nothing tells the target languages apart.
     """
     _check_target_languages(data, opened)
-    # Text may be composed already, so that composing it counts for nothing.
-    first, *others = (shards.index.steps.composed(source=True, target=True) for shards in opened)
+    first, *others = (shards.index.steps for shards in opened)
     for folder, other in zip(data[1:], others, strict=True):
-        if other != first:
+        # Text may be composed already, so that composing it counts for nothing.
+        if other.composed(source=True, target=True) != first.composed(source=True, target=True):
             raise DataError(
                 f"{folder}: its source text was prepared otherwise ({other.words}) than that of {data[0]} "
                 f"({first.words}). To mix them, run `nmt build-vocab --data {folder} --vocab "

@@ -7,7 +7,7 @@ import importlib
 import re
 import string
 from dataclasses import replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Literal
 
 from nmt.documents.document import Document, DocumentError, Reading
@@ -16,11 +16,12 @@ from nmt.text.lines import InvalidUtf8, InvalidUtf8Error
 
 InputFormat = Literal["lines", "paragraphs", "html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
 """What is translated of a file: its lines, its paragraphs, or the texts of a document."""
-DocumentFormat = Literal["html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
+DocumentFormat = Literal["lines", "html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
 
 _ENDINGS: dict[DocumentFormat, str] = {
     "html": "htm html xhtml",
     "json": "arb json",
+    "lines": "txt",
     "markdown": "markdown md",
     "po": "po pot",
     "properties": "properties",
@@ -54,7 +55,11 @@ _OF_BROWSERS = {
 }
 
 
-def format_of(path: Path) -> DocumentFormat | None:
+ENDINGS = sorted(f".{ending}" for endings in _ENDINGS.values() for ending in endings.split())
+"""The endings of the names of documents."""
+
+
+def format_of(path: PurePath) -> DocumentFormat | None:
     """The format of a file by its name; None if it has none of these."""
     suffix = path.suffix.lower().removeprefix(".")
     return next((name for name, endings in _ENDINGS.items() if suffix in endings.split()), None)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from nmt.server.errors import RequestError
-from nmt.server.exchange import Dialect, NoParameters, Operation, Server
+from nmt.server.exchange import Caller, Dialect, NoParameters, Operation, Server
 from nmt.server.service import warning
 
 
@@ -32,14 +32,14 @@ class TranslateRequest(BaseModel):
     format: Literal["txt", "text"] = Field("txt", description="Of the text: it has no markup.", examples=["txt"])
 
 
-async def _translate(server: Server, asked: TranslateRequest, owner: str | None) -> object:
+async def _translate(server: Server, asked: TranslateRequest, caller: Caller) -> object:
     server.limits.check([asked.q])
     source, _, target = asked.langpair.partition("|")
-    translated = await server.service.translate([asked.q], source, target, owner=owner)
+    translated = await server.service.translate([asked.q], source, target, owner=caller.key)
     return _answer({"translatedText": translated[0].candidates[0]}) | warning(translated)
 
 
-async def _pairs(server: Server, asked: NoParameters, owner: str | None) -> object:
+async def _pairs(server: Server, asked: NoParameters, caller: Caller) -> object:
     sources = server.service.models.sources.items()
     return _answer([{"sourceLanguage": one, "targetLanguage": other} for one, targets in sources for other in targets])
 

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from nmt.server import apertium, deepl, libretranslate, metrics, streaming
+from nmt.server import apertium, deepl, deepl_glossaries, libretranslate, metrics, streaming
 from nmt.server.errors import RequestError
-from nmt.server.exchange import Dialect, NoParameters, Operation, Parameters, Server
+from nmt.server.exchange import Caller, Dialect, NoParameters, Operation, Parameters, Server
 from nmt.server.specification import specification
 
 _BEARER = "Bearer "
@@ -41,11 +41,11 @@ def _bearer(request: Request, parameters: Parameters) -> str | None:
 OPERATORS = Dialect("operators", _bearer, lambda error: {"error": error.message})
 
 
-async def _live(server: Server, asked: NoParameters, owner: str | None) -> object:
+async def _live(server: Server, asked: NoParameters, caller: Caller) -> object:
     return {"status": "ok"}
 
 
-async def _ready(server: Server, asked: NoParameters, owner: str | None) -> object:
+async def _ready(server: Server, asked: NoParameters, caller: Caller) -> object:
     if server.is_ending():
         raise RequestError(503, "The server is shutting down.")
     if server.service.pool.seconds > server.limits.seconds:
@@ -53,11 +53,11 @@ async def _ready(server: Server, asked: NoParameters, owner: str | None) -> obje
     return {"status": "ok"}
 
 
-async def _measured(server: Server, asked: NoParameters, owner: str | None) -> object:
+async def _measured(server: Server, asked: NoParameters, caller: Caller) -> object:
     return Response(server.service.metrics.text(), media_type=metrics.CONTENT_TYPE)
 
 
-async def _specified(server: Server, asked: NoParameters, owner: str | None) -> object:
+async def _specified(server: Server, asked: NoParameters, caller: Caller) -> object:
     return specification(OPERATIONS)
 
 
@@ -65,6 +65,7 @@ OPERATIONS = (
     *libretranslate.OPERATIONS,
     streaming.STREAM,
     *deepl.OPERATIONS,
+    *deepl_glossaries.OPERATIONS,
     *apertium.OPERATIONS,
     Operation(OPERATORS, "GET", "/health/live", _live, is_open=True),
     Operation(OPERATORS, "GET", "/health/ready", _ready, is_open=True),

@@ -42,6 +42,10 @@ class InternalError(RequestError):
         super().__init__(500, "An internal error; the server's log has more.")
 
 
+class QueueFullError(RequestError):
+    """Too much waits already."""
+
+
 class TooLateError(RequestError):
     """There is no translation within the time limit."""
 

@@ -7,10 +7,11 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
 from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
@@ -18,15 +19,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.server.access import Access
+from nmt.server.documents import Documents, Upload
 from nmt.server.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
+from nmt.server.glossaries import Glossaries
 from nmt.server.growing import Growing
 from nmt.server.service import Service
 
 _SECONDS_TO_SEND = 30
 """For the body of a request, from its beginning to its end."""
 _MAX_FIELDS = 2_000
+_DOCUMENT = 20
+"""A document may have so many times as many characters as another request, and take so many times as long."""
 _MAX_ARRIVING = 100
 """The maximum bytes of all bodies that arrive at the same time, in bodies of the maximum length."""
+_CHUNK = 65_536
 _LONGEST_TYPE = 500
 """Characters of a content type: the parser takes quadratic time."""
 _CHARSETS = (b"utf-8", b"utf8")
@@ -87,6 +93,11 @@ class Limits:
     """From the whole request to its answer."""
 
     @property
+    def of_documents(self) -> Limits:
+        """What a request with a document may ask for."""
+        return Limits(_DOCUMENT * self.max_characters, _DOCUMENT * self.seconds)
+
+    @property
     def max_bytes(self) -> int:
         """The maximum length of a request's body: a character of JSON or of a form takes up to 12 bytes."""
         return 12 * self.max_characters + 65_536
@@ -118,6 +129,10 @@ class Server:
     deepl_characters: int = 0
     """The characters that were translated in DeepL's dialect."""
 
+    def __post_init__(self) -> None:
+        self.documents = Documents(self.service, self.limits.of_documents.check)
+        self.glossaries = Glossaries(self.service.models)
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -135,6 +150,26 @@ class Dialect:
         return JSONResponse(self.refused(error), error.status, headers)
 
 
+@dataclass(frozen=True)
+class Caller:
+    """Who asks."""
+
+    key: str | None
+    """The API key, where one is needed."""
+    address: str
+    """By which the server is asked: ``http://localhost:5000/``."""
+
+
+def _file(given: object) -> Upload:
+    if not isinstance(given, Upload):
+        raise PydanticCustomError("file", "Expected a file, in a form of several parts (multipart/form-data)")
+    return given
+
+
+File = Annotated[Upload, PlainValidator(_file), WithJsonSchema({"type": "string", "format": "binary"})]
+"""The type of a parameter that is a file, in a form of several parts."""
+
+
 class NoParameters(BaseModel):
     """Nothing is asked for but the operation itself."""
 
@@ -147,16 +182,23 @@ class Operation:
     methods: str
     """Separated by spaces. ``/spec`` names the first."""
     path: str
-    answer: Callable[[Server, Any, str | None], Awaitable[object]]
-    """From the server, the parameters, and the key of a request where one is needed, to its answer: a response, or a
-    document that is sent as JSON."""
+    answer: Callable[[Server, Any, Caller], Awaitable[object]]
+    """From the server, the parameters and the caller of a request to its answer: a response, or a document that is sent
+    as JSON."""
     parameters: type[BaseModel] = NoParameters
     summary: str = ""
     """For ``/spec``, which leaves out operations without one."""
     media_type: str = "application/json"
     """Of the answer, for ``/spec``."""
+    status: int = 200
+    """Of the answer."""
     is_open: bool = False
-    """Whether requests without a key are answered. Such an operation has no parameters."""
+    """Whether requests without a key are answered. Such an operation has only parameters in its path."""
+
+    @property
+    def takes_file(self) -> bool:
+        """Whether a file is a parameter."""
+        return any(field.annotation is Upload for field in self.parameters.model_fields.values())
 
     def route(self, server: Server) -> Route:
         """The path and its answers."""
@@ -169,9 +211,10 @@ class Operation:
             began = time.monotonic()
             try:
                 server.access.check_page(request.headers)
-                asked, owner = (None, None) if self.is_open else await self._admitted(request, server)
-                found = await _while_connected(request, self.answer(server, asked, owner), server.limits.seconds)
-                response = found if isinstance(found, Response) else JSONResponse(found)
+                limits = server.limits.of_documents if self.takes_file else server.limits
+                asked, caller = await self._admitted(request, server, limits)
+                found = await _while_connected(request, self.answer(server, asked, caller), limits.seconds)
+                response = found if isinstance(found, Response) else JSONResponse(found, self.status)
             except RequestError as error:
                 response = self.dialect.refusal(error)
             except ClientDisconnect:
@@ -194,25 +237,29 @@ class Operation:
 
         return answer
 
-    async def _admitted(self, request: Request, server: Server) -> tuple[BaseModel, str | None]:
-        """The parameters of a request that may ask, and its key. The key is checked as soon as it is known.
+    async def _admitted(self, request: Request, server: Server, limits: Limits) -> tuple[BaseModel, Caller]:
+        """The parameters of a request that may ask, and who sends it. The key is checked as soon as it is known.
 
         Raises:
             RequestError: it may not ask, or its parameters cannot be read.
         """
-        address = request.client.host if request.client is not None else ""
-        parameters = Parameters(_form(request.scope["query_string"].decode("ascii")))
-        key = self.dialect.key(request, parameters)
-        if is_known := key is not None or not server.access.keys:
-            server.access.check(key, address)
-        parameters.update(await _parameters_of_body(request, server))
-        if not is_known:
+        parameters, key = Parameters(), None
+        if not self.is_open:
+            address = request.client.host if request.client is not None else ""
+            parameters.update(_form(request.scope["query_string"].decode("ascii")))
             key = self.dialect.key(request, parameters)
-            server.access.check(key, address)
-        return parameters.read(self.parameters), key if server.access.keys else None
+            if is_known := key is not None or not server.access.keys:
+                server.access.check(key, address)
+            parameters.update(await _parameters_of_body(request, server, limits, takes_file=self.takes_file))
+            if not is_known:
+                key = self.dialect.key(request, parameters)
+                server.access.check(key, address)
+        parameters.update(request.path_params)
+        caller = Caller(key if server.access.keys else None, str(request.base_url))
+        return parameters.read(self.parameters), caller
 
 
-async def _parameters_of_body(request: Request, server: Server) -> dict[str, Any]:
+async def _parameters_of_body(request: Request, server: Server, limits: Limits, *, takes_file: bool) -> dict[str, Any]:
     """Read the body of a request.
 
     Raises:
@@ -222,20 +269,21 @@ async def _parameters_of_body(request: Request, server: Server) -> dict[str, Any
     kind, options = parse_options_header(header[:_LONGEST_TYPE])
     if len(header) > _LONGEST_TYPE or options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
         raise RequestError(400, "Invalid request: the content type has another charset than UTF-8, or is too long.")
-    body = await _body(request, server)
+    body = await _body(request, server, limits.max_bytes)
+    if takes_file and kind == b"multipart/form-data":
+        return await _multipart(request, body, max_files=1)
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise RequestError(400, "Invalid request: the body is not in UTF-8.") from None
     if kind == b"multipart/form-data":
-        return await _multipart(request, body)
+        return await _multipart(request, body, max_files=0)
     if text and (kind == b"application/json" or kind.endswith(b"+json")):
-        return _document(text, 2 * server.limits.max_characters + _MAX_FIELDS)
+        return _document(text, 2 * limits.max_characters + _MAX_FIELDS)
     return _form(text)
 
 
-async def _body(request: Request, server: Server) -> bytes:
-    max_bytes = server.limits.max_bytes
+async def _body(request: Request, server: Server, max_bytes: int) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
@@ -247,7 +295,7 @@ async def _body(request: Request, server: Server) -> bytes:
                 server.arriving += len(chunk)
                 if len(body) > max_bytes:
                     raise _too_large(max_bytes)
-                if server.arriving > _MAX_ARRIVING * max_bytes:
+                if server.arriving > _MAX_ARRIVING * server.limits.max_bytes:
                     raise RequestError(503, "The server is busy: too many requests arrive.", retry_after=10)
     except TimeoutError:
         raise RequestError(408, f"The request took longer than {_SECONDS_TO_SEND} s to arrive.") from None
@@ -283,22 +331,28 @@ def _form(text: str) -> dict[str, Any]:
     return _joined(fields)
 
 
-async def _multipart(request: Request, body: bytes) -> dict[str, Any]:
+async def _multipart(request: Request, body: bytes, max_files: int) -> dict[str, Any]:
     async def stream() -> AsyncGenerator[bytes, None]:
-        yield body
+        for begin in range(0, len(body), _CHUNK):
+            yield body[begin : begin + _CHUNK]
+            await asyncio.sleep(0)  # so that other requests have their turn
 
-    parser = MultiPartParser(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS, max_part_size=len(body))
+    parser = MultiPartParser(
+        request.headers, stream(), max_files=max_files, max_fields=_MAX_FIELDS, max_part_size=len(body)
+    )
+    parser.spool_max_size = len(body) + 1  # else a large file would be written to the disk
     try:
         form = await parser.parse()
     except MultiPartException as error:
         raise RequestError(400, f"Invalid request: {error.message}") from None
-    fields: dict[str, list[str]] = {}
+    fields: dict[str, list[Any]] = {}
     for name, value in form.multi_items():
-        fields.setdefault(name, []).append(str(value))
+        given = value if isinstance(value, str) else Upload(value.filename or "", value.file.read())
+        fields.setdefault(name, []).append(given)
     return _joined(fields)
 
 
-def _joined(fields: Mapping[str, list[str]]) -> dict[str, Any]:
+def _joined(fields: Mapping[str, list[Any]]) -> dict[str, Any]:
     return {name: given if len(given) > 1 else given[0] for name, given in fields.items()}
 
 

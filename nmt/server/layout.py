@@ -8,7 +8,6 @@ from typing import Literal
 
 from nmt.documents import html
 from nmt.documents.document import Document, Reading
-from nmt.spans.placing import place
 from nmt.spans.span import Unit
 from nmt.translation.paragraphs import paragraphs
 from nmt.translation.results import Translation
@@ -64,8 +63,7 @@ class HtmlLayout:
     def filled(self, translations: Sequence[Translation], rank: int = 0) -> str:
         """As :meth:`Layout.filled`; tags stand round what comes from the words that they held."""
         texts = [
-            place(unit, each.ranked(rank).text, each.links(rank), self.document.escape)
-            for unit, each in zip(self.units, translations, strict=True)
+            each.placed(unit, self.document.escape, rank) for unit, each in zip(self.units, translations, strict=True)
         ]
         return b"".join(self.document.parts(texts)).decode()
 

@@ -17,12 +17,14 @@ from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
-from nmt.server.errors import InternalError, RequestError
+from nmt.server.errors import InternalError, QueueFullError, RequestError
 from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
 from nmt.server.pool import BusyError, Job, Pool
 from nmt.spans.span import Unit
+from nmt.spans.terms import Glossary
+from nmt.translation.glossary import GlossaryTranslator
 from nmt.translation.guard import Problem
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences
@@ -121,6 +123,7 @@ class Service:
         candidates: int = 1,
         split: SplitSentences | None = None,
         owner: str | None = None,
+        glossary: Glossary | None = None,
     ) -> list[Translated]:
         """Translate texts.
 
@@ -130,6 +133,7 @@ class Service:
             newlines: what a newline does in a text without tags.
             candidates: the number of translations of each text; fewer if the beam is narrower.
             owner: whose translations may be remembered.
+            glossary: terms that translations have.
 
         Raises:
             RequestError: too much waits already, or the model cannot translate the texts.
@@ -146,7 +150,7 @@ class Service:
         for direction in dict.fromkeys(one.direction for one in found):
             own = [number for number, one in enumerate(found) if one.direction is direction]
             units = [unit for number in own for unit in layouts[number].units]
-            grown = self.grow(direction, units, candidates=candidates, split=split, owner=owner)
+            grown = self.grow(direction, units, candidates=candidates, split=split, owner=owner, glossary=glossary)
             translations = iter([translation async for translation, _ in grown])
             async for number in in_turns(own):
                 of_text = list(itertools.islice(translations, len(layouts[number].units)))
@@ -164,6 +168,7 @@ class Service:
         candidates: int = 1,
         split: SplitSentences | None = None,
         owner: str | None = None,
+        glossary: Glossary | None = None,
         in_parts: bool = False,
     ) -> AsyncIterator[tuple[Translation, bool]]:
         """Translate lines. Yields each translation in order as soon as it is there, and whether it is whole.
@@ -176,14 +181,16 @@ class Service:
         """
         try:
             candidates = max(1, min(candidates, direction.model.max_candidates))
-            translator = direction.translator(candidates, split)
+            searcher = direction.translator(candidates, split)  # searches with and without glossaries in one batch
+            translator = searcher if glossary is None else GlossaryTranslator(searcher, glossary)
+            terms = "" if glossary is None else glossary.fingerprint
             tasks = [unit.task for unit in units]
-            places = {task: (translator, owner, task.spans) for task in tasks}
+            places = {task: (searcher, terms, owner, task.spans) for task in tasks}
             cached = {
                 task: found for task, place in places.items() if (found := self.cache.get(place, task.text)) is not None
             }
             new = await self._prepared(translator, [task for task in places if task not in cached])
-            job = Job(translator, list(itertools.chain.from_iterable(new.values())))
+            job = Job(searcher, list(itertools.chain.from_iterable(new.values())))
             segments_by_line = [cached.get(task) or new[task] for task in tasks]
             async for number, count in self._searched(job, segments_by_line):
                 segments = segments_by_line[number]
@@ -197,7 +204,7 @@ class Service:
                     self.cache.put(places[task], task.text, segments)
                 yield translation, is_whole
         except BusyError as error:
-            raise RequestError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
+            raise QueueFullError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:
             raise _refusal(error) from error
 

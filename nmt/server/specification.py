@@ -30,18 +30,23 @@ def _described(one: Operation) -> dict[str, Any]:
         "summary": one.summary,
         "tags": [one.dialect.name],
         "responses": {
-            "200": {"description": "The answer.", "content": {one.media_type: {"schema": {}}}},
+            str(one.status): {"description": "The answer."}
+            | ({} if one.status == 204 else {"content": {one.media_type: {"schema": {}}}}),
             "default": {"description": "Refused.", "content": {"application/json": {"schema": refusal}}},
         },
     }
     schema = one.parameters.model_json_schema()
-    if not one.methods.startswith("POST"):
-        required = schema.get("required", ())
-        described["parameters"] = [
-            {"name": name, "in": "query", "required": name in required, "schema": of_parameter}
-            for name, of_parameter in schema.get("properties", {}).items()
-        ]
-    else:
-        kinds = ("application/json", "application/x-www-form-urlencoded")
+    required, parameters = schema.get("required", []), []
+    for name in list(schema.get("properties", {})):
+        is_in_path = f"{{{name}}}" in one.path
+        if is_in_path or not one.methods.startswith("POST"):
+            place, of_parameter = "path" if is_in_path else "query", schema["properties"].pop(name)
+            parameters.append({"name": name, "in": place, "required": name in required, "schema": of_parameter})
+            required = [other for other in required if other != name]
+    if parameters:
+        described["parameters"] = parameters
+    if one.methods.startswith("POST"):
+        schema["required"] = required
+        kinds = ["multipart/form-data"] if one.takes_file else ["application/json", "application/x-www-form-urlencoded"]
         described["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
     return described

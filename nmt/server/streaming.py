@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 from pydantic import Field
 
-from nmt.server.exchange import Operation, Server
+from nmt.server.exchange import Caller, Operation, Server
 from nmt.server.growing import MEDIA_TYPE, Growing
-from nmt.server.libretranslate import DIALECT, Translating
+from nmt.server.libretranslate import DIALECT, Translating, known
 from nmt.server.service import Identified, Service, Translated, layout_of, warning
 from nmt.translation.results import Translation
 
@@ -20,11 +20,11 @@ class StreamRequest(Translating):
     q: str = Field(description="The text.", examples=["Good morning!"])
 
 
-async def _stream(server: Server, asked: StreamRequest, owner: str | None) -> object:
+async def _stream(server: Server, asked: StreamRequest, caller: Caller) -> object:
     end = asyncio.get_running_loop().time() + server.limits.seconds
     server.limits.check([asked.q])
-    [found] = await server.service.identify([asked.q], asked.source_or_none, asked.target)
-    parts = _parts(server.service, found, asked, owner)
+    [found] = await server.service.identify([asked.q], known(asked.source), asked.target)
+    parts = _parts(server.service, found, asked, caller.key)
     first = await anext(parts)  # a refusal has another status
     return Growing(first, parts, end=end, seconds=server.limits.seconds)
 

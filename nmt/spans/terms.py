@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,6 +17,7 @@ from nmt.text.lines import read_lines
 
 _WORD = re.compile(rf"{LETTER}+|\S")
 """A word, or a character of a script without spaces."""
+_BREAK = re.compile(r"[\t\r\n]")
 _ENDING = 2
 """So many letters behind a term may be its ending."""
 _STEM = 4
@@ -64,10 +66,12 @@ class Glossary:
         for source, target in entries:
             targets.setdefault(source, {})[target] = None
         self._targets = {source: tuple(found) for source, found in targets.items()}
-        self._by_word: dict[str, list[str]] = {}
-        for source in sorted(targets, key=len, reverse=True):
+        lengths: dict[str, set[int]] = {}
+        for source in targets:
             first = _WORD.search(source)
-            self._by_word.setdefault(first[0].lower() if first else "", []).append(source)
+            lengths.setdefault(first[0].lower() if first else "", set()).add(len(source))
+        self._lengths = {word: sorted(some, reverse=True) for word, some in lengths.items()}
+        """The lengths of the terms that begin with a word, the longest first."""
 
     @staticmethod
     def read(path: Path) -> Glossary:
@@ -76,19 +80,9 @@ class Glossary:
         Raises:
             DataError: a line has another form, or the file cannot be read.
         """
-        entries = []
-        for number, line in enumerate(read_lines(path), start=1):
-            fields = [field.strip() for field in line.split("\t")]
-            if not line.strip():
-                continue
-            if len(fields) != 2 or not all(fields):
-                raise DataError(f"{path}, line {number:,}: expected a term, a tab and its translation, got {line!r}.")
-            entries.append((fields[0], fields[1]))
-        if not entries:
-            raise DataError(f"{path}: has no terms. Write one per line: a term, a tab and its translation.")
-        return Glossary(entries)
+        return Glossary(entries_of((line.split("\t") for line in read_lines(path)), str(path)))
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """What differs between glossaries with different terms."""
         return hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
@@ -99,14 +93,40 @@ class Glossary:
         for word in _WORD.finditer(text):
             if word.start() < end:
                 continue
-            for source in self._by_word.get(word[0].lower(), ()):
-                stop = word.start() + len(source)
+            for length in self._lengths.get(word[0].lower(), ()):
+                stop = word.start() + length
                 part = text[word.start() : stop]
-                if source in (part, part.lower()) and not _splits_word(text, stop):
-                    found.append(Term(word.start(), stop, self._targets[source]))
+                targets = self._targets.get(part) or self._targets.get(part.lower())
+                if targets and not _splits_word(text, stop):
+                    found.append(Term(word.start(), stop, targets))
                     end = stop
                     break
         return found
+
+
+def entries_of(rows: Iterable[Sequence[str]], name: str, *, separator: str = "tab") -> list[tuple[str, str]]:
+    """The terms in the rows of a table, each with its translation. Rows may be empty.
+
+    Args:
+        name: what errors call the table.
+        separator: what errors call the character between two fields.
+
+    Raises:
+        DataError: a row has another form, or there are no terms.
+    """
+    entries = []
+    for number, row in enumerate(rows, start=1):
+        fields = [field.strip() for field in row]
+        if not any(fields):
+            continue
+        if len(fields) != 2 or not all(fields) or _BREAK.search("".join(fields)):
+            raise DataError(
+                f"{name}, line {number:,}: expected a term, a {separator} and its translation, got {row!r}."
+            )
+        entries.append((fields[0], fields[1]))
+    if not entries:
+        raise DataError(f"{name}: has no terms. Write one per line: a term, a {separator} and its translation.")
+    return entries
 
 
 def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term]) -> Obeyed:

@@ -14,7 +14,6 @@ from nmt.corpora.wrong_language import SAMPLE, alike, in_other_script, in_words,
 from nmt.documents.document import Document
 from nmt.documents.formats import InputFormat
 from nmt.reporting import Unit
-from nmt.spans.placing import place
 from nmt.translation.formats import formatted, formatted_paragraph, formatted_score
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Form
@@ -125,7 +124,7 @@ class TranslationJob:
         for window in self._translator.translate_windows(pairs, done=done, spans=lambda index: units[index].spans):
             self._count(enumerate(window, start=done + 1))
             texts = [
-                place(unit, translation.text, translation.links(), document.escape)
+                translation.placed(unit, document.escape)
                 for unit, translation in zip(units[done:], window, strict=False)
             ]
             parts = itertools.islice(document.parts(texts, done), len(window))

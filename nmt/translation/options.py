@@ -1,6 +1,6 @@
 """The options of translating: those of the search (:mod:`nmt.search.settings`), and those of lines.
 
-A new option is a field here or there, and a line in :class:`Options`.
+A new option is a field here or there, and a line in :class:`SearchOptions`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TranslateOptions(SearchSettings):
     target_lang: Annotated[
         str | None, Option(group=STREAMS, unset="the model's", metavar="CODE", applies_to_scoring=True)
     ] = Field(None, description="Target language, for models of several.")
-    tag: Annotated[str | None, Option(group=STREAMS, unset="none", applies_to_scoring=True)] = Field(
+    tag: Annotated[str | None, Option(group=STREAMS, unset="none", metavar="TAG", applies_to_scoring=True)] = Field(
         None, description="Translate as the training data with this tag, such as BT."
     )
     mbr: Annotated[bool, Option()] = Field(False, description="Rerank candidates by minimum Bayes risk with chrF.")
@@ -81,20 +81,23 @@ class TranslateOptions(SearchSettings):
     ] = Field(None, ge=1, le=1_000_000, description="Source pieces per batch, padding included.")
 
 
-class ScoringOptions(TypedDict, total=False):
+class _SharedOptions(TypedDict, total=False):
+    length_penalty: float | None
+    length_normalization: Normalization | None
+    batch_tokens: int | None
+
+
+class ScoringOptions(_SharedOptions, total=False):
     """The types of the options that apply to scoring given targets, as keywords of the Python API."""
 
     source_lang: str | None
     target_lang: str | None
     tag: str | None
-    length_penalty: float | None
-    length_normalization: Normalization | None
     alignment: bool | None
-    batch_tokens: int | None
 
 
-class Options(ScoringOptions, total=False):
-    """The types of the options as keywords of the Python API. None stands for the default."""
+class SearchOptions(_SharedOptions, total=False):
+    """The types of the options that apply to any search, whatever the languages and the form of its output."""
 
     beam: int | None
     max_extra_length: int | None
@@ -107,6 +110,10 @@ class Options(ScoringOptions, total=False):
     guard: bool | None
     split_sentences: SplitSentences | None
     copy_unknown: bool | None
+
+
+class Options(ScoringOptions, SearchOptions, total=False):
+    """The types of all options as keywords of the Python API. None stands for the default."""
 
 
 def translate_options(

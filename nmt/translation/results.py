@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nmt.spans.links import Link, links, through
+from nmt.spans.placing import place
+from nmt.spans.span import Unit
 from nmt.spans.terms import TermFinding
 from nmt.text.languages import is_unspaced
 from nmt.translation.guard import Finding
@@ -78,6 +80,10 @@ class Translation:
             return links(self.source, self.source_pieces, best.text, best.pieces, best.alignment)
         onward = links(self.via.text, self.onward_pieces, best.text, best.pieces, best.alignment)
         return through(self.via.links(), onward)
+
+    def placed(self, unit: Unit, escape: Callable[[str], str], rank: int = 0) -> str:
+        """A candidate as :func:`nmt.spans.placing.place` marks it up: with the spans of what was translated."""
+        return place(unit, self.ranked(rank).text, self.links(rank), escape)
 
     @property
     def text(self) -> str:

@@ -22,7 +22,7 @@ FUNCTIONS = {
     "prepare-data": "data.prepare_data", "build-vocab": "data.build_vocab", "train": "training.train",
     "average-checkpoints": "training.average_checkpoints", "translate": "files.translate_file",
     "score-target": "files.score_target", "serve": "serving.serve", "score": "scoring.score",
-    "compare": "comparing.compare",
+    "compare": "comparing.compare", "synthesize": "synthesizing.synthesize",
 }  # fmt: skip
 SHOWING = {"list_", "show_dropped", "as_json", "form", "quiet", "help"}
 """What the commands do themselves: how they print."""
@@ -60,15 +60,16 @@ def typed(param: Any, value: Any) -> list[str]:
 def test_every_option_reaches_the_function(command, monkeypatch):
     module, _, name = FUNCTIONS[command].partition(".")
     assert name in nmt.__all__
+    # First: the command, which may be imported only now, takes its options from the function.
+    params = [each for each in COMMANDS[command].params if each.name not in SHOWING | {"text"}]
     function = Mock(side_effect=DataError("called"))
     monkeypatch.setattr(importlib.import_module(f"nmt.api.{module}"), name, function)
-    params = [each for each in COMMANDS[command].params if each.name not in SHOWING | {"text"}]
     values = {each.name: value_of(each) for each in params}
     words = [word for each in params for word in typed(each, values[each.name])]
     words += ["--json"] if command == "score" else []  # which sentence scores need
     result = CliRunner().invoke(app, [command, *words])
     assert "error: called" in result.stderr, (result.stderr, result.exception)
-    if command == "translate":
+    if command in ("translate", "synthesize"):
         values["sampling"] = Sampling(**{name: values.pop(name) for name in OF_SAMPLING})
     got = function.call_args.kwargs
     assert {name: got.get(name, "missing") for name in values} == values

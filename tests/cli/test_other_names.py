@@ -55,7 +55,7 @@ def test_an_unknown_command_is_answered_with_ours(typed, error):
 
 
 def test_back_translation_is_answered_with_its_commands():
-    assert "Use nmt translate with a model of the other" in CliRunner().invoke(app, ["backtranslate"]).stderr
+    assert "Use nmt synthesize" in CliRunner().invoke(app, ["backtranslate"]).stderr
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_no_name_is_an_option_of_ours():
         ("build-vocab --vocab-size 8000", "Use --size N"),
         ("train --columns en,de", "--columns. It is an option of nmt prepare-data. See nmt train --help."),
         ("prepare-data --preset tiny", "--preset. It is an option of nmt train. See"),
-        ("train --beam=4", "--beam. It is an option of nmt translate and nmt serve."),
+        ("train --beam=4", "--beam. It is an option of nmt translate, nmt synthesize and nmt serve."),
         ("translate --src-lang de", "--src-lang. Use --source-lang CODE"),
-        ("translate --glossary terms.tsv", "--glossary. There are no glossaries"),
+        ("translate --terms terms.tsv", "--terms. Use --glossary TSV"),
         ("score --reference r h --out s", "--out. Scores go to standard output"),
         ("inspect --page p", "--page. See nmt inspect"),
         ("serve --normalization nfkc", "--normalization. A model serves with its own: leave it out."),

@@ -138,4 +138,5 @@ SAMPLES = {
     "2.xlf": XLIFF_2,
     "a.json": JSON,
     "a.properties": PROPERTIES,
+    "a.txt": " The dog sleeps.  \n\n\tA cat.\u2028Two. \nno end",
 }

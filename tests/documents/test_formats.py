@@ -80,6 +80,7 @@ STRUCTURES = {
     "2.xlf": lambda raw: read("2.xlf", raw, retranslate=True).units,
     "a.json": lambda raw: shape(json.loads(raw)),
     "a.properties": lambda raw: len(read("a.properties", raw).units),
+    "a.txt": lambda raw: raw.count(b"\n"),
 }
 
 

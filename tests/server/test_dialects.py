@@ -159,7 +159,9 @@ MISTAKES = {
         ({"text": 5}, "Invalid request: text: Input should be a valid list"),
         ({"split_sentences": 2}, "Invalid request: split_sentences: Input should be '0', '1' or 'nonewlines'"),
         ({"tag_handling": "markdown"}, "Invalid request: tag_handling: Input should be 'xml' or 'html'"),
-        ({"glossary_id": "x"}, f"'glossary_id' {LEAVE_OUT}"),
+        ({"glossary_id": "x"}, "Not found: this glossary"),
+        ({"glossary_id": "x", "source_lang": None}, "Value for 'source_lang' not specified."),
+        ({"glossary_ids": ["x"]}, f"'glossary_ids' {LEAVE_OUT}"),
         ({"custom_instructions": ["x"]}, f"'custom_instructions' {LEAVE_OUT}"),
         ({"splitting_tags": ["x"]}, f"'splitting_tags' {LEAVE_OUT}"),
         ({"non_splitting_tags": "x"}, f"'non_splitting_tags' {LEAVE_OUT}"),
@@ -187,7 +189,7 @@ def test_each_dialect_says_what_is_wrong(server, dialect, more, error):
     else:
         field, answer = "explanation", apertium(server, **more)
     told = answer.json()
-    assert answer.status_code == (413 if error == LONG else 400)
+    assert answer.status_code == {LONG: 413, "Not found: this glossary": 404}.get(error, 400)
     assert told.pop(field).startswith(error)
     code = answer.status_code
     of_apertium = {"status": "error", "code": code, "message": HTTPStatus(code).phrase}
@@ -222,7 +224,8 @@ def test_libretranslate_detects(several):
 NOT_HERE = """
 PUT /translate 405, GET /detect 405, POST /languages 405, POST /health 405, POST /spec 405, POST /metrics 405,
 DELETE /frontend/settings 405, GET /translate_file 405, PUT /v2/translate 405, GET /v2/translate 405,
-POST /v2/document 404, POST /v2/glossaries 404, GET /v3/glossaries 404, POST /v2/write/rephrase 404, GET /nothing 404
+GET /v2/document 405, PUT /v2/glossaries 405,
+POST /v2/document/x/y 404, GET /v3/glossaries 404, POST /v2/write/rephrase 404, GET /nothing 404
 """
 
 
@@ -236,11 +239,9 @@ def test_a_wrong_method_or_path_is_refused_in_its_dialect(server, method, path, 
 
 
 def test_what_libretranslate_has_and_we_do_not_is_refused_by_its_error(server):
-    sent = {"files": {"file": ("a.txt", b"hello" * 1_000_000)}, "data": {"source": "en"}}
-    for path, what in (("/translate_file", "Files cannot be translated"), ("/suggest", "Suggestions are not taken")):
-        answer = server.client.post(path, **sent)
-        assert answer.status_code == 403
-        assert answer.json() == {"error": f"{what} by this server: send the text to /translate."}
+    answer = server.client.post("/suggest", data={"source": "en"})
+    assert answer.status_code == 403
+    assert answer.json() == {"error": "Suggestions are not taken by this server: send the text to /translate."}
 
 
 def test_an_unknown_path_is_not_found_in_few_words(server):

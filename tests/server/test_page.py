@@ -49,3 +49,4 @@ def test_a_linked_text_is_translated(tmp_path):
     assert ">GOOD MORNING</output>" in content
     assert ">GOOD MORNING'</button>" in content  # an alternative
     assert "12 / 50,000" in content
+    assert 'accept=".arb,.htm,' in content

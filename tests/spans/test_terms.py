@@ -124,3 +124,13 @@ def test_other_lines_are_refused(tmp_path, content, message):
     (tmp_path / "terms.tsv").write_text(content)
     with pytest.raises(DataError, match=rf"terms\.tsv{message}"):
         Glossary.read(tmp_path / "terms.tsv")
+
+
+def test_a_term_as_it_is_written_is_preferred_and_many_with_the_same_beginning_are_found_fast():
+    assert [term.targets for term in Glossary([("may", "darf"), ("May", "Mai")]).terms("May may MAY")] == [
+        ("Mai",),
+        ("darf",),
+        ("darf",),
+    ]
+    glossary = Glossary((f"a {number:05}", "x") for number in range(20_000))
+    assert len(glossary.terms("a 19999 a b " * 1_000)) == 1_000

@@ -27,9 +27,9 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     found = nmt(*words, cwd=tmp_path)
     assert VERDICT.findall(found.stdout) == [("memory", "9"), ("toy-en-de", "500")]  # 15 % of the memory
     assert "data: toy-en-de, weight 0.0014" in found.stderr  # as many pairs as the memory has
-    written = {path.name for path in (tmp_path / "adapted/memory.verdict").iterdir() if path.name[0] != "."}
-    assert written == {f"{name}.{model}.de" for name in ("memory.data", "toy-en-de") for model in ("before", "after")}
-    assert nmt("translate", "--model", "adapted/memory", cwd=tmp_path, text="A dog sleeps.\n").stdout
+    written = {path.name for path in (tmp_path / "adapted/memory/verdict").iterdir() if path.name[0] != "."}
+    assert written == {f"{name}.{model}.de" for name in ("data", "toy-en-de") for model in ("before", "after")}
+    assert nmt("translate", "--model", "adapted/memory/model", cwd=tmp_path, text="A dog sleeps.\n").stdout
 
     monkeypatch.setattr(adapting, "_change", lambda folder, *_: change(-2.0 if folder == data else 3.0, 0.001))
     assert nmt(*words, cwd=tmp_path).stdout.splitlines()[1].startswith("general: BLEU 30.0 before, 28.0 after (-2.0")

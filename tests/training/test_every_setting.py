@@ -15,7 +15,7 @@ from nmt.training.learner import Learner
 from nmt.training.schedule import learning_rate
 from nmt.training.start.resume import freeze
 from tests.training.start.test_changes import CHANGES
-from tests.training.test_learner import batch, pairs
+from tests.training.test_learner import aligned, batch, pairs
 
 BASE = {
     "model": {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "d_ff": 24, "heads": 2, "max_positions": 64},
@@ -26,7 +26,9 @@ BASE = {
 }
 # What a setting needs to have an effect.
 BESIDE = {
-    "schedule.decay_share": {"schedule": {"decay": "wsd"}}, "model.max_positions": {"model": {"positions": "learned"}},
+    "schedule.decay_share": {"schedule": {"decay": "wsd"}},
+    "training.guided_alignment": {"model": {"alignment_layer": 1}},
+    "model.max_positions": {"model": {"positions": "learned"}},
 }  # fmt: skip
 OTHER = CHANGES | {
     "optimizer.clip_norm": 0.01, "schedule.warmup": 3,
@@ -52,7 +54,7 @@ def learnt(config: Config) -> str:
     learner = Learner(model, config, hardware)
     for update in (1, 2):
         rate = learning_rate(update, config.schedule, config.model.d_model, 10)
-        learner.update([batch(pairs(5))], update=update, target_tokens=30, learning_rate=rate)
+        learner.update([aligned(batch(pairs(5)))], update=update, target_tokens=30, learning_rate=rate)
     for name, tensor in sorted((learner.weights() | learner.state_dict()).items()):
         digest.update(name.encode() + tensor.numpy().tobytes())
     rates = [learning_rate(update, config.schedule, config.model.d_model, 10) for update in range(1, 11)]

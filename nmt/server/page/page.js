@@ -6,8 +6,9 @@ const MILLISECONDS_AFTER_A_KEY = 250;
 const ALTERNATIVES = 2;
 const REMEMBERED = ["source", "target"];
 
-const [source, target, text, translation, status, count, copy, clear, swap, others, access, key] = [
-  "source", "target", "text", "translation", "status", "count", "copy", "clear", "swap", "others", "access", "key",
+const [source, target, text, translation, status, count, copy, clear, choice, file, swap, others, access, key] = [
+  "source", "target", "text", "translation", "status", "count", "copy", "clear", "choose", "file", "swap", "others",
+  "access", "key",
 ].map((id) => document.getElementById(id));
 const pane = translation.parentElement;
 
@@ -26,6 +27,8 @@ target.addEventListener("change", () => { offerTargets(target.value); translate(
 swap.addEventListener("click", switchDirection);
 copy.addEventListener("click", copyTranslation);
 clear.addEventListener("click", empty);
+choice.addEventListener("click", () => file.click());
+file.addEventListener("change", translateFile);
 others.addEventListener("click", (event) => event.target.matches("button") && choose(event.target));
 access.addEventListener("submit", (event) => { event.preventDefault(); translate(); });
 addEventListener("keydown", pressed);
@@ -37,6 +40,8 @@ async function start() {
     for (const { code, name, targets } of found) languages.set(code, { name, targets });
     limit = settings.charLimit;
     access.hidden = !settings.keyRequired;
+    file.accept = settings.supportedFilesFormat.join();
+    choice.hidden = false;
   } catch (error) {
     say(`The server does not answer: ${error.message}`, true);
     return;
@@ -171,6 +176,33 @@ async function grow(signal) {
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
   const from = source.value === "auto" ? `from ${languages.get(text.lang)?.name ?? text.lang}, ` : "";
   say(`${from}${seconds} s${warning}`);
+}
+
+// Into the folder of downloads.
+async function translateFile() {
+  const [chosen] = file.files;
+  if (!chosen) return;
+  const asked = new FormData();
+  asked.append("source", source.value);
+  asked.append("target", target.value);
+  if (key.value) asked.append("api_key", key.value);
+  asked.append("file", chosen);
+  file.value = ""; // so that the same file may be chosen again
+  choice.disabled = true;
+  say(`Translating ${chosen.name} …`);
+  try {
+    const response = await fetch("translate_file", { method: "POST", body: asked });
+    const answer = await response.json();
+    if (!response.ok) throw new Error(answer.error);
+    const download = document.createElement("a");
+    // The host in the address is another if a proxy changes it.
+    download.href = `download_file/${answer.translatedFileUrl.split("/").pop()}`;
+    download.click();
+    say(`${chosen.name} is translated.`);
+  } catch (error) {
+    say(error.message, true);
+  }
+  choice.disabled = false;
 }
 
 async function* lines(body) {

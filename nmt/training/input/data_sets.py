@@ -148,7 +148,8 @@ class TrainingData:
             if len(stage.weights) != len(data.folders):
                 raise ConfigError(
                     f"training.stages: the stage after {stage.after:,} updates needs a weight for each data set, in "
-                    f"their order. Data sets: {len(data.folders)}; weights: {len(stage.weights)}."
+                    f"their order. Data sets: {len(data.folders)}; weights: {len(stage.weights)}. To train without "
+                    "stages, add --set training.stages=[]."
                 )
         shards = mixture(data.folders, data.parts)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1

@@ -107,6 +107,10 @@ def test_shards_of_a_mixed_data_set_are_compared_with_its_own_text(data, tmp_pat
         TrainingData.open([data, other], config(data, mixed_with=[part]))
 
 
+def test_a_data_set_alone_has_its_weight_too(data):
+    assert TrainingData.open([data], config(data, weight=2.5)).epoch_size()[0] == 100
+
+
 def test_a_stage_has_a_weight_for_each_data_set(data):
     few = config(data)
     stages = parse_layers([setting_layer("training.stages=[{after: 5, weights: [1, 2]}]")]).training.stages

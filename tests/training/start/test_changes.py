@@ -24,12 +24,14 @@ CHANGES = {
     "model.activation": "swish", "model.first_position": 2, "model.tied_embeddings": "none",
     "model.output_bias": "true", "model.decoder_start": "zero", "model.source_eos": "false",
     "model.max_positions": 512, "model.attention_bias": "false", "model.attention": "additive",
-    "model.source_neighbours": 3, "model.target_neighbours": 3, "batching.update_tokens": 40,
-    "batching.group_tokens": 20, "optimizer.beta1": 0.8, "optimizer.beta2": 0.99, "optimizer.epsilon": 1e-8,
+    "model.source_neighbours": 3, "model.target_neighbours": 3, "model.alignment_layer": 1,
+    "batching.update_tokens": 40, "batching.group_tokens": 20, "optimizer.beta1": 0.8, "optimizer.beta2": 0.99,
+    "optimizer.epsilon": 1e-8,
     "optimizer.clip_norm": 1, "schedule.warmup": 10, "schedule.factor": 0.5, "schedule.decay": "wsd",
     "schedule.decay_updates": 30, "schedule.decay_share": 0.3, "training.seed": 2, "training.label_smoothing": 0.2,
     "training.precision": "fp64", "training.freeze": "[encoder.*]", "training.ema_decay": 0.9,
-    "training.r_drop": 5, "training.subword_sampling": 0.1, "training.stages": "[{after: 3, weights: [2]}]",
+    "training.r_drop": 5, "training.guided_alignment": 0.5, "training.subword_sampling": 0.1,
+    "training.stages": "[{after: 3, weights: [2]}]",
     "augmentation.upper_case": 0.1, "augmentation.title_case": 0.1, "augmentation.no_end_mark": 0.1,
     "augmentation.typos": 0.1, "augmentation.noise": 0.1, "validation.every_updates": 7, "validation.bleu": "false",
     "validation.bleu_sentences": 3, "validation.decoding.beam": 1, "validation.decoding.length_penalty": 0.1,
@@ -42,7 +44,10 @@ IN_SHORT = {
     "training.precision", "validation.bleu", "validation.decoding.beam",
 }  # fmt: skip
 # Each of these makes sense only with the other.
-TOGETHER = {"schedule.decay": ["schedule.decay_updates=30"], "schedule.decay_updates": ["schedule.decay=linear"]}
+TOGETHER = {
+    "schedule.decay": ["schedule.decay_updates=30"], "schedule.decay_updates": ["schedule.decay=linear"],
+    "model.alignment_layer": ["training.guided_alignment=0"],  # the pairs are not aligned
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -134,11 +134,14 @@ def test_the_settings_of_a_bundle_that_is_tuned_are_named_by_their_file(choose, 
     model = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
     vocab = VocabularyPair.load(reversed_words / "vocab.model")
     bundle = tmp_path / "bundle"
-    save_bundle(bundle, Transformer(model, vocab.source.size).state_dict(), Config(model=model), vocab)
+    training = {"stages": [{"after": 5, "weights": [1, 2]}], "r_drop": 2}
+    config = Config(model=model, training=training)
+    save_bundle(bundle, Transformer(model, vocab.source.size).state_dict(), config, vocab)
     choice = choose(init_from=bundle)
     assert choice.description == f"settings: {bundle / 'config.yaml'} (--preset takes others)"
     assert [layer.name for layer in choice.layers] == [str(bundle / "config.yaml")]
-    assert resolve(init_from=bundle).model == model
+    tuned = resolve(init_from=bundle)
+    assert (tuned.model, tuned.training.r_drop, tuned.training.stages) == (model, 2, ())  # stages are of other data
     assert resolve(init_from=bundle, preset="tiny").model != model
 
 

@@ -1,0 +1,425 @@
+"""Synthetic parallel text from Python: back-translation and distillation, as ``nmt synthesize`` does.
+
+It composes the other functions: what they write lies in a folder beside the data set until that is complete. Whatever
+interrupts a call, the same call resumes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+from annotated_types import Ge, Le
+
+from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, Text, Texts, checked
+from nmt.api.data import PreparedData, prepare_data
+from nmt.api.files import INVALID_UTF8, score_target, translate_file
+from nmt.errors import ConfigError, DataError
+from nmt.option_fields import (
+    CLEANING,
+    HARDWARE,
+    OWN_TEXT,
+    STREAMS,
+    Argument,
+    DeviceChoice,
+    EngineName,
+    Option,
+    TranslationPrecision,
+)
+from nmt.reporting import SILENT, Reporter
+from nmt.text.lines import InvalidUtf8
+from nmt.translation.options import SearchOptions
+
+if TYPE_CHECKING:
+    from nmt.corpora.schema import Recipe
+    from nmt.record import Record
+
+_CANDIDATES = 8
+"""The default number of candidates that a reference chooses from."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The folder of what is written before the data set."""
+
+    folder: Path
+    language: str
+    """Of the translations."""
+
+    @property
+    def translation(self) -> Path:
+        return self.folder / f"translation.{self.language}"
+
+    @property
+    def chosen(self) -> Path:
+        return self.folder / f"chosen.{self.language}"
+
+    @property
+    def scores(self) -> Path:
+        return self.folder / "scores"
+
+    @property
+    def pairs(self) -> Path:
+        return self.folder / "pairs.tsv"
+
+    @classmethod
+    def beside(cls, data_set: Path, language: str) -> _Work:
+        return cls(data_set.with_name(f"{data_set.name}.synthesis"), language)
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Make the folder; it does not stay if it is empty in the end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        finally:
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+    def remove(self) -> None:
+        """Remove the files that are ours."""
+        from nmt.record import read_stored
+        from nmt.translation.resuming import OutputFile
+
+        for output in map(OutputFile, (self.translation, self.chosen, self.scores, self.pairs)):
+            if any(map(read_stored, (output.record, output.partial_record))):
+                for each in output.names:
+                    each.unlink(missing_ok=True)
+
+
+@checked
+def synthesize(
+    dataset: Annotated[Text, Argument("Name of the new data set, such as synthetic-en-de.", metavar="DATASET")],
+    *,
+    mono: Annotated[Path, Option("Text in one language, one sentence per line.", STREAMS)],
+    model: Annotated[Paths, Option("Run or bundle that translates it; several: ensemble.", STREAMS, letter="m")],
+    valid: Annotated[Texts, Option("Real text for validation, as of prepare-data.", OWN_TEXT, metavar="TEXT")],
+    test: Annotated[Texts, Option("Real text for testing, likewise.", OWN_TEXT, metavar="TEXT")],
+    forward: Annotated[
+        bool, Option("The text is source text: distillation instead of back-translation.", STREAMS)
+    ] = False,
+    reference: Annotated[
+        Path | None,
+        Option("Translations of the text: of {nbest} candidates, the nearest by chrF is taken.", STREAMS),
+    ] = None,
+    out: Annotated[Path | None, Option("Folder of the data set.", STREAMS, unset="data/NAME", letter="o")] = None,
+    tag: Annotated[
+        str | None, Option("Tag of its pairs, such as BT; see `translate --tag`.", STREAMS, unset="none", metavar="TAG")
+    ] = None,
+    fresh: Annotated[bool, Option("Start over in the next free folder.", STREAMS)] = False,
+    force: Annotated[bool, Option("Replace the data set even if it was edited or runs use it.", STREAMS)] = False,
+    source_lang: Annotated[
+        str | None, Option("Source language of the pairs.", OWN_TEXT, unset="of the name", metavar="LANG")
+    ] = None,
+    target_lang: Annotated[
+        str | None, Option("Target language of the pairs.", OWN_TEXT, unset="of the name", metavar="LANG")
+    ] = None,
+    invalid_utf8: Annotated[InvalidUtf8, INVALID_UTF8] = "error",
+    keep: Annotated[
+        float | None, Ge(0.01), Le(1), Option("Share of the pairs to keep, by score per piece.", CLEANING, unset="all")
+    ] = None,
+    scored_by: Annotated[
+        Paths,
+        Option("Model of the opposite direction, which scores for {keep}.", CLEANING, unset="{model}", metavar="MODEL"),
+    ] = (),
+    filter: Annotated[
+        Texts, Option("Turn on a filter of prepare-data; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
+    ] = (),
+    engine: Annotated[EngineName, ENGINE] = "torch",
+    device: Annotated[DeviceChoice, DEVICE] = "auto",
+    precision: Annotated[TranslationPrecision, PRECISION] = "auto",
+    threads: Annotated[int | None, Ge(1), THREADS] = None,
+    batches: Annotated[int | None, Ge(1), BATCHES] = None,
+    jobs: Annotated[int | None, Ge(1), Option("Processes for cleaning.", HARDWARE, unset="one per core")] = None,
+    report: Reporter = SILENT,
+    **options: Unpack[SearchOptions],
+) -> PreparedData:
+    """Make a data set of text in one language and its translations.
+
+    Args:
+        own options: listed by ``help(nmt.synthesize)``.
+        options: those of :meth:`nmt.Model.translate` that concern the search.
+        report: hears notices, warnings and progress.
+
+    Raises:
+        NmtError: as :func:`nmt.translate_file`, :func:`nmt.score_target` and :func:`nmt.prepare_data` do.
+    """
+    from nmt.corpora.filters import filter_changes
+    from nmt.corpora.prepare import refuse_other
+    from nmt.corpora.recipe import own_recipe, tagged
+    from nmt.loading import NamedModels
+    from nmt.text.addresses import is_address, public_address
+
+    _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
+    languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
+    evaluated: dict[str, Any] = {"valid": valid, "test": test}
+    named = own_recipe(dataset, **languages, train=("pairs.tsv",), **evaluated)
+    # Now, rather than after hours of translating.
+    filter_changes((*filter, *(["min-score=0"] if keep is not None else [])))
+    named = named if tag is None else tagged(named, tag)
+    folder = out or Path("data") / dataset
+    read, written = named.source_lang, named.target_lang
+    if not forward:
+        read, written = written, read
+    if fresh:
+        folder = _first_free(folder)
+        report.notice(f"data set: {folder}")
+    refuse_other(folder, named, force=force)
+    work = _Work.beside(folder if folder.name else folder.resolve(), written)
+    if reference is not None:
+        nbest = options.get("nbest") or options.get("beam") or _CANDIDATES
+        options["nbest"], options["beam"] = nbest, options.get("beam") or nbest
+    chosen = tuple(NamedModels.of(model, engine).folders)
+    scorers = tuple(NamedModels.of(scored_by, engine).folders) if scored_by else ()
+    _check_languages(chosen, (read, written))
+    _check_languages(scorers, (written, read))
+    shown = {
+        name: [public_address(each) if is_address(each) else each for each in evaluated[name]] for name in evaluated
+    }
+    asked = _record(
+        ("synthesize", dataset),
+        work.pairs,
+        {"model": chosen, "scored-by": scorers},
+        {"mono": mono, "reference": reference},
+        {
+            "forward": forward or None,
+            **languages,
+            **shown,
+            "tag": tag,
+            "keep": keep,
+            "filter": filter,
+            "out": folder,
+        },
+        {"invalid_utf8": invalid_utf8, "engine": engine, "precision": precision, **options},
+    )
+    if not (force or work.folder.exists()) and (standing := _up_to_date(folder, named, asked)):
+        return standing
+
+    with work.made():
+        report.notice(f"intermediate files: {work.folder} (removed at the end)")
+        hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
+        shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
+        translate_file(
+            mono,
+            work.translation,
+            model=chosen,
+            input_format="lines",
+            batches=batches,
+            source_lang=read,
+            target_lang=written,
+            **shared,
+            **options,
+        )
+        translation = work.translation
+        if reference is not None:
+            translation = work.chosen
+            _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
+        scores = None
+        if keep is not None:
+            per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
+            sides = (translation, mono, written, read) if scorers else (mono, translation, read, written)
+            score_target(
+                sides[0],
+                work.scores,
+                target=sides[1],
+                model=scorers or chosen,
+                source_lang=sides[2],
+                target_lang=sides[3],
+                **per_piece,
+                **shared,
+            )
+            scores = work.scores
+        _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
+        minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
+        prepared = prepare_data(
+            dataset,
+            out=folder,
+            tag=tag,
+            jobs=jobs,
+            force=force,
+            train=(str(work.pairs),),
+            columns="source,target" + ",score" * (keep is not None),
+            filter=(*filter, *minimum),
+            **languages,
+            **evaluated,
+            report=report,
+        )
+        work.remove()
+    return prepared
+
+
+def _refuse_contradictions(
+    mono: Path, reference: Path | None, nbest: int | None, keep: float | None, scored_by: Paths, *, forward: bool
+) -> None:
+    from nmt.text.lines import can_be_read_again, count_lines, not_parallel
+
+    if reference is not None and not forward:
+        raise ConfigError("--reference only goes with --forward: the target text of a back-translation is real.")
+    if nbest is not None and reference is None:
+        raise ConfigError("--nbest only goes with --reference, which chooses among the candidates.")
+    if scored_by and keep is None:
+        raise ConfigError("--scored-by only goes with --keep, the share of the pairs to keep.")
+    for option, path in (("--mono", mono), ("--reference", reference)):
+        if path is None:
+            continue
+        if str(path) == "-" or (path.exists() and not can_be_read_again(path)):
+            raise ConfigError(f"{option} {path}: is read several times, so a pipe will not do. Name a file.")
+        if not path.is_file():
+            raise DataError(f"{path}: there is no such file. It was given by {option}.")
+    if reference is not None:
+        lines, others = count_lines(mono), count_lines(reference)
+        if lines is not None and others is not None and lines != others:
+            raise not_parallel((str(mono), lines), (str(reference), others))
+
+
+def _check_languages(models: Paths, languages: tuple[str, str]) -> None:
+    from nmt.checkpoint.bundle_files import BundleFolder
+    from nmt.config import read_config
+    from nmt.text.languages import fitting
+    from nmt.translation.directions import codes_of
+
+    for model in models:
+        data = read_config(BundleFolder(model).config).data
+        known = [codes_of(data, "source"), codes_of(data, "target")]
+        if all(not codes or fitting(codes, code) for codes, code in zip(known, languages, strict=True)):
+            continue
+        translates = " to ".join("/".join(codes) or "?" for codes in known)
+        raise ConfigError(
+            f"{model}: translates from {translates}, but one from {languages[0]} to {languages[1]} is needed."
+        )
+
+
+def _first_free(folder: Path) -> Path:
+    """The data set's folder, or the first numbered one, of which no part exists."""
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(
+        each
+        for each in itertools.chain([folder], numbered)
+        if not each.exists() and not _Work.beside(each, "").folder.exists()
+    )
+
+
+def _record(
+    command: tuple[str, ...],
+    path: Path,
+    models: dict[str, tuple[Path, ...]],
+    files: dict[str, Path | None],
+    own: dict[str, Any],
+    options: dict[str, Any],
+) -> Record:
+    """The record of the pairs: the whole command, and what it reads. It leaves out the files that are removed.
+
+    Args:
+        command: its first words.
+        models, files: by option.
+        own: options of this command.
+        options: those of translating.
+    """
+    from nmt.checkpoint.lineage import bundle_record
+    from nmt.record import Record, file_record, option_words
+    from nmt.translation.lineage import checksum
+    from nmt.translation.options import recorded_words
+
+    given = {name: file for name, file in files.items() if file is not None}
+    records = {option: [bundle_record(each).as_found(each) for each in folders] for option, folders in models.items()}
+    values = {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in options.items()}
+    paths: dict[str, Any] = {option: [each.path for each in found] for option, found in records.items()}
+    return Record(
+        kind="synthetic text",
+        path=str(path),
+        command=(
+            *command,
+            *option_words(paths | given | own),
+            *recorded_words({key: value for key, value in values.items() if key != "batch_tokens"}),
+        ),
+        made_from=(
+            *itertools.chain.from_iterable(records.values()),
+            *(file_record("text", file, checksum(file), role=name) for name, file in given.items()),
+        ),
+    )
+
+
+def _up_to_date(folder: Path, recipe: Recipe, asked: Record) -> PreparedData | None:
+    """The data set if the same call made it, and neither it nor what it was made from changed since."""
+    from nmt.data.made import digest_of
+    from nmt.data.manifest import known_manifest
+
+    manifest = known_manifest(folder)
+    if manifest is None:
+        return None
+    made = {each.file: each.made_by for each in manifest.sources if each.made_by and each.made_by.kind == asked.kind}
+    others = [each for each in manifest.sources if each.file not in made and each.url is None]
+    is_same = (
+        list(map(_content, made.values())) == [_content(asked)]
+        and all(digest_of(Path(each.file)) == each.sha256 for each in others)
+        and manifest.made.is_current(folder, manifest.made.inputs)
+    )
+    return PreparedData(folder, recipe, manifest, changed=False) if is_same else None
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    """What pairs depend on: the content of files, wherever these lie, and options."""
+    from nmt.record import PATHS
+
+    words = [word.partition("=")[0] if word.partition("=")[0] in PATHS else word for word in record.command]
+    return words, [part.files for part in record.made_from]
+
+
+def _write(path: Path, made: Record, lines: Iterable[str]) -> None:
+    """Write lines that are made of other files in a moment: an earlier file of ours is replaced."""
+    from nmt.text.lines import encode_line
+    from nmt.translation.resuming import OutputFile
+
+    output = OutputFile(path)
+    with ExitStack() as stack:
+        stack.enter_context(output.claimed())
+        path.unlink(missing_ok=True)
+        stream, _ = stack.enter_context(output.growing(made.model_copy(update={"path": str(path)})))
+        stream.writelines(map(encode_line, lines))
+
+
+def _nearest(candidates: Path, reference: Path, number: int, invalid: InvalidUtf8) -> Iterator[str]:
+    """Of the candidates for each line, the one with the highest sentence chrF; of equals, the model's best."""
+    from nmt.evaluation.metrics import make_metric, sentence_scores
+    from nmt.text.lines import read_lines
+
+    chrf, lines = make_metric("chrf"), read_lines(candidates)
+    for expected in read_lines(reference, invalid=invalid):
+        texts = list(itertools.islice(lines, number))
+        nearness = sentence_scores(chrf, texts, [[expected] * number]).values
+        yield texts[nearness.index(max(nearness))]
+
+
+def _pairs(mono: Path, translation: Path, scores: Path | None, invalid: InvalidUtf8, *, forward: bool) -> Iterator[str]:
+    """The lines of a table: source, target, and the score per piece if there are scores."""
+    from nmt.text.lines import read_lines
+
+    columns = [read_lines(mono, invalid=invalid), read_lines(translation)]
+    if not forward:
+        columns.reverse()
+    if scores is not None:
+        columns.append(line.partition("\t")[0] for line in read_lines(scores))
+    for cells in zip(*columns, strict=True):
+        yield "\t".join(cell.replace("\t", " ") for cell in cells)
+
+
+def _minimum(pairs: Path, keep: float) -> float:
+    """The score that a share of the pairs reaches. Pairs without text on a side, which cleaning drops, do not count.
+
+    Raises:
+        DataError: no pair has a score: all are too long for the model.
+    """
+    from nmt.text.lines import read_lines
+
+    rows = (line.split("\t") for line in read_lines(pairs))
+    scores = array("d", (float(score) for source, target, score in rows if source.strip() and target.strip()))
+    finite = sorted(filter(math.isfinite, scores), reverse=True)
+    if not finite:
+        raise DataError(f"{pairs}: the model can score none of the pairs. Leave out --keep, or use another model.")
+    return finite[min(len(finite), math.ceil(keep * len(scores))) - 1]

@@ -1,0 +1,135 @@
+"""Glossaries: what clients create, and translations with them."""
+
+import pytest
+
+from nmt.server import glossaries
+from tests.server.doubles import Model, Running, serving, wait_for
+
+ANIMALS = {"name": "animals", "source_lang": "EN", "target_lang": "de", "entries": "cat\tKatze\n\ndog\tHund\r\n"}
+
+
+def headers(auth_key: str) -> dict[str, str]:
+    return {"Authorization": f"DeepL-Auth-Key {auth_key}"}
+
+
+def created(running: Running, auth_key: str = "one", **more: str):
+    return running.client.post("/v2/glossaries", json=ANIMALS | more, headers=headers(auth_key))
+
+
+def translated(running: Running, text: str, glossary_id: str | None, auth_key: str = "one", **more: str):
+    body = {"text": [text], "source_lang": "EN", "target_lang": "DE", "glossary_id": glossary_id, **more}
+    return running.client.post("/v2/translate", json=body, headers=headers(auth_key))
+
+
+def text_of(answer) -> str:
+    return answer.json()["translations"][0]["text"]
+
+
+@pytest.fixture
+def running():
+    with serving([Model("en", "de"), Model("de", "en")], keys=["one", "two"]) as running:
+        running.client.headers.update(headers("one"))
+        yield running
+
+
+def test_a_glossary_is_created_described_read_and_deleted(running):
+    answer = created(running)
+    described = answer.json()
+    assert (answer.status_code, described.pop("creation_time")[:2]) == (201, "20")
+    assert described == {
+        "glossary_id": described["glossary_id"],
+        "name": "animals",
+        "ready": True,
+        "source_lang": "en",
+        "target_lang": "de",
+        "entry_count": 2,
+    }
+    path = f"/v2/glossaries/{described['glossary_id']}"
+    assert running.client.get(path).json() == answer.json()
+    assert running.client.get("/v2/glossaries").json() == {"glossaries": [answer.json()]}
+    entries = running.client.get(f"{path}/entries")
+    assert (entries.text, entries.headers["Content-Type"]) == (
+        "cat\tKatze\ndog\tHund",
+        "text/tab-separated-values; charset=utf-8",
+    )
+    deleted = running.client.delete(path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for method, of in (("GET", ""), ("GET", "/entries"), ("DELETE", "")):
+        answer = running.client.request(method, path + of)
+        assert (answer.status_code, answer.json()["message"][:10]) == (404, "Not found:")
+    assert running.client.get("/v2/glossaries").json() == {"glossaries": []}
+
+
+def test_the_languages_of_glossaries_are_listed(running):
+    pairs = [{"source_lang": "en", "target_lang": "de"}, {"source_lang": "de", "target_lang": "en"}]
+    assert running.client.get("/v2/glossary-language-pairs").json() == {"supported_languages": pairs}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"entries": "cat"}, "Invalid glossary entries: entries, line 1: expected a term, a tab"),
+        ({"entries": "cat\tKatze\tx"}, "Invalid glossary entries: entries, line 1"),
+        ({"entries": " \n"}, "Invalid glossary entries: entries: has no terms."),
+        (
+            {"entries": "cat\tKatze", "entries_format": "csv"},
+            "Invalid glossary entries: entries, line 1",
+        ),
+        ({"entries": '"a,b', "entries_format": "csv"}, "Invalid glossary entries: unexpected end of data"),
+        ({"entries": '"a\nb",c', "entries_format": "csv"}, "Invalid glossary entries: entries, line 1"),
+        ({"entries_format": "xml"}, "Invalid request: entries_format: Input should be 'tsv' or 'csv'"),
+        ({"target_lang": "XX"}, "Value for 'target_lang' not supported."),
+        ({"target_lang": "EN"}, "Source and target language of a glossary must differ."),
+        ({"name": ""}, "Value for 'name' not specified."),
+    ],
+)
+def test_a_glossary_that_cannot_be_read_is_refused(running, more, message):
+    answer = created(running, **more)
+    assert (answer.status_code, answer.json()["message"][: len(message)]) == (400, message)
+
+
+def test_entries_may_be_separated_by_commas(running):
+    answer = created(running, entries='cat,Katze,en,de\r\n"a ""big"" dog","Hund, groß"', entries_format="csv")
+    entries = running.client.get(f"/v2/glossaries/{answer.json()['glossary_id']}/entries")
+    assert entries.text == 'cat\tKatze\na "big" dog\tHund, groß'
+
+
+def test_translations_have_the_terms_and_others_have_not(running):
+    """Whatever is remembered of the same line, and in the same batches."""
+    one, other = (
+        created(running, entries=entries).json()["glossary_id"] for entries in ("cat\tKatze", "cat\tMieze\nis\tsei")
+    )
+    for _ in range(2):
+        for glossary, text in ((None, "THE CAT IS"), (one, "THE Katze IS"), (other, "THE Mieze sei")):
+            assert text_of(translated(running, "the cat is", glossary)) == text
+    assert text_of(translated(running, "<p>the <b>cat</b></p>", one, tag_handling="html")) == "<p>THE <b>Katze</b></p>"
+    assert text_of(translated(running, "the cat is", one, target_lang="de-AT")) == "THE Katze IS"
+    assert set(running.models[0].translators) == {("de", 1, None)}
+
+
+def test_a_glossary_is_that_of_its_key_and_of_its_languages(running):
+    glossary = created(running).json()["glossary_id"]
+    assert translated(running, "cat", glossary, "two").status_code == 404
+    assert running.client.get(f"/v2/glossaries/{glossary}", headers=headers("two")).status_code == 404
+    assert running.client.get("/v2/glossaries", headers=headers("two")).json() == {"glossaries": []}
+    answer = translated(running, "cat", glossary, source_lang="DE", target_lang="EN")
+    message = "The glossary is from EN to de, and the translation from de to en."
+    assert (answer.status_code, answer.json()["message"]) == (400, message)
+
+
+def test_a_document_has_the_terms(running):
+    data = {"source_lang": "EN", "target_lang": "DE", "glossary_id": created(running).json()["glossary_id"]}
+    answer = running.client.post("/v2/document", files={"file": ("a.txt", "the cat\nthe mouse")}, data=data).json()
+    path, key = f"/v2/document/{answer['document_id']}", {"document_key": answer["document_key"]}
+    wait_for(lambda: running.client.post(path, json=key).json()["status"] == "done")
+    assert running.client.post(f"{path}/result", json=key).text == "THE Katze\nTHE MOUSE"
+
+
+def test_glossaries_have_limited_room(running, monkeypatch):
+    monkeypatch.setattr(glossaries, "MAX_SIZE", 1_500)
+    glossary = created(running).json()["glossary_id"]
+    assert created(running, "two").status_code == 201
+    answer = created(running)
+    assert (answer.status_code, "at most 1,500 characters" in answer.json()["message"]) == (413, True)
+    running.client.delete(f"/v2/glossaries/{glossary}")
+    assert created(running).status_code == 201
