@@ -17,6 +17,8 @@ from nmt.text.lines import read_lines
 
 _WORD = re.compile(rf"{LETTER}+|\S")
 """A word, or a character of a script without spaces."""
+_WITHIN_WORD = re.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})")
+"""A place at which a word goes on, also one with a hyphen, such as T-shirt."""
 _BREAK = re.compile(r"[\t\r\n]")
 _ENDING = 2
 """So many letters behind a term may be its ending."""
@@ -91,13 +93,13 @@ class Glossary:
         """The terms of a text, in order."""
         found, end = list[Term](), 0
         for word in _WORD.finditer(text):
-            if word.start() < end:
+            if word.start() < end or _WITHIN_WORD.match(text, word.start()):
                 continue
             for length in self._lengths.get(word[0].lower(), ()):
                 stop = word.start() + length
                 part = text[word.start() : stop]
                 targets = self._targets.get(part) or self._targets.get(part.lower())
-                if targets and not _splits_word(text, stop):
+                if targets and not _WITHIN_WORD.match(text, stop):
                     found.append(Term(word.start(), stop, targets))
                     end = stop
                     break
@@ -132,8 +134,8 @@ def entries_of(rows: Iterable[Sequence[str]], name: str, *, separator: str = "ta
 def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term]) -> Obeyed:
     """Make a translation have the terms of its source, each once.
 
-    Where the model wrote a term, with an ending perhaps, nothing changes. Else the term stands for the words that come
-    from it, without the ending that the sentence may ask for.
+    Where the model wrote a term, with an ending perhaps or in a compound, nothing changes. Else the term stands for the
+    words that come from it, without the ending that the sentence may ask for.
 
     Args:
         links: which characters of the translation come from which of the source.
@@ -142,7 +144,7 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     taken = set().union(*(range(*place) for place in places.values()))
     findings: list[Verdict] = ["written"] * len(terms)
     for number, term in enumerate(terms):
-        if number not in places:
+        if number not in places and not _is_in_compound(term, output, links):
             place = _words_from(term, output, links, taken)
             findings[number] = "inserted" if place is None else "replaced"
             places[number] = place or _behind_what_stood_before(term, output, links)
@@ -190,6 +192,17 @@ def _written(output: str, links: Sequence[Link], terms: Sequence[Term]) -> dict[
                 found[number] = copy
                 taken.update(range(*copy))
     return found
+
+
+def _is_in_compound(term: Term, output: str, links: Sequence[Link]) -> bool:
+    """Whether a longer word that comes from a term holds its translation, as Schlittenhund does that of dog."""
+    targets = [target.lower() for target in term.targets if len(target) >= _STEM]
+    return any(
+        target in word[0].lower() and len(word[0]) > len(target) + _ENDING
+        for word in _WORD.finditer(output)
+        for target in targets
+        if any(one.start < word.end() and word.start() < one.end and _overlap(one, term) for one in links)
+    )
 
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
@@ -241,8 +254,3 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
 
 def _overlap(link: Link, term: Term) -> bool:
     return link.source_start < term.end and term.start < link.source_end
-
-
-def _splits_word(text: str, place: int) -> bool:
-    """Whether a word goes on at a place."""
-    return re.match(LETTER * 2, text[place - 1 : place + 1]) is not None

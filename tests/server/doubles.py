@@ -23,6 +23,7 @@ from nmt.server.pool import Pool
 from nmt.server.running import bound, server_config
 from nmt.server.service import Service
 from nmt.translation.guard import Finding
+from nmt.translation.line_translator import SpansOf, no_spans
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
@@ -60,11 +61,17 @@ class Capitals:
         tag, end, rest = line.partition("<< ")
         return (tag + end.strip(), rest) if end else ("", line)
 
-    def prepare(self, lines: Sequence[str], *_: object, **__: object) -> list[list[Segment]]:
-        """A line ``fail`` fails, here for ``fail early`` and otherwise when it is searched."""
+    def prepare(self, lines: Sequence[str], *_: object, spans: SpansOf = no_spans, **__: object) -> list[list[Segment]]:
+        """Lines with spans are aligned.
+
+        A line ``fail`` fails, here for ``fail early`` and otherwise when it is searched.
+        """
         if "fail early" in lines:
             raise ZeroDivisionError
-        return [[Segment(line, list(range(len(line.split()))))] for line in lines]
+        return [
+            [Segment(line, list(range(len(line.split()))), is_aligned=bool(spans(index)))]
+            for index, line in enumerate(lines)
+        ]
 
     def search(self, segments: list[Segment]) -> None:
         """Write the texts in capitals."""
@@ -76,9 +83,9 @@ class Capitals:
             raise ZeroDivisionError
         for segment in segments:
             texts = [self.mark + segment.text.upper() + "'" * rank for rank in range(self.candidates)]
+            alignment = tuple(range(len(segment.text.split()))) if segment.is_aligned else None
             segment.candidates = tuple(
-                TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=tuple(range(len(text.split()))))
-                for text in texts
+                TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=alignment) for text in texts
             )
 
     def joined(self, line: str, segments: Sequence[Segment]) -> Translation:

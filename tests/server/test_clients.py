@@ -97,13 +97,14 @@ def test_deepl(address):
     glossary = client.create_glossary("animals", "EN", "DE", {"cat": "Katze"})
     assert client.get_glossary_entries(glossary) == {"cat": "Katze"}
     assert client.translate_text("the cat", source_lang="EN", target_lang="DE", glossary=glossary).text == "THE Katze"
-    client.translate_document(io.BytesIO(b"the cat"), translated := io.BytesIO(), target_lang="DE", filename="a.txt")
-    assert translated.getvalue() == b"THE CAT"
+    document, translated_document = io.BytesIO(b"the cat"), io.BytesIO()
+    document.name = "a.txt"
+    client.translate_document(document, translated_document, source_lang="EN", target_lang="DE", glossary=glossary)
+    assert translated_document.getvalue() == b"THE Katze"
     for refused in (
         lambda: client.translate_text("a", target_lang="FR"),
         lambda: client.translate_text("a", source_lang="EN", target_lang="DE", glossary="x"),
         lambda: client.translate_text("a", target_lang="DE", formality="more"),
-        lambda: client.translate_text("a <b>b</b>", target_lang="DE", tag_handling="xml"),
     ):
         with pytest.raises(deepl.DeepLException):
             refused()

@@ -27,7 +27,7 @@ GLOSSARY = Glossary(
         ("Cat and CAT", ["Cat", "CAT"]),
         ("a concatenation of cats", []),
         ("a black cat's bowl", ["black cat"]),
-        ("tom-cat, cat_", ["cat", "cat"]),
+        ("tom-cat, cat-tail, cat_ -cat-", ["cat", "cat"]),
         ("sap of an apple, Apple and SAP", ["Apple", "SAP"]),
         ("", []),
     ],
@@ -68,6 +68,8 @@ def word_links(source: str, output: str, pairs: str) -> list[Link]:
         ("dog bites dog", "Hund beißt Köter", "0-0 1-1 2-2", "Köter beißt Köter", ["replaced", "written"]),
         ("a dog barks", "es bellt", "2-1", "Köter es bellt", ["inserted"]),
         ("dog", "", "", "Köter", ["inserted"]),
+        ("a dog sled", "ein Köterschlitten", "0-0 1-1 2-1", "ein Köterschlitten", ["written"]),
+        ("a dog sled", "ein Hundeschlitten mit Köterfell", "0-0 1-1 2-1", "ein Köter mit Köterfell", ["replaced"]),
         ("the guard dog", "der Wachhund", "1-1 2-1", "der Köter", ["replaced"]),
     ],
 )
