@@ -181,21 +181,21 @@ def _advice(prefix: str) -> str:
     """What to give instead of a prefix without files."""
     path = Path(prefix)
     if prefix.endswith("."):  # The shell completes two file names up to this point.
-        return f"two files are named by their prefix: leave off the . at the end and write {prefix.rstrip('.')}."
+        return f"Two files are named by their prefix: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
     if kind_of(path) == "file" and plain.suffix:
         stem = str(plain.with_suffix(""))
         if has_columns(path):
             return f"{prefix} has columns separated by tabs: add format: tsv to its corpus in the recipe."
         return (
-            f"{prefix} is one file, and two are named by their prefix: leave off {prefix.removeprefix(stem)} and write "
-            f"{stem}, or name both files, one after the other. The name of a file with both sides must end in .tsv, "
-            ".tmx or .zip."
+            f"{prefix} is one file, and two are named by their prefix, also in --train, --valid and --test: leave off "
+            f"{prefix.removeprefix(stem)} and write {stem}, or name both files, one after the other. The name of a "
+            "file with both sides must end in .tsv, .tmx or .zip."
         )
     return (
-        "two files are named by their prefix: corpus/europarl reads corpus/europarl.en and corpus/europarl.de. Other "
-        "text is NAME.tsv, NAME.tmx, a zip from OPUS, the web address of one of these, a folder, or - for standard "
-        "input."
+        "Two files are named by their prefix, also in --train, --valid and --test: corpus/europarl reads "
+        "corpus/europarl.en and corpus/europarl.de. Other text is NAME.tsv, NAME.tmx, a zip from OPUS, the web address "
+        "of one of these, a folder, or - for standard input."
     )
 
 
