@@ -24,6 +24,7 @@ def adapt(given: dict[str, Any]) -> None:
     with hanging_up_when_unread(), TrainingView() as view:
         adapted = adapting.adapt(**given, report=CONSOLE, listener=view)
     if adapted.exit_code:
+        notice("Interrupted. Saved. Run the same command to resume.")
         raise typer.Exit(adapted.exit_code)
     write_stdout("".join(f"{line}\n" for line in _verdict(adapted)))
     if adapted.forgets:

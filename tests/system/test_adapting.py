@@ -43,6 +43,12 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     assert "general text lost more than --max-loss 1.5" in forgetting.stderr
 
 
+def test_an_interrupted_training_says_how_to_resume(nmt, monkeypatch, tmp_path):
+    monkeypatch.setattr("nmt.cli.adapt.adapting.adapt", lambda **_: adapting.Adapted(tmp_path, exit_code=130))
+    found = nmt("adapt", "model", "memory.tsv", cwd=tmp_path, check=False)
+    assert (found.returncode, found.stderr) == (130, "Interrupted. Saved. Run the same command to resume.\n")
+
+
 @pytest.mark.parametrize(("tokens", "warmup"), [(80, "5"), (1_000_000, "50")])
 def test_the_warm_up_of_a_small_memory_ends_before_its_training(monkeypatch, tokens, warmup):
     monkeypatch.setattr(adapting, "_tokens", lambda _: tokens)
