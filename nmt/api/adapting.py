@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, Gt
 
 from nmt.api.arguments import THREADS, Paths, Texts, checked
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, OutputError
 from nmt.option_fields import HARDWARE, SCORES, SETTINGS, STREAMS, Argument, DeviceChoice, Option
 from nmt.reporting import SILENT, Reporter
 
@@ -170,12 +170,19 @@ def _prepare(
     from nmt.corpora.corpus_kinds import HeldOut
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import kept_apart, own_recipe
+    from nmt.data.manifest import known_manifest
 
     recipe = own_recipe(
         name, train=list(memory), source_lang=languages[0], target_lang=languages[1], notify=report.notice
     )
     held_out = [HeldOut(kind="held-out", pairs=_HELD_OUT, max_share=_HELD_OUT_SHARE)]
     recipe = kept_apart(recipe.model_copy(update={"valid": held_out, "test": held_out}), general)
+    standing = known_manifest(folder)
+    if standing is not None and standing.recipe != recipe.record():
+        raise OutputError(
+            f"{folder.parent}: holds a model that was adapted to other text or beside other data. Name another folder "
+            "with --out."
+        )
     with report.progress() as display:
         prepare(recipe, folder, progress=display("bytes"), pairs_progress=display("pairs"), notify=report.notice)
 

@@ -13,6 +13,9 @@ from nmt.cli.process import hanging_up_when_unread
 from nmt.cli.progress_lines import CONSOLE
 from nmt.cli.training_view import TrainingView
 
+_FEW = 50
+"""Fewer sentences than this hardly tell two models apart."""
+
 
 @command(adapting.adapt)
 def adapt(given: dict[str, Any]) -> None:
@@ -33,6 +36,9 @@ def adapt(given: dict[str, Any]) -> None:
             "alone; mix in more general text, or train for less time."
         )
         raise typer.Exit(1)
+    assert adapted.own is not None  # training was not interrupted
+    if adapted.own.sentences < _FEW:
+        notice(f"{adapted.own.sentences} sentences of the memory say little: a larger memory has more to hold out.")
     if not adapted.general:
         notice("What general text lost is not known: name a data set of it with --general.")
     notice(f"written: {adapted.run}")

@@ -126,7 +126,7 @@ def entries_of(rows: Iterable[Sequence[str]], name: str, *, separator: str = "ta
             continue
         if len(fields) != 2 or not all(fields) or _BREAK.search("".join(fields)):
             raise DataError(
-                f"{name}, line {number:,}: expected a term, a {separator} and its translation, got {row!r}."
+                f"{name}, line {number:,}: expected a term, a {separator} and its translation, got {' | '.join(row)!r}."
             )
         entries.append((fields[0], fields[1]))
     if not entries:

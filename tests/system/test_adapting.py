@@ -26,6 +26,7 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     words = ["adapt", str(trained / "runs/toy-en-de-tiny"), "memory.tsv", "--general", str(data), "--max-loss", "100"]
     words += ["--set", "training.max_updates=4", "--set", "validation.bleu_sentences=3", "--threads", "1"]
     found = nmt(*words, cwd=tmp_path)
+    manifest = (tmp_path / "adapted/memory/data/manifest.json").read_bytes()
     assert VERDICT.findall(found.stdout) == [("memory", "9"), ("data", "500")]  # 15 % of the memory
     assert "data: toy-en-de, weight 0.0014" in found.stderr  # as many pairs as the memory has
     written = {path.name for path in (tmp_path / "adapted/memory/verdict").iterdir() if path.name[0] != "."}
@@ -34,6 +35,14 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     assert nmt("translate", "--model", "adapted/memory/model", cwd=tmp_path, text="A dog sleeps.\n").stdout
     words[words.index("training.max_updates=4")] = "training.max_updates=6"
     assert len(VERDICT.findall(nmt(*words, cwd=tmp_path).stdout)) == 2
+
+    assert "9 sentences of the memory say little" in found.stderr
+
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/memory.tsv").write_text("A dog.\tEin Hund.\n")
+    refused = nmt("adapt", words[1], "other/memory.tsv", cwd=tmp_path, check=False)
+    assert "adapted/memory: holds a model that was adapted to other text" in refused.stderr
+    assert (tmp_path / "adapted/memory/data/manifest.json").read_bytes() == manifest
 
     monkeypatch.setattr(adapting, "_change", lambda folder, *_: change(-2.0 if folder == data else 3.0, 0.001))
     assert nmt(*words, cwd=tmp_path).stdout.splitlines()[1].startswith("general: BLEU 30.0 before, 28.0 after (-2.0")
