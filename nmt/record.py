@@ -34,7 +34,7 @@ _VERSION = 1
 PATHS = frozenset(
     f"--{name}"
     for name in (
-        "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "target", "output",
+        "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "target", "glossary", "output",
         "reference", "source", "comet-model", "mono", "scored-by",
     )
 )  # fmt: skip

@@ -130,7 +130,7 @@ def adapt(
     languages = source_lang or config.data.source_lang, target_lang or config.data.target_lang
     if not memory:
         raise ConfigError("memory: name your translations: a .tmx or .tsv file, two files or their prefix.")
-    out = out or Path("adapted") / Path(memory[0]).name.split(".")[0]
+    out = out or Path("adapted") / (Path(memory[0]).absolute().name.split(".")[0] or "memory")
     run, data, verdict = (out / name for name in ("model", "data", "verdict"))
     _prepare(data, out.absolute().name, memory, languages, general, report)
     build_vocab((data,), vocab=model, align=config.guides_alignment, threads=threads, report=report)
@@ -178,7 +178,7 @@ def _prepare(
     held_out = [HeldOut(kind="held-out", pairs=_HELD_OUT, max_share=_HELD_OUT_SHARE)]
     recipe = kept_apart(recipe.model_copy(update={"valid": held_out, "test": held_out}), general)
     standing = known_manifest(folder)
-    if standing is not None and standing.recipe != recipe.record():
+    if standing is not None and (standing.recipe != recipe.record() or standing.changed_sources()):
         raise OutputError(
             f"{folder.parent}: holds a model that was adapted to other text or beside other data. Name another folder "
             "with --out."

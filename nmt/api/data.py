@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
     from nmt.data.manifest import Manifest
 
+_MOST_ALIGNED = 65_535
+"""Alignments are numbers of 16 bits."""
+
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -282,6 +285,8 @@ def build_vocab(
 
     if vocab is not None and size is not None:
         raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
+    if align and max_pieces > _MOST_ALIGNED:
+        raise ConfigError(f"--align takes pairs of at most {_MOST_ALIGNED:,} pieces: lower --max-pieces.")
     if sampling_temperature is not None and (vocab is not None or len(data) < 2):
         raise ConfigError(
             "--sampling-temperature balances the languages of several data sets in a new vocabulary: name each with "

@@ -108,8 +108,9 @@ def translate_file(
     """
     from nmt.loading import load_hops
     from nmt.spans.terms import Glossary
+    from nmt.translation.glossary import check_glossary
     from nmt.translation.jobs import TranslationJob
-    from nmt.translation.pivot import check_glossary, check_pivot, line_translator
+    from nmt.translation.pivot import check_pivot, line_translator
     from nmt.translation.streams import Streams
 
     if format == "pharaoh":
@@ -131,6 +132,7 @@ def translate_file(
         invalid_utf8=invalid_utf8,
         input_format=input_format,
         is_chosen=given is not None,
+        glossary=glossary,
         typed=typed,
         report=report,
     )

@@ -350,17 +350,15 @@ def _record(
 
 def _up_to_date(folder: Path, recipe: Recipe, asked: Record) -> PreparedData | None:
     """The data set if the same call made it, and neither it nor what it was made from changed since."""
-    from nmt.data.made import digest_of
     from nmt.data.manifest import known_manifest
 
     manifest = known_manifest(folder)
     if manifest is None:
         return None
     made = {each.file: each.made_by for each in manifest.sources if each.made_by and each.made_by.kind == asked.kind}
-    others = [each for each in manifest.sources if each.file not in made and each.url is None]
     is_same = (
         list(map(_content, made.values())) == [_content(asked)]
-        and all(digest_of(Path(each.file)) == each.sha256 for each in others)
+        and not manifest.changed_sources(without=made.keys())
         and manifest.made.is_current(folder, manifest.made.inputs)
     )
     return PreparedData(folder, recipe, manifest, changed=False) if is_same else None

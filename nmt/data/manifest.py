@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, Val
 from nmt.config import LanguageCode, Tag, mistakes
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
-from nmt.data.made import Made
+from nmt.data.made import Made, digest_of
 from nmt.errors import DataError
 from nmt.io.files import replacing
 from nmt.io.regular import read_regular
@@ -112,6 +112,11 @@ class Manifest(_Part):
     def choices(self) -> dict[Choice, str]:
         """What chooses the pieces that a vocabulary adds to the lines."""
         return {"source": self.source_lang, "target": self.target_lang, "tag": self.tag}
+
+    def changed_sources(self, without: Collection[str] = ()) -> list[str]:
+        """The files, other than downloads, that the data set was made from, and that are gone or have changed."""
+        own = (each for each in self.sources if each.url is None and each.file not in without)
+        return [each.file for each in own if digest_of(Path(each.file)) != each.sha256]
 
     @property
     def made(self) -> Made:

@@ -127,6 +127,6 @@ def _read(entries: str, entries_format: EntriesFormat) -> list[tuple[str, str]]:
             return entries_of((line.split("\t") for line in entries.split("\n")), "entries")
         # Two more fields may name the languages.
         rows = (row[:2] if len(row) == 4 else row for row in csv.reader(io.StringIO(entries, newline=""), strict=True))
-        return entries_of(rows, "entries", separator="comma")
+        return entries_of(rows, "entries", separator=",")
     except (DataError, csv.Error) as error:
         raise RequestError(400, f"Invalid glossary entries: {error}") from None

@@ -109,28 +109,29 @@ class Glossary:
         return found
 
 
-def entries_of(rows: Iterable[Sequence[str]], name: str, *, separator: str = "tab") -> list[tuple[str, str]]:
+def entries_of(
+    rows: Iterable[Sequence[str]], name: str, *, separator: Literal["\t", ","] = "\t"
+) -> list[tuple[str, str]]:
     """The terms in the rows of a table, each with its translation. Rows may be empty.
 
     Args:
         name: what errors call the table.
-        separator: what errors call the character between two fields.
+        separator: what stands between two fields.
 
     Raises:
         DataError: a row has another form, or there are no terms.
     """
-    entries = []
+    entries, called = [], {"\t": "tab", ",": "comma"}[separator]
     for number, row in enumerate(rows, start=1):
         fields = [field.strip() for field in row]
         if not any(fields):
             continue
         if len(fields) != 2 or not all(fields) or _BREAK.search("".join(fields)):
-            raise DataError(
-                f"{name}, line {number:,}: expected a term, a {separator} and its translation, got {' | '.join(row)!r}."
-            )
+            given = separator.join(row)
+            raise DataError(f"{name}, line {number:,}: expected a term, a {called} and its translation, got {given!r}.")
         entries.append((fields[0], fields[1]))
     if not entries:
-        raise DataError(f"{name}: has no terms. Write one per line: a term, a {separator} and its translation.")
+        raise DataError(f"{name}: has no terms. Write one per line: a term, a {called} and its translation.")
     return entries
 
 

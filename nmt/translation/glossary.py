@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from nmt.errors import ConfigError
 from nmt.spans.kept import copies
 from nmt.spans.span import Span
 from nmt.spans.terms import Glossary, Term, obey
 from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
+from nmt.translation.options import TranslateOptions
 from nmt.translation.results import Translation
 from nmt.translation.segment import Segment
 
@@ -25,8 +27,8 @@ class GlossaryTranslator(LineTranslator):
 
     @property
     def settings(self) -> dict[str, object]:
-        """As :attr:`LineTranslator.settings`."""
-        return self._translator.settings | {"glossary": self._glossary.fingerprint}
+        """As :attr:`LineTranslator.settings`; the glossary is an input."""
+        return self._translator.settings
 
     @property
     def batch_tokens(self) -> int:
@@ -77,3 +79,16 @@ class GlossaryTranslator(LineTranslator):
             for term in self._glossary.terms(line)
             if all(term.end <= start or end <= term.start for start, end in places)
         ]
+
+
+def check_glossary(options: TranslateOptions) -> None:
+    """Check that options go with a glossary.
+
+    Raises:
+        ConfigError: word alignments are asked for.
+    """
+    if options.alignment:
+        raise ConfigError(
+            "an alignment is of the pieces that the model wrote, which a glossary replaces: leave out --glossary, or "
+            "--alignment and --format pharaoh."
+        )

@@ -13,7 +13,7 @@ from nmt.record import ITSELF, Record, file_record
 from nmt.text.lines import can_be_read_again
 from nmt.translation.options import recorded_words
 
-INPUTS = ("input", "prefix", "target")
+INPUTS = ("input", "prefix", "target", "glossary")
 """The roles of input files in a record."""
 TRANSLATION = "translation"
 """The kind of the record of an output."""

@@ -14,7 +14,7 @@ from nmt.spans.terms import Glossary
 from nmt.text.languages import fitting
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
-from nmt.translation.glossary import GlossaryTranslator
+from nmt.translation.glossary import GlossaryTranslator, check_glossary
 from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
@@ -178,19 +178,6 @@ def check_pivot(options: TranslateOptions) -> None:
         raise ConfigError(
             "a word alignment is of one model's source and target: leave out --via, or --alignment and "
             "--format pharaoh."
-        )
-
-
-def check_glossary(options: TranslateOptions) -> None:
-    """Check that options go with a glossary.
-
-    Raises:
-        ConfigError: word alignments are asked for.
-    """
-    if options.alignment:
-        raise ConfigError(
-            "an alignment is of the pieces that the model wrote, which a glossary replaces: leave out --glossary, or "
-            "--alignment and --format pharaoh."
         )
 
 

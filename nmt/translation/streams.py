@@ -77,6 +77,8 @@ class Streams:
     """Whether the user named that format, so that the name of the input says nothing."""
     models: tuple[Path, ...] = ()
     """The bundles of the models."""
+    glossary: Path | None = None
+    """What the output depends on beside them; the caller reads it."""
     typed: Callable[[InvalidUtf8], Iterator[str]] | None = None
     """Reads what a person types at a terminal; None reads it as a pipe."""
     report: Reporter = SILENT
@@ -132,10 +134,11 @@ class Streams:
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
             is_document = name == "input" and entries_of(self.input_format) == "texts"
-            if not is_document and not (name == "input" and self.is_chosen):
+            if not is_document and not (name == "input" and self.is_chosen) and name != "glossary":
                 _check_plain(source, option)
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
+        refuse_second_stdin(self.glossary, self.input)
         path = self._parallel
         if path is None:
             return
@@ -184,7 +187,8 @@ class Streams:
 
     @property
     def _files(self) -> dict[str, Path]:
-        return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
+        others = {**self.beside, "glossary": self.glossary}
+        return {"input": self.input} | {name: path for name, path in others.items() if path is not None}
 
     @property
     def line_count(self) -> int | None:

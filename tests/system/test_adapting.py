@@ -40,9 +40,13 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
 
     (tmp_path / "other").mkdir()
     (tmp_path / "other/memory.tsv").write_text("A dog.\tEin Hund.\n")
-    refused = nmt("adapt", words[1], "other/memory.tsv", cwd=tmp_path, check=False)
-    assert "adapted/memory: holds a model that was adapted to other text" in refused.stderr
-    assert (tmp_path / "adapted/memory/data/manifest.json").read_bytes() == manifest
+    text = (tmp_path / "memory.tsv").read_text()
+    (tmp_path / "memory.tsv").write_text(f"{text}A cat.\tEine Katze.\n")
+    for given in ([*words[1:3], "--general", str(data)], [words[1], "other/memory.tsv"]):
+        refused = nmt("adapt", *given, cwd=tmp_path, check=False)
+        assert "adapted/memory: holds a model that was adapted to other text" in refused.stderr
+        assert (tmp_path / "adapted/memory/data/manifest.json").read_bytes() == manifest
+    (tmp_path / "memory.tsv").write_text(text)
 
     monkeypatch.setattr(adapting, "_change", lambda folder, *_: change(-2.0 if folder == data else 3.0, 0.001))
     assert nmt(*words, cwd=tmp_path).stdout.splitlines()[1].startswith("general: BLEU 30.0 before, 28.0 after (-2.0")
