@@ -133,6 +133,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.properties", "a = ü it\n", ["ä"], "a = ä\n"),
         ("a.properties", "a = {0} can''t\n", ["geht's"], "a = {0} geht''s\n"),
         ("a.srt", CUE + "A\ndog\n", ["ein Hund da"], CUE + "ein\nHund da\n"),
+        ("a.srt", (CUE + "A\ndog\n").replace("\n", "\r"), ["a b"], (CUE + "a\nb\n").replace("\n", "\r")),
         ("a.srt", CUE + "A\n\n\ndog\n", ["a b c"], CUE + "a b c\n\n\ndog\n"),
         ("a.srt", CUE + "{\\an8}A <i>&\n", ["a --> <b"], CUE + "{\\an8}<i> a → <b\n"),
         ("a.srt", CUE + "A dog\n" + CUE + "A cat\n", ["a", "b"], CUE + "a\n" + CUE + "b\n"),
@@ -171,6 +172,7 @@ def test_what_is_not_translated(name, text):
         ("a.po", 'msgid "a\\xc3\\xa9 \\303\\251 \\377"\nmsgstr ""\n', "aé é \ufffd"),
         ("a.po", 'msgid ""\nmsgstr "Content-Type: charset=iso-8859-1\\n"\nmsgid "a\\xe9"\nmsgstr ""\n', "aé"),
         ("a.html", b'<meta charset="iso-8859-1"><p>\x93A\x94', "“A”"),
+        ("a.html", b"<meta charset=windows-1252><p>\x81A\x9d", "\x81A\x9d"),
         ("a.html", b"<meta charset=gb2312><p>\x90\x41", "怉"),
         ("a.html", b'\xef\xbb\xbf<meta charset="latin-1"><p>\xc3\xa4', "ä"),
         ("a.vtt", VTT + f"&#{'1' * 5000}; a &#228;&lt;", "\ufffd a ä<"),
@@ -181,6 +183,16 @@ def test_what_is_not_translated(name, text):
 )  # fmt: skip
 def test_characters_are_read(name, text, expected):
     assert [unit.text for unit in read(name, text).units] == [expected]
+
+
+def test_bytes_that_a_charset_of_windows_leaves_undefined_stay():
+    raw = b"<meta charset=windows-1252><p>A\x81</p><p>\x8d B</p>"
+    parts = list(read("a.html", raw).parts([None, "\x90\u65e5"]))
+    assert b"".join(parts) == raw.replace(b"\x8d B", b"\x90&#26085;")
+    with pytest.raises(DataError, match=r"0xaa\) is not valid CP1253"):
+        read("a.html", b"<meta charset=windows-1253><p>\x81\xaa")
+    document = read_document(b"<meta charset=windows-1253>\x81\xaa", "html", Reading(), name="", invalid="replace")
+    assert document.text[-2:] == "\x81\ufffd"
 
 
 @pytest.mark.parametrize("charset", ["hex", "undefined", "idna", "unicode_escape", "none", "utf-16", "utf-8-sig"])
