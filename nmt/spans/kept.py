@@ -13,6 +13,8 @@ from nmt.spans.span import Span
 _STAND_INS = range(0x2801, 0x2900)
 """Braille that is not in the text. Steps of text remove private characters, but not symbols."""
 _LETTERS = re.compile(LETTER * 2)
+_LONGEST_WORD = 40
+"""Letters looked at on either side of a place."""
 
 
 @dataclass(frozen=True)
@@ -94,3 +96,13 @@ def copies(text: str, output: str) -> list[tuple[int, int]]:
 def is_in_word(text: str, place: int) -> bool:
     """Whether a word goes on at a place."""
     return place > 0 and _LETTERS.match(text, place - 1, place + 1) is not None
+
+
+def word_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """A range with the letters beside it that belong to the same words."""
+    first, last = start, end
+    while is_in_word(text, first) and start - first < _LONGEST_WORD:
+        first -= 1
+    while is_in_word(text, last) and last - end < _LONGEST_WORD:
+        last += 1
+    return first, last

@@ -11,12 +11,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nmt.spans.kept import copies, is_in_word
+from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, by_place
 from nmt.spans.span import Span, Unit
 
-_LONGEST_WORD = 40
-"""Letters on either side of what a span keeps."""
 _DEEPEST = 100
 """Spans that nest deeper are no text. They must not take all the time of a server."""
 
@@ -87,6 +85,10 @@ class _Room:
         before = bisect.bisect_left(self._taken, (end,)) - 1
         return self._taken[before] if before >= 0 and self._taken[before][1] > start else None
 
+    def is_free(self, start: int, end: int) -> bool:
+        """Whether a range is of the room, and not taken."""
+        return self.node.start <= start and end <= self.node.end and self.taken(start, end) is None
+
 
 class _Origins:
     """Which characters of a translation come from which of its source. Each comes from one place at most."""
@@ -112,7 +114,7 @@ class _Origins:
         most = start = end = total = 0
         best = None
         for run in sorted(run for run in self._runs[near] if run.source_end > span.start):
-            if run.start < room.node.start or run.end > room.node.end or room.taken(run.start, run.end):
+            if not room.is_free(run.start, run.end):
                 continue
             total -= self._linked[run.start] - self._linked[end]
             if total <= 0 or room.taken(end, run.start):
@@ -172,11 +174,7 @@ class _Translation:
         start, end = span.end - len(text.lstrip()), span.start + len(text.rstrip())
         if start >= end:
             return "", 0, 0
-        first, last = start, end
-        while is_in_word(self._source, first) and start - first < _LONGEST_WORD:
-            first -= 1
-        while is_in_word(self._source, last) and last - end < _LONGEST_WORD:
-            last += 1
+        first, last = word_around(self._source, start, end)
         return self._source[first:last], start - first, end - first
 
     def place_within(self, root: _Node) -> None:
@@ -219,9 +217,29 @@ class _Translation:
         if found is None:
             point = self._point(span, room)
             return point, point
+        found = self._in_whole_words(span, room, *found)
         text = self._output[slice(*found)]
         start = found[1] - len(text.lstrip())
         return start, max(start, found[0] + len(text.rstrip()))
+
+    def _in_whole_words(self, span: Span, room: _Room, start: int, end: int) -> tuple[int, int]:
+        """A range with the words of which it has most, without those of which it has less, if it has others.
+
+        Pieces of a word may come from several words. A span that divides a word of the source may do so here.
+        """
+        first, last = word_around(self._output, start, start)
+        if first < start and not is_in_word(self._source, span.start):
+            if 2 * (min(last, end) - start) > last - first and room.is_free(first, start):
+                start = first
+            elif last < end:
+                start = last
+        first, last = word_around(self._output, end, end)
+        if end < last and not is_in_word(self._source, span.end):
+            if 2 * (end - max(first, start)) > last - first and room.is_free(end, last):
+                end = last
+            elif start < first:
+                end = first
+        return start, end
 
     def _point(self, span: Span, room: _Room) -> int:
         """Where something belongs that nothing of the room comes from: behind what stood before it."""
@@ -234,6 +252,9 @@ class _Translation:
             point = room.before[following][1]
         else:
             point = room.node.start if span.start <= outer.start else room.node.end
+        _, last = word_around(self._output, point, point)
+        if not is_in_word(self._source, span.start) and room.is_free(point, last):
+            point = last
         if (
             span.text is None and self._source[max(span.start - 1, 0) : span.start].isspace()
         ):  # what is kept brings its own spaces

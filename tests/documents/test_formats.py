@@ -195,6 +195,19 @@ def test_bytes_that_a_charset_of_windows_leaves_undefined_stay():
     assert document.text[-2:] == "\x81\ufffd"
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.html", "go<img/>on", "go on"),
+        ("a.html", "<b><a>Home</a><!-- --><a>News</a><a>42</a></b>", "Home News42"),
+        ("a.html", "a<u>b</u><i>c</i><wbr>d<img>.", "abcd."),
+        ("a.md", "go![x](y)on", "go on"),
+    ],
+)
+def test_words_that_an_image_or_two_links_divide_are_apart(name, text, expected):
+    assert [unit.text for unit in read(name, text).units] == [expected]
+
+
 @pytest.mark.parametrize("charset", ["hex", "undefined", "idna", "unicode_escape", "none", "utf-16", "utf-8-sig"])
 def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
     document = read("a.html", f"<meta charset={charset}><p>ä</p><p>b</p>")
@@ -209,6 +222,7 @@ def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
         ("a.html", "<p>a <b><i>b</i></b><i><img></i><img> c <img> <!-- d --> e <i></i><b>f</b></p>"),
         ("a.md", "See [page](u)![i](s) for\\![more](u) `![`\\![code](u)!\n"),
         ("a.vtt", VTT + "one <b>two</b><00:01.500> three\n"),
+        ("a.html", "<u></u> A <wbr>dog<b> </b><i><img></i>"),
     ],
 )
 def test_a_translation_equal_to_the_source_changes_nothing(name, text):
