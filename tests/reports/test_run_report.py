@@ -159,17 +159,14 @@ def test_figures_of_different_valid_sets_are_not_compared(make_run, parsed):
 
 
 def test_figures_that_a_run_found_infinite_are_counted(make_run, parsed):
-    """As a run writes them: JSON has no infinity. BLEU is null where it was not measured; Python reads no integer of
-    more than 4,300 digits."""
+    """As a run writes them: JSON has no infinity. BLEU is null where it was not measured."""
     run = make_run("toy", TOY)
     metrics = MetricsFile(run / "metrics.jsonl")
     metrics.append(update(40, loss=math.inf, gradient_norm=math.nan))
     metrics.append(update(45, gradient_norm=1.0))
     metrics.append(validation(50, valid_loss=math.nan, valid_bleu=None))
-    with (run / "metrics.jsonl").open("a") as stream:
-        stream.write(json.dumps(update(60, loss=-7)).replace("-7", "1" * 5_000) + "\n")
     text = parsed(run_report([run])).text
-    assert text.count("Left out since infinite or not a number: 3.") == 1  # the losses
+    assert text.count("Left out since infinite or not a number: 2.") == 1  # the losses
     assert text.count("Left out since infinite or not a number: 1.") == 1
 
 
