@@ -34,8 +34,8 @@ def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
 
         parts = "weights, gradients, Adam's moments" + (", a copy to save" if hardware.device.type == "cpu" else "")
         raise TrainingError(
-            f"a model of {count:,} parameters needs at least {decimal(needed)} ({parts}); {decimal(usable)} is available "
-            f"on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
+            f"a model of {count:,} parameters needs at least {decimal(needed)} ({parts}); {decimal(usable)} is "
+            f"available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
         )
 
 
