@@ -149,7 +149,9 @@ def test_parts_continue_behind_what_is_done(name):
             "<target><mrk>w</mrk> <mrk>w</mrk> c</target><alt-trans/></trans-unit></xliff>",
         ),
         (
-            "a.xlf", "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>", ["c"],
+            "a.xlf",
+            "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>",
+            ["c"],
             "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g>w</g> c</x:target></segment></xliff>",
         ),
         ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
