@@ -20,7 +20,15 @@ from starlette.routing import Route
 
 from nmt.server.access import Access
 from nmt.server.documents import Documents, Upload
-from nmt.server.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
+from nmt.server.errors import (
+    CLIENT_CLOSED,
+    InternalError,
+    MissingError,
+    RequestError,
+    ShuttingDownError,
+    TooLateError,
+    log_error,
+)
 from nmt.server.glossaries import Glossaries
 from nmt.server.growing import Growing
 from nmt.server.service import Service
@@ -219,6 +227,8 @@ class Operation:
                 response = self.dialect.refusal(error)
             except ClientDisconnect:
                 response = Response(status_code=CLIENT_CLOSED)
+            except asyncio.CancelledError:  # by uvicorn, at the end of its time limit for the last requests
+                response = self.dialect.refusal(ShuttingDownError())
             except Exception:
                 log_error()
                 response = self.dialect.refusal(InternalError())
