@@ -80,8 +80,8 @@ class Parameters(dict[str, Any]):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = str(first["loc"][0])
-            if first["type"] == "missing":
-                raise MissingError(name) from None
+            if first["type"] == "missing":  # perhaps of an object in a list
+                raise MissingError(str(first["loc"][-1])) from None
             given = values[name]
             if isinstance(given, list) and given and len(first["loc"]) == 1:  # not one of its items
                 raise _repeated(name, len(given)) from None
