@@ -207,4 +207,4 @@ class _Catalogue:
 
 
 def _quoted(head: str, newline: str, text: str) -> str:
-    return head + newline.join(f'"{line.translate(_ESCAPES)}"' for line in _LINES.findall(text))
+    return head + newline.join(f'"{line.translate(_ESCAPES)}"' for line in _LINES.findall(text) or [""])

@@ -123,6 +123,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.po", 'msgid "&File"\nmsgstr ""\n', ["文件"], 'msgid "&File"\nmsgstr "文件(&F)"\n'),
         ("a.po", 'msgid "AT&T user_id"\nmsgstr ""\n', ["von AT&T"], 'msgid "AT&T user_id"\nmsgstr "von AT&T"\n'),
         ("a.po", 'msgid "a\\tb"\nmsgstr ""\n', ['"c'], 'msgid "a\\tb"\nmsgstr "\\"c"\n'),
+        ("a.po", 'msgid "a"\nmsgstr ""\n', [""], 'msgid "a"\nmsgstr ""\n'),
         ("a.md", "A dog\n", ["# 1. *"], "\\# 1. \\*\n"),
         ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
@@ -142,6 +143,17 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.srt", CUE + "A dog\n- a cat\n", ["a b c"], CUE + "a b\nc\n"),
         ("a.vtt", VTT + "<v Ann Bo>A &lt;dog&gt;\n", ["a --> &\u00a0b"], VTT + "<v Ann Bo>a --&gt; &amp;&nbsp;b\n"),
         ("a.vtt", VTT + "A <c.x.y>dog</c> <00:19.000>is\nhere\n", ["a b"], VTT + "<c.x.y>w</c>\n<00:19.000> a b\n"),
+        (
+            "a.xlf", "<xliff><trans-unit><source>A. B.</source><seg-source><mrk>A.</mrk> <mrk>B.</mrk></seg-source>"
+            "<alt-trans/></trans-unit></xliff>", ["c"],
+            "<xliff><trans-unit><source>A. B.</source><seg-source><mrk>A.</mrk> <mrk>B.</mrk></seg-source>"
+            "<target><mrk>w</mrk> <mrk>w</mrk> c</target><alt-trans/></trans-unit></xliff>",
+        ),
+        (
+            "a.xlf", "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>",
+            ["c"],
+            "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g>w</g> c</x:target></segment></xliff>",
+        ),
         ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
     ],
 )  # fmt: skip
@@ -158,6 +170,7 @@ def test_what_is_written(name, text, translations, written):
         ("a.json", '{"a": "{{name}}", "@b": "kept", "c": {"@d": "kept"}, "n": "{n, plural, other {dogs}}"}'),
         ("messages.json", '{"a": {"message": "{{x}}", "description": "kept"}}'),
         ("a.xlf", '<xliff><file translate="no"><trans-unit><source>kept</source></trans-unit></file></xliff>'),
+        ("b.xlf", "<xliff><segment><source>A</source><target><![CDATA[ B ]]></target></segment></xliff>"),
         ("a.properties", "a=it''s '{0}'\n#kept=kept\n"),
     ],
 )  # fmt: skip
