@@ -273,6 +273,16 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
     assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
 
 
+@pytest.mark.parametrize(
+    ("language", "first"),
+    [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
+)
+def test_a_form_of_many_numbers_is_made_from_the_plural_if_the_singular_names_no_number(language, first):
+    template = 'msgid ""\nmsgstr ""\n"Language: \\n"\n\nmsgid "a dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n'
+    units = read("a.pot", template, target_lang=language).units
+    assert [unit.text for unit in units] == [first, *["%d dogs"] * (len(units) - 1)]
+
+
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="GNU gettext is not installed")
 def test_msgfmt_takes_a_translated_catalogue(tmp_path):
     path = tmp_path / "a.po"
