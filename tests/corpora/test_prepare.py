@@ -19,9 +19,7 @@ from nmt.corpora.recipe import kept_apart, own_recipe, parse_recipe, tagged, wit
 from nmt.corpora.schema import Normalisation
 from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
-from nmt.data.encoded_text import touched_files
 from nmt.data.manifest import newest_data_set, read_manifest
-from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError, NmtWarning, OutputError
@@ -257,7 +255,7 @@ BUILT = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/
 
 
 def removed(out, what="vocab.model, vocab.txt, vocab.json, shards"):
-    return f"removed {what}: made from other text or another tag. Run `nmt build-vocab --data {out}` again."
+    return f"removed {what}, made from the data set before. Run `nmt build-vocab --data {out}` again."
 
 
 def built(out):
@@ -265,20 +263,19 @@ def built(out):
     return {name: (out / name).read_bytes() for name in BUILT if (out / name).exists()}
 
 
-@pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("links", [False, True])
-def test_vocabulary_and_shards_of_the_same_text_stay(own, tmp_path, monkeypatch, given, links):
+def test_the_vocabulary_of_the_same_text_stays(own, tmp_path, monkeypatch, links):
     out = tmp_path / "own"
     prepare(own, out)
-    build_vocabulary(out, **({"existing": given_model(tmp_path)} if given else {"size": 30}))
+    build_vocabulary(out, size=30)
     before, told = built(out), []
     if not links:
         monkeypatch.setattr("os.link", lambda *arguments: (_ for _ in ()).throw(OSError))
     assert prepare(own, out, force=True, notify=told.append).changed
-    assert (built(out), told) == (before, [])
-    assert len(before) == len(BUILT)
-    assert touched_files(out, read_index(out).text) == []  # which would be read again
-    assert not build_vocabulary(out, **({"existing": out / "vocab.model"} if given else {"size": 30})).changed
+    assert told == [removed(out, "shards")]
+    assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
+    assert build_vocabulary(out, size=30).trained is None
+    assert built(out) == before
 
 
 @pytest.mark.parametrize("of", ["other text", "the other direction", "another normalisation", "another tag"])
@@ -315,17 +312,14 @@ def test_a_vocabulary_that_was_given_stays_when_the_text_changes(own, tmp_path):
     prepare(own, out)
     model = given_model(tmp_path)
     build_vocabulary(out, existing=model)
-    (out / "vocab.model.before").write_text("given earlier")
     before, told = built(out), []
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
     assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
     assert (out / "vocab.model").read_bytes() == model.read_bytes()
-    assert (out / "vocab.model.before").read_text() == "given earlier"
     assert told == [
-        "removed shards: made from other text or another tag. vocab.model was given with --vocab, and stays. Run "
+        "removed shards, made from the data set before. vocab.model was given with --vocab, and stays. Run "
         f"`nmt build-vocab --data {out} --vocab {out / 'vocab.model'}` again."
     ]
-    assert build_vocabulary(out, existing=out / "vocab.model").kept is None
 
 
 @pytest.mark.parametrize("force", [False, True])
