@@ -27,7 +27,6 @@ from nmt.convert.huggingface.software import huggingface_side
 from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
 from nmt.convert.marian import reading as marian_reading
 from nmt.convert.marian import writing as marian_writing
-from nmt.convert.marian.software import MarianSide
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
 from nmt.convert.sockeye import is_sockeye, read_sockeye
 from nmt.errors import CheckpointError, ConfigError
@@ -82,12 +81,10 @@ FORMATS = (
     Format(
         "marian",
         "Marian",
-        "pymarian",
         files="a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
         recognises=marian_reading.is_marian,
         read=marian_reading.read_marian,
         has_scripts=True,
-        side=MarianSide,
         holds=marian_writing.HOLDS,
         quantizations=("float32",),
         write=marian_writing.write_marian,

@@ -1,6 +1,5 @@
 """Models of Marian: the stored ones were trained by Marian 1.12 on random sentences, which it also translated."""
 
-import contextlib
 import dataclasses
 import io
 import json
@@ -8,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -22,14 +20,12 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
-from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_target
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
-from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
@@ -120,17 +116,6 @@ def test_a_model_goes_back_to_the_form_that_it_came_from(name, imported, tmp_pat
         again.target.pieces,
         again.config,
     )
-
-
-@pytest.mark.parametrize("name", ["marian-decoder", "marian-post"])
-def test_marian_itself_takes_part_in_certificates(name, imported, tmp_path):
-    pytest.importorskip("pymarian")
-    job = Job("import", DATA / name, imported / name, "marian")
-    for certificate in (examine(job), export_model(imported / name, tmp_path / "out", to="marian")):
-        assert "pymarian" in certificate.software
-        compared = [check for check in certificate.checks if check.oracle.startswith("Marian (pymarian")]
-        assert [check.name for check in compared] == ["greedy outputs", "beam scores"]
-        assert not certificate.failed
 
 
 NASTY = [
@@ -546,72 +531,6 @@ def test_a_model_without_sentencepiece_models_gets_a_remark(copy):
     pieces = read_yaml_pieces((copy / "vocab.yml").read_text(), "vocab.yml")
     (copy / "vocab.yml").write_text(write_yaml_pieces([piece.replace("▁", "_") for piece in pieces]))
     assert any("separated by spaces" in remark for remark in read_marian(copy).remarks)
-
-
-class FakeMarian:
-    """pymarian as far as it is used; it keeps what it is given."""
-
-    def __init__(self):
-        self.given = []
-
-    def Translator(self, **options):  # noqa: N802
-        self.given.append(options)
-        return self
-
-    def translate(self, lines):
-        return ["0 ||| ▁a ||| WordScores= -1 -1 ||| F0= -2 ||| -2"]
-
-
-def install(pymarian, monkeypatch):
-    """Let a package be installed."""
-    monkeypatch.setitem(sys.modules, "pymarian", pymarian)
-    monkeypatch.setattr("nmt.convert.marian.software.metadata.version", lambda package: "1.12")
-    return pymarian
-
-
-@pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
-def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
-    pymarian = install(FakeMarian(), monkeypatch)
-    (copy / "model.npz").rename(copy / name)
-    copy = copy.rename(tmp_path / "a folder with spaces")
-    vocabularies = yaml.safe_load((copy / "decoder.yml").read_text())["vocabs"]
-    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name], "vocabs": vocabularies}))
-    side = MarianSide(copy, read_marian(copy))
-    with contextlib.suppress(KeyError):  # of the made-up output
-        side.search([("▁a",)], 1, 9)
-    [given] = pymarian.given
-    for path, original in ((given["models"][0], copy / name), (given["vocabs"][1], copy / vocabularies[1])):
-        assert re.fullmatch(r"[\w/.-]+", path)
-        assert Path(path).read_bytes() == original.read_bytes()
-
-
-@pytest.mark.parametrize(("name", "reason"), [("marian-pre", "pre-norm"), ("marian-post", "takes text, not pieces")])
-def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path, monkeypatch):
-    install(FakeMarian(), monkeypatch)
-    folder = Path(shutil.copytree(DATA / name, tmp_path / "model"))
-    model = read_marian(folder)
-    if name == "marian-post":
-        (folder / "vocab.spm").write_bytes(b"")
-        (folder / "decoder.yml").write_text("models: [model.npz]\nvocabs: [vocab.spm, vocab.spm]\n")
-    with pytest.raises(ImportError, match=reason):
-        MarianSide(folder, model)
-
-
-def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
-    install(FakeMarian(), monkeypatch)
-    (tmp_path / "a b").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a b"))
-    with pytest.raises(ImportError, match="set TMPDIR to a folder without spaces"):
-        MarianSide(copy, read_marian(copy))
-
-
-def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
-    side = object.__new__(MarianSide)
-    side._target_names = {"10\u00a0km": "▁10\u00a0km", "a": "▁a"}
-    line = "0 ||| {} ||| WordScores= {} ||| F0= -1 ||| -1"
-    found = side._hypothesis(line.format("10\u00a0km a", "-1 -2 -3"), 9)
-    assert (found.pieces, found.log_probability, found.is_complete) == (("▁10\u00a0km", "▁a"), -6.0, True)
-    assert side._hypothesis(line.format("", "-1"), 9).pieces == ()
 
 
 @pytest.mark.parametrize(

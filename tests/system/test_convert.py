@@ -30,7 +30,7 @@ def folder(tmp_path_factory, nmt):
         "import", "opus", "--source-lang", "en", "--target-lang", "de", "--check-text", "check.txt", cwd=folder
     )
     assert "forced scores: log-probabilities of" in imported.stderr
-    assert "warning: The package pymarian is not installed" in imported.stderr or "Marian (pymarian" in imported.stderr
+    assert "The model was not compared with the toolkit itself" in imported.stderr
     assert "written: models/opus" in imported.stderr
     assert imported.stdout == ""
     exported = nmt("export", "models/opus", "--to", "marian", cwd=folder)

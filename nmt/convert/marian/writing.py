@@ -21,7 +21,6 @@ from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
 from nmt.convert.marian.reading import DECODES_OTHERWISE, marian_naming, read_marian
-from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.vocabulary import their_piece
 from nmt.convert.weights import SILENT, their_tensors
@@ -123,9 +122,7 @@ def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
 
 def marian_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
     """As :attr:`Format.sides`."""
-    model = read_marian(folder)
-    yield ReferenceSide(model)
-    yield MarianSide(folder, model)
+    yield ReferenceSide(read_marian(folder))
 
 
 def marian_usage(bundle: Bundle, name: str) -> str:
