@@ -275,7 +275,7 @@ def test_the_vocabulary_of_the_same_text_stays(own, tmp_path, monkeypatch, links
     assert told == [removed(out, "shards")]
     assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
     assert build_vocabulary(out, size=30).trained is None
-    assert built(out) == before
+    assert built(out)["shards/train.source.tokens"] == before["shards/train.source.tokens"]
 
 
 @pytest.mark.parametrize("of", ["other text", "the other direction", "another normalisation", "another tag"])
