@@ -110,8 +110,8 @@ def _direction(bundle: Path) -> str:
         data = _mapping(load_yaml(BundleFolder(bundle).config).get("data"))
     except NmtError:
         return ""
-    languages = [data.get("source_lang"), data.get("target_lang")]
-    return "-".join(languages) if all(isinstance(each, str) and each for each in languages) else ""
+    languages = [each for key in ("source_lang", "target_lang") if isinstance(each := data.get(key), str) and each]
+    return "-".join(languages) if len(languages) == 2 else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
