@@ -1,19 +1,13 @@
 """Synthetic parallel text from Python: back-translation and distillation, as ``nmt synthesize`` does.
 
-It composes the other functions: what they write lies in a folder beside the data set until that is complete. Whatever
-interrupts a call, the same call resumes.
+It composes the other functions, with files between them (:mod:`nmt.translation.synthesis_files`).
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from array import array
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import Annotated, Any, Unpack
 
 from annotated_types import Ge, Le
 
@@ -36,61 +30,8 @@ from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import InvalidUtf8
 from nmt.translation.options import SearchOptions
 
-if TYPE_CHECKING:
-    from nmt.corpora.schema import Recipe
-    from nmt.record import Record
-
 _CANDIDATES = 8
 """The default number of candidates that a reference chooses from."""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The folder of what is written before the data set."""
-
-    folder: Path
-    language: str
-    """Of the translations."""
-
-    @property
-    def translation(self) -> Path:
-        return self.folder / f"translation.{self.language}"
-
-    @property
-    def chosen(self) -> Path:
-        return self.folder / f"chosen.{self.language}"
-
-    @property
-    def scores(self) -> Path:
-        return self.folder / "scores"
-
-    @property
-    def pairs(self) -> Path:
-        return self.folder / "pairs.tsv"
-
-    @classmethod
-    def beside(cls, data_set: Path, language: str) -> _Work:
-        return cls(data_set.with_name(f"{data_set.name}.synthesis"), language)
-
-    @contextmanager
-    def made(self) -> Iterator[None]:
-        """Make the folder; it does not stay if it is empty in the end."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield
-        finally:
-            if not any(self.folder.iterdir()):
-                self.folder.rmdir()
-
-    def remove(self) -> None:
-        """Remove the files that are ours."""
-        from nmt.record import read_stored
-        from nmt.translation.resuming import OutputFile
-
-        for output in map(OutputFile, (self.translation, self.chosen, self.scores, self.pairs)):
-            if any(map(read_stored, (output.record, output.partial_record))):
-                for each in output.names:
-                    each.unlink(missing_ok=True)
 
 
 @checked
@@ -155,6 +96,8 @@ def synthesize(
     from nmt.corpora.recipe import own_recipe, tagged
     from nmt.loading import NamedModels
     from nmt.text.addresses import is_address, public_address
+    from nmt.translation.synthesis_files import SynthesisFiles, minimum_score, nearest, paired, write_derived
+    from nmt.translation.synthesis_record import same_data_set, synthesis_record
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
     languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
@@ -171,7 +114,7 @@ def synthesize(
         folder = _first_free(folder)
         report.notice(f"data set: {folder}")
     refuse_other(folder, named, force=force)
-    work = _Work.beside(folder if folder.name else folder.resolve(), written)
+    work = SynthesisFiles.beside(folder if folder.name else folder.resolve(), written)
     if reference is not None:
         nbest = options.get("nbest") or options.get("beam") or _CANDIDATES
         options["nbest"], options["beam"] = nbest, options.get("beam") or nbest
@@ -182,8 +125,8 @@ def synthesize(
     shown = {
         name: [public_address(each) if is_address(each) else each for each in evaluated[name]] for name in evaluated
     }
-    asked = _record(
-        ("synthesize", dataset),
+    asked = synthesis_record(
+        dataset,
         work.pairs,
         {"model": chosen, "scored-by": scorers},
         {"mono": mono, "reference": reference},
@@ -198,8 +141,8 @@ def synthesize(
         },
         {"invalid_utf8": invalid_utf8, "engine": engine, "precision": precision, **options},
     )
-    if not (force or work.folder.exists()) and (standing := _up_to_date(folder, named, asked)):
-        return standing
+    if not (force or work.folder.exists()) and (manifest := same_data_set(folder, asked)):
+        return PreparedData(folder, named, manifest)
 
     with work.made():
         report.notice(f"intermediate files: {work.folder} (removed at the end)")
@@ -219,7 +162,7 @@ def synthesize(
         translation = work.translation
         if reference is not None:
             translation = work.chosen
-            _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
+            write_derived(translation, asked, nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
         scores = None
         if keep is not None:
             per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
@@ -235,8 +178,8 @@ def synthesize(
                 **shared,
             )
             scores = work.scores
-        _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
-        minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
+        write_derived(work.pairs, asked, paired(mono, translation, scores, invalid_utf8, forward=forward))
+        minimum = [] if keep is None else [f"min-score={minimum_score(work.pairs, keep)!r}"]
         prepared = prepare_data(
             dataset,
             out=folder,
@@ -300,127 +243,11 @@ def _check_languages(models: Paths, languages: tuple[str, str]) -> None:
 
 def _first_free(folder: Path) -> Path:
     """The data set's folder, or the first numbered one, of which no part exists."""
+    from nmt.translation.synthesis_files import SynthesisFiles
+
     numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
     return next(
         each
         for each in itertools.chain([folder], numbered)
-        if not each.exists() and not _Work.beside(each, "").folder.exists()
+        if not each.exists() and not SynthesisFiles.beside(each, "").folder.exists()
     )
-
-
-def _record(
-    command: tuple[str, ...],
-    path: Path,
-    models: dict[str, tuple[Path, ...]],
-    files: dict[str, Path | None],
-    own: dict[str, Any],
-    options: dict[str, Any],
-) -> Record:
-    """The record of the pairs: the whole command, and what it reads. It leaves out the files that are removed.
-
-    Args:
-        command: its first words.
-        models, files: by option.
-        own: options of this command.
-        options: those of translating.
-    """
-    from nmt.checkpoint.lineage import bundle_record
-    from nmt.record import Record, file_record, option_words
-    from nmt.translation.lineage import checksum
-    from nmt.translation.options import recorded_words
-
-    given = {name: file for name, file in files.items() if file is not None}
-    records = {option: [bundle_record(each).as_found(each) for each in folders] for option, folders in models.items()}
-    values = {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in options.items()}
-    paths: dict[str, Any] = {option: [each.path for each in found] for option, found in records.items()}
-    return Record(
-        kind="synthetic text",
-        path=str(path),
-        command=(
-            *command,
-            *option_words(paths | given | own),
-            *recorded_words({key: value for key, value in values.items() if key != "batch_tokens"}),
-        ),
-        made_from=(
-            *itertools.chain.from_iterable(records.values()),
-            *(file_record("text", file, checksum(file), role=name) for name, file in given.items()),
-        ),
-    )
-
-
-def _up_to_date(folder: Path, recipe: Recipe, asked: Record) -> PreparedData | None:
-    """The data set if the same call made it, and neither it nor what it was made from changed since."""
-    from nmt.data.manifest import known_manifest
-
-    manifest = known_manifest(folder)
-    if manifest is None:
-        return None
-    made = {each.file: each.made_by for each in manifest.sources if each.made_by and each.made_by.kind == asked.kind}
-    is_same = (
-        list(map(_content, made.values())) == [_content(asked)]
-        and not manifest.changed_sources(without=made.keys())
-        and manifest.made.is_current(folder, manifest.made.inputs)
-    )
-    return PreparedData(folder, recipe, manifest, changed=False) if is_same else None
-
-
-def _content(record: Record) -> tuple[object, ...]:
-    """What pairs depend on: the content of files, wherever these lie, and options."""
-    from nmt.record import PATHS
-
-    words = [word.partition("=")[0] if word.partition("=")[0] in PATHS else word for word in record.command]
-    return words, [part.files for part in record.made_from]
-
-
-def _write(path: Path, made: Record, lines: Iterable[str]) -> None:
-    """Write lines that are made of other files in a moment: an earlier file of ours is replaced."""
-    from nmt.text.lines import encode_line
-    from nmt.translation.resuming import OutputFile
-
-    output = OutputFile(path)
-    with ExitStack() as stack:
-        stack.enter_context(output.claimed())
-        path.unlink(missing_ok=True)
-        stream, _ = stack.enter_context(output.growing(made.model_copy(update={"path": str(path)})))
-        stream.writelines(map(encode_line, lines))
-
-
-def _nearest(candidates: Path, reference: Path, number: int, invalid: InvalidUtf8) -> Iterator[str]:
-    """Of the candidates for each line, the one with the highest sentence chrF; of equals, the model's best."""
-    from nmt.evaluation.metrics import make_metric, sentence_scores
-    from nmt.text.lines import read_lines
-
-    chrf, lines = make_metric("chrf"), read_lines(candidates)
-    for expected in read_lines(reference, invalid=invalid):
-        texts = list(itertools.islice(lines, number))
-        nearness = sentence_scores(chrf, texts, [[expected] * number]).values
-        yield texts[nearness.index(max(nearness))]
-
-
-def _pairs(mono: Path, translation: Path, scores: Path | None, invalid: InvalidUtf8, *, forward: bool) -> Iterator[str]:
-    """The lines of a table: source, target, and the score per piece if there are scores."""
-    from nmt.text.lines import read_lines
-
-    columns = [read_lines(mono, invalid=invalid), read_lines(translation)]
-    if not forward:
-        columns.reverse()
-    if scores is not None:
-        columns.append(line.partition("\t")[0] for line in read_lines(scores))
-    for cells in zip(*columns, strict=True):
-        yield "\t".join(cell.replace("\t", " ") for cell in cells)
-
-
-def _minimum(pairs: Path, keep: float) -> float:
-    """The score that a share of the pairs reaches. Pairs without text on a side, which cleaning drops, do not count.
-
-    Raises:
-        DataError: no pair has a score: all are too long for the model.
-    """
-    from nmt.text.lines import read_lines
-
-    rows = (line.split("\t") for line in read_lines(pairs))
-    scores = array("d", (float(score) for source, target, score in rows if source.strip() and target.strip()))
-    finite = sorted(filter(math.isfinite, scores), reverse=True)
-    if not finite:
-        raise DataError(f"{pairs}: the model can score none of the pairs. Leave out --keep, or use another model.")
-    return finite[min(len(finite), math.ceil(keep * len(scores))) - 1]

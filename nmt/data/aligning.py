@@ -31,8 +31,8 @@ _BATCH_CELLS = 1 << 18
 _BATCHES_AT_ONCE = 64
 _FROM_NOTHING = 0.2
 """The prior probability that a piece comes from no piece of the other side."""
-_CONCENTRATION = 0.01
-"""Of the Dirichlet prior of translations."""
+_CONCENTRATION = 0.1
+"""Of the Dirichlet prior of translations; with less, rare pieces attract links that are not theirs."""
 _UNSEEN = 1e-9
 """The probability of a translation that is not in the sample, and the least of those that are."""
 _LONGEST_JUMP = 10

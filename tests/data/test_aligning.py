@@ -40,7 +40,7 @@ def pairs_with_truth(count: int, seed: int = 0) -> tuple[list[tuple[list[int], l
 
 
 def test_a_made_up_language_is_aligned(shards_of):
-    pairs, truth = pairs_with_truth(400)
+    pairs, truth = pairs_with_truth(4000)
     found = align(shards_of(pairs))
     assert found.dtype == np.uint16
     assert (found == truth).mean() > 0.97

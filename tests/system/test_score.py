@@ -221,19 +221,3 @@ def test_a_sheet_refuses_what_it_has_or_cannot_show(files, nmt, options, says):
     result = nmt("score", *options, "--reference", "ref.de", "bad.txt", cwd=files, check=False)
     assert result.returncode == 2
     assert says in result.stderr
-
-
-@pytest.mark.parametrize("marker", [".out.de.nmt.json", "manifest.json"])
-def test_a_translation_in_place_of_the_reference_is_warned_about(tmp_path, nmt, marker):
-    """An output of `nmt translate --output`, which has a record; or text of a data set as the hypothesis."""
-    for name in ("out.de", "test.de"):
-        (tmp_path / name).write_text("Ein Hund rennt .\n")
-    (tmp_path / "elsewhere").mkdir()
-    ours, theirs = ("out.de", "elsewhere/ref.de") if marker.startswith(".") else ("elsewhere/ref.de", "test.de")
-    (tmp_path / "elsewhere" / "ref.de").write_text("Ein Hund rennt .\n")
-    (tmp_path / marker).write_text("{}")
-    right = nmt("score", "--reference", theirs, ours, "--target-lang", "de", cwd=tmp_path)
-    wrong = nmt("score", "--reference", ours, theirs, "--target-lang", "de", cwd=tmp_path)
-    assert "exchanged" not in right.stderr
-    assert f"are they exchanged? {ours} is compared with as the reference" in " ".join(wrong.stderr.split())
-    assert right.stdout == wrong.stdout

@@ -73,8 +73,11 @@ def test_text_and_its_back_translation_become_a_data_set(nmt, project):
     assert json.loads((folder / "manifest.json").read_bytes())["tag"] == "BT"
 
     shown = nmt("inspect", "data/bt-de-en", cwd=project).stdout
-    assert f"nmt synthesize bt-de-en --model={project}/en-de --mono={project}/mono.en" in shown
+    command_shown = next(line for line in shown.splitlines() if "command:" in line)
+    assert f"nmt synthesize bt-de-en --model={project}/en-de --mono={project}/mono.en" in command_shown
     assert "mono.en  [unchanged]" in shown
+    assert "pairs.tsv" not in shown
+    assert "not here" not in shown
     assert "is up to date" in nmt(*command, cwd=project).stderr
     assert "is up to date" not in nmt(*command, "--min-length", "2", cwd=project).stderr
     write_lines(project / "v.en", 5, 77)
