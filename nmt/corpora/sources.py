@@ -16,7 +16,7 @@ from nmt.corpora.formats import CorpusFile, Pair, ParallelText, listed
 from nmt.corpora.locations import Input, has_columns
 from nmt.corpora.schema import SPLITS, Recipe
 from nmt.data.data_folder import DataFolder
-from nmt.data.manifest import SourceRecord, read_manifest
+from nmt.data.manifest import SourceRecord, read_manifest, record_of_text
 from nmt.errors import DataError, DownloadError
 from nmt.io.hashing import sha256_of
 from nmt.io.input_files import InputFiles
@@ -90,8 +90,9 @@ class Sources:
             elif part.path.is_file():
                 self._paths[part] = part.path
                 record = _record(part.name, part.path)
-                made = file_record("file", part.path, record.sha256).below(Path.cwd())
-                self.own_records.append(record.model_copy(update={"made_by": made} if made.command else {}))
+                made = record_of_text(part.path, record.sha256) or file_record("file", part.path, record.sha256)
+                made_by = {"made_by": made.below(Path.cwd())} if made.command else {}
+                self.own_records.append(record.model_copy(update=made_by))
             else:
                 raise DataError(f"{part.path}: is neither a file nor a pipe, so it may have no end. Name a file.")
         for parts in self._parts.values():
