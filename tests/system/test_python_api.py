@@ -82,7 +82,7 @@ def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
     trained |= {"source_normalization": "nmt_nfkc", "byte_fallback": False}
     [built] = nmt.build_vocab(tmp_path / "mine", **trained, max_pieces=30, threads=1)
     assert built.record.settings.items() >= trained.items()
-    assert (built.index.max_length, built.index.steps.rule) == (30, "nmt_nfkc")
+    assert (built.index.max_pieces, built.index.steps.rule) == (30, "nmt_nfkc")
 
 
 def test_targets_are_scored_and_systems_compared_in_silence(folder, capsys):
