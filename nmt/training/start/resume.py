@@ -80,7 +80,7 @@ def find_beginning(
             progress = _checked_progress(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
-                listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
+                listener.noticed(f"The weights of {init_from} are not used: the run resumes from its own checkpoint.")
             bundle = load_bundle(checkpoint, is_verified=True)
             _check_fit(bundle.folder, bundle.config, bundle.vocab, config, data.sets)
         else:
@@ -251,8 +251,8 @@ def _check_fit(folder: Path, their_config: Config, their_vocab: VocabularyPair, 
     if different := [change for change in differences(their_config, config) if belongs_to_weights(change[0])]:
         listed = "; ".join(f"{key}: {theirs}, not {ours}" for key, theirs, ours in different)
         raise CheckpointError(
-            f"{folder} is another model ({listed}). Leave out the options that set these (--preset, "
-            "--config, --set): --init-from then takes the bundle's settings."
+            f"{folder} is another model ({listed}). Leave out the options that set these (such as "
+            "--set): the settings are then the bundle's."
         )
 
 
