@@ -147,6 +147,9 @@ def _check_counts(
                 f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
             )
             because = f" Dropped: {dropped}." if split == "train" and dropped else ""
+            if split == "train" and filters.get("leaked"):
+                tested = "".join(f" or of {folder}" for folder in recipe.apart_from)
+                because += f" Leaked sentences are in a valid or test set, of this data set{tested}: give other text."
             raise DataError(f"{recipe.name}: none of {found:,} {split} pairs is left.{because}")
 
 

@@ -17,7 +17,7 @@ from nmt.data.made import Made, digest_of
 from nmt.errors import DataError
 from nmt.io.files import replacing
 from nmt.io.regular import read_regular
-from nmt.record import SETTINGS, Record, text_record
+from nmt.record import SETTINGS, Fact, Record, text_record
 from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
 from nmt.text.steps import Choice, Steps
@@ -142,11 +142,11 @@ class Manifest(_Part):
         """
         lines = {name: self.files[f"{name}.{self.source_lang}"].lines for name in ("train", "valid", "test")}
         command: tuple[str, ...] = ("prepare-data", SETTINGS, f"--out={folder}")
-        settings, made_from = self.recipe, tuple(source.record() for source in self.sources)
+        facts, settings, made_from = dict[str, Fact](), self.recipe, tuple(source.record() for source in self.sources)
         if (pairs := self.synthetic) is not None:
             command = tuple(f"--out={folder}" if word.startswith("--out=") else word for word in pairs.command)
             others = (part for part in made_from if part is not pairs)
-            settings, made_from = {}, (*pairs.made_from, *others)
+            facts, settings, made_from = pairs.facts, {}, (*pairs.made_from, *others)
         dropped = {name: count for name, count in self.filters.items() if count and not name.endswith("_kept")}
         return Record(
             kind="data set",
@@ -161,6 +161,7 @@ class Manifest(_Part):
                 "fingerprint": self.fingerprint,
                 **{f"{name} pairs": count for name, count in lines.items()},
                 **{f"dropped by {name}": count for name, count in dropped.items()},
+                **facts,
             },
             settings=settings,
             made_from=made_from,

@@ -123,6 +123,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.po", 'msgid "&File"\nmsgstr ""\n', ["文件"], 'msgid "&File"\nmsgstr "文件(&F)"\n'),
         ("a.po", 'msgid "AT&T user_id"\nmsgstr ""\n', ["von AT&T"], 'msgid "AT&T user_id"\nmsgstr "von AT&T"\n'),
         ("a.po", 'msgid "a\\tb"\nmsgstr ""\n', ['"c'], 'msgid "a\\tb"\nmsgstr "\\"c"\n'),
+        ("a.po", 'msgid "a"\nmsgstr ""\n', [""], 'msgid "a"\nmsgstr ""\n'),
         ("a.md", "A dog\n", ["# 1. *"], "\\# 1. \\*\n"),
         ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
@@ -149,8 +150,7 @@ def test_parts_continue_behind_what_is_done(name):
             "<target><mrk>w</mrk> <mrk>w</mrk> c</target><alt-trans/></trans-unit></xliff>",
         ),
         (
-            "a.xlf",
-            "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>",
+            "a.xlf", "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>",
             ["c"],
             "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g>w</g> c</x:target></segment></xliff>",
         ),
@@ -271,6 +271,16 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
     assert '"Plural-Forms: nplurals=3; plural=' in written
     assert "INTEGER" not in written
     assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
+
+
+@pytest.mark.parametrize(
+    ("language", "first"),
+    [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
+)
+def test_a_form_of_many_numbers_is_made_from_the_plural_if_the_singular_names_no_number(language, first):
+    template = 'msgid ""\nmsgstr ""\n"Language: \\n"\n\nmsgid "a dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n'
+    units = read("a.pot", template, target_lang=language).units
+    assert [unit.text for unit in units] == [first, *["%d dogs"] * (len(units) - 1)]
 
 
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="GNU gettext is not installed")
