@@ -70,8 +70,8 @@ def count(given) -> None:
     "nmt/__init__.py": (
         '    "nmt.api.data": "',
         '    "nmt.api.counting": "count",\n',
-        '    "load",\n',
-        '    "count",\n',
+        '"load", ',
+        '"count", ',
     ),
 }
 REPORT = {
