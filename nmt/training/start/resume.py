@@ -302,7 +302,7 @@ def _encode_commands(data: DataSets, model: Path, *options: str) -> str:
 def _belongs_to_encoding(key: str) -> bool:
     return key in (
         "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_text", "data.target_text",
-        "data.lines.max_length",
+        "data.lines.max_pieces",
     )  # fmt: skip
 
 
@@ -319,7 +319,7 @@ def _advice(refused: Sequence[Change], run: Path, data: DataSets) -> list[str]:
         kept = ", ".join(filter(belongs_to_weights, keys))
         advice.append(f"To resume this run, leave {kept} as before: its weights fit no other model.")
     if any(map(_belongs_to_encoding, keys)):
-        length = [f"--max-pieces {old}" for key, old, _ in refused if key == "data.lines.max_length"]
+        length = [f"--max-pieces {old}" for key, old, _ in refused if key == "data.lines.max_pieces"]
         advice.append(f"To resume this run, encode the data as it does: {_encode_commands(data, run, *length)}.")
     if not any(key.startswith("data.") for key in keys):
         advice.append(f"To resume this run with its own settings, use `nmt train --resume {run}`.")
