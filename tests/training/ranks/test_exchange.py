@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from nmt.errors import ConfigError, TrainingError
 from nmt.io.locking import holder
@@ -55,6 +56,19 @@ def test_two_ranks_learn_what_one_learns(run_ranks, settings, tmp_path):
     assert [r["target_tokens"] for r in together] == [r["target_tokens"] for r in alone]
     assert all(len(r["rank_target_tokens_per_second"]) == 2 for r in together)
     assert all(max(r["rank_target_tokens_per_second"]) > 0 for r in together)
+
+
+def test_two_ranks_learn_the_same_adapters(settings, tmp_path, reversed_words):
+    exact = ["--data", reversed_words, "--config", settings(*EXACT, "validation.bleu=false"), "--max-updates", "5"]
+    run_command(["train", *exact, "--out", tmp_path / "general"])
+    adapting = ["--init-from", tmp_path / "general", "--set", "training.adapter_rank=2"]
+    for count in (1, 2):
+        run_command(["train", *exact, *adapting, "--nproc", str(count), "--out", tmp_path / str(count)])
+    one, two = (load_file(tmp_path / f"{count}/last/training.safetensors") for count in (1, 2))
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-9, atol=1e-9)
+    assert any(tensor.any() for name, tensor in one.items() if name.startswith("learnt.") and name.endswith(".up"))
 
 
 SLOW_RANK = """
