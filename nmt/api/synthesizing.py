@@ -6,10 +6,11 @@ It composes the other functions, with files between them (:mod:`nmt.translation.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 
 from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, Text, Texts, checked
 from nmt.api.data import PreparedData, prepare_data
@@ -20,6 +21,7 @@ from nmt.option_fields import (
     HARDWARE,
     OWN_TEXT,
     STREAMS,
+    TEACHER,
     Argument,
     DeviceChoice,
     EngineName,
@@ -30,6 +32,13 @@ from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import InvalidUtf8
 from nmt.translation.options import SearchOptions
 
+if TYPE_CHECKING:
+    from nmt.record import Record
+    from nmt.translation.chat_server import ChatServer
+    from nmt.translation.guard import Languages
+    from nmt.translation.synthesis_files import SynthesisFiles
+    from nmt.translation.teacher import ChatRequest
+
 _CANDIDATES = 8
 """The default number of candidates that a reference chooses from."""
 
@@ -39,9 +48,11 @@ def synthesize(
     dataset: Annotated[Text, Argument("Name of the new data set, such as synthetic-en-de.", metavar="DATASET")],
     *,
     mono: Annotated[Path, Option("Text in one language, one sentence per line.", STREAMS)],
-    model: Annotated[Paths, Option("Run or bundle that translates it; several: ensemble.", STREAMS, letter="m")],
     valid: Annotated[Texts, Option("Real text for validation, as of prepare-data.", OWN_TEXT, metavar="TEXT")],
     test: Annotated[Texts, Option("Real text for testing, likewise.", OWN_TEXT, metavar="TEXT")],
+    model: Annotated[
+        Paths, Option("Run or bundle that translates it; several: ensemble.", STREAMS, unset="or {teacher}", letter="m")
+    ] = (),
     forward: Annotated[
         bool, Option("The text is source text: distillation instead of back-translation.", STREAMS)
     ] = False,
@@ -72,6 +83,17 @@ def synthesize(
     filter: Annotated[
         Texts, Option("Turn on a filter of prepare-data; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
     ] = (),
+    teacher: Annotated[
+        Text | None,
+        Option("Language model that translates it: its server's address, up to /v1.", TEACHER, metavar="URL"),
+    ] = None,
+    teacher_model: Annotated[Text | None, Option("Name of that model on the server.", TEACHER, metavar="NAME")] = None,
+    teacher_request: Annotated[
+        Path | None, Option("YAML of a request: prompt, temperature and so on.", TEACHER, unset="a plain prompt")
+    ] = None,
+    concurrency: Annotated[int, Ge(1), Le(1000), Option("Requests at the same time.", TEACHER)] = 8,
+    timeout: Annotated[float, Gt(0), Option("Seconds that a request may take.", TEACHER)] = 120,
+    tries: Annotated[int, Ge(1), Option("Tries per request.", TEACHER)] = 6,
     engine: Annotated[EngineName, ENGINE] = "torch",
     device: Annotated[DeviceChoice, DEVICE] = "auto",
     precision: Annotated[TranslationPrecision, PRECISION] = "auto",
@@ -96,10 +118,14 @@ def synthesize(
     from nmt.corpora.recipe import own_recipe, tagged
     from nmt.loading import NamedModels
     from nmt.text.addresses import is_address, public_address
-    from nmt.translation.synthesis_files import SynthesisFiles, minimum_score, nearest, paired, write_derived
+    from nmt.translation.chat_server import ChatServer
+    from nmt.translation.guard import Languages
+    from nmt.translation.synthesis_files import SynthesisFiles, accepted, minimum_score, nearest, paired, write_derived
     from nmt.translation.synthesis_record import same_data_set, synthesis_record
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
+    server = None if teacher is None else ChatServer(teacher, concurrency=concurrency, timeout=timeout, tries=tries)
+    request = _teachers_request(teacher, teacher_model, teacher_request, model, reference, keep, scored_by, options)
     languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
     evaluated: dict[str, Any] = {"valid": valid, "test": test}
     named = own_recipe(dataset, **languages, train=("pairs.tsv",), **evaluated)
@@ -118,7 +144,7 @@ def synthesize(
     if reference is not None:
         nbest = options.get("nbest") or options.get("beam") or _CANDIDATES
         options["nbest"], options["beam"] = nbest, options.get("beam") or nbest
-    chosen = tuple(NamedModels.of(model, engine).folders)
+    chosen = tuple(NamedModels.of(model, engine).folders) if model else ()
     scorers = tuple(NamedModels.of(scored_by, engine).folders) if scored_by else ()
     _check_languages(chosen, (read, written))
     _check_languages(scorers, (written, read))
@@ -129,8 +155,10 @@ def synthesize(
         dataset,
         work.pairs,
         {"model": chosen, "scored-by": scorers},
-        {"mono": mono, "reference": reference},
+        {"mono": mono, "reference": reference, "teacher-request": teacher_request},
         {
+            "teacher": teacher and public_address(teacher),
+            "teacher-model": teacher_model,
             "forward": forward or None,
             **languages,
             **shown,
@@ -148,20 +176,25 @@ def synthesize(
         report.notice(f"intermediate files: {work.folder} (removed at the end)")
         hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
         shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
-        translate_file(
-            mono,
-            work.translation,
-            model=chosen,
-            input_format="lines",
-            batches=batches,
-            source_lang=read,
-            target_lang=written,
-            **shared,
-            **options,
-        )
-        translation = work.translation
+        translation = work.translation if teacher is None and reference is None else work.chosen
+        if server is not None and request is not None:
+            _ask(server, request, mono, work, Languages(read, written), invalid_utf8, report)
+            dropped: Counter[str] = Counter()
+            write_derived(translation, asked, accepted(work.translation, dropped))
+            asked = _with_dropped(asked, dropped, report)
+        else:
+            translate_file(
+                mono,
+                work.translation,
+                model=chosen,
+                input_format="lines",
+                batches=batches,
+                source_lang=read,
+                target_lang=written,
+                **shared,
+                **options,
+            )
         if reference is not None:
-            translation = work.chosen
             write_derived(translation, asked, nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
         scores = None
         if keep is not None:
@@ -178,7 +211,8 @@ def synthesize(
                 **shared,
             )
             scores = work.scores
-        write_derived(work.pairs, asked, paired(mono, translation, scores, invalid_utf8, forward=forward))
+        pairs = paired(mono, translation, scores, invalid_utf8, forward=forward, drops=teacher is not None)
+        write_derived(work.pairs, asked, pairs)
         minimum = [] if keep is None else [f"min-score={minimum_score(work.pairs, keep)!r}"]
         prepared = prepare_data(
             dataset,
@@ -222,6 +256,66 @@ def _refuse_contradictions(
         )
         if lines != others:
             raise not_parallel((str(mono), lines), (str(reference), others))
+
+
+def _teachers_request(
+    address: str | None,
+    name: str | None,
+    path: Path | None,
+    model: Paths,
+    reference: Path | None,
+    keep: float | None,
+    scored_by: Paths,
+    options: SearchOptions,
+) -> ChatRequest | None:
+    """What is asked of a teacher; None without one."""
+    from nmt.translation.teacher import ChatRequest
+
+    if bool(model) == (address is not None):
+        raise ConfigError("--model MODEL translates the text, or a language model with --teacher URL: give one.")
+    if address is None:
+        for option, value in (("--teacher-model", name), ("--teacher-request", path)):
+            if value is not None:
+                raise ConfigError(f"{option} only goes with --teacher, the address of the language model.")
+        return None
+    if name is None:
+        raise ConfigError("--teacher needs --teacher-model, the name of the model on that server.")
+    if reference is not None or any(value is not None for value in options.values()):
+        raise ConfigError(
+            "--reference and the options of the search only go with --model. What a teacher is asked stands in "
+            "--teacher-request."
+        )
+    if keep is not None and not scored_by:
+        raise ConfigError("--keep needs --scored-by MODEL beside --teacher, which scores nothing.")
+    return ChatRequest.read(path, name)
+
+
+def _ask(
+    server: ChatServer,
+    request: ChatRequest,
+    mono: Path,
+    work: SynthesisFiles,
+    languages: Languages,
+    invalid_utf8: InvalidUtf8,
+    report: Reporter,
+) -> None:
+    """Write the answers of a teacher. They resume as translations do."""
+    from nmt.translation.jobs import TranslationJob
+    from nmt.translation.streams import Streams
+    from nmt.translation.teacher import Teacher
+    from nmt.translation.writing_lines import write_lines
+
+    streams = Streams(mono, {}, work.translation, invalid_utf8=invalid_utf8, report=report)
+    with streams.claimed() as claimed, Teacher.opened(server, request, work.answers, languages) as teacher:
+        write_lines(claimed, TranslationJob(teacher, "jsonl"))
+
+
+def _with_dropped(asked: Record, dropped: Counter[str], report: Reporter) -> Record:
+    """The record with the numbers of answers that were dropped, which are told."""
+    facts = {f"answers dropped as {reason.replace('_', ' ')}": count for reason, count in dropped.most_common()}
+    for fact, count in facts.items():
+        report.notice(f"{fact}: {count:,}")
+    return asked.model_copy(update={"facts": facts})
 
 
 def _check_languages(models: Paths, languages: tuple[str, str]) -> None:

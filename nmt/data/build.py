@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.data.data_folder import DataFolder, vocabulary_files
+from nmt.data.data_folder import DataFolder
 from nmt.data.data_set import DATA_SET
 from nmt.data.encoded_text import examine_text
 from nmt.data.made import Made
@@ -26,7 +26,6 @@ from nmt.data.vocab_record import (
     DataSetText,
     VocabularyRecord,
     VocabularySettings,
-    keep_given_vocabulary,
     known_record,
     save_vocabulary,
     steps_of_new,
@@ -62,8 +61,6 @@ class BuiltVocabulary:
     """False if everything was up to date."""
     trained: TrainedVocabulary | None = None
     """None if no vocabulary was trained."""
-    kept: Path | None = None
-    """The file that keeps the replaced vocabulary, if that was a given one."""
     edited: tuple[str, ...] = ()
     """Names of the files whose text has changed since it was last encoded."""
     sampled: Mapping[str, int] = field(default_factory=dict)
@@ -78,15 +75,14 @@ def build_vocabulary(
     existing_steps: TextSteps | None = None,
     existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
     check_unused: Callable[[Path, bool], None] = lambda data, replaced: None,
-    max_length: int = 256,
+    max_pieces: int = 256,
     aligns: bool = False,
     threads: int | None = None,
 ) -> list[BuiltVocabulary]:
     """Train one vocabulary on the text of data sets, or use an existing one, and encode train and valid of each.
 
-    No vocabulary is trained if the data sets' was trained on this text with these settings. A replaced vocabulary that
-    had been given is kept as ``vocab.model.before``. Vocabularies and shards of all data sets are replaced together,
-    once the whole text is encoded; an error leaves all unchanged.
+    No vocabulary is trained if the data sets' was trained on this text with these settings. Vocabularies and shards of
+    all data sets are replaced together, once the whole text is encoded; an error leaves all unchanged.
 
     Args:
         existing: a SentencePiece model to use; of the settings, only the source rule is then used.
@@ -94,7 +90,7 @@ def build_vocabulary(
         existing_origin: gives the record of its training, by its fingerprint; None if that is not known.
         check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
             or maximum length replaces the data set's.
-        max_length: pairs with a side of more pieces are left out and counted.
+        max_pieces: pairs with a side of more pieces are left out and counted.
         aligns: also align the pieces of the training pairs.
         threads: all usable cores if not given.
 
@@ -134,7 +130,7 @@ def build_vocabulary(
             trained = replace(_train(texts, settings, steps), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    encoding = Encoding(vocab, max_length, steps, threads or vocab.source.threads, aligns=aligns)
+    encoding = Encoding(vocab, max_pieces, steps, threads or vocab.source.threads, aligns=aligns)
     built = _encode_all(texts, replace(record, files=_checksums(vocab)), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
@@ -205,30 +201,22 @@ def _encode_all(
     pending = [text for text in texts if not _is_up_to_date(text, record, encoding)]
     replaced = {
         text.data: bool(Made({}, record.files).edited(text.data))
-        or (text.index is not None and text.index.max_length != encoding.max_length)
+        or (text.index is not None and text.index.max_pieces != encoding.max_pieces)
         for text in pending
     }
     for text in pending:
         check_unused(text.data, replaced[text.data])
-    kept: dict[Path, Path | None] = {}
-    try:
-        with (
-            _locked(pending) as locked,  # first: what is restored is what no other process has replaced since
-            restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
-            replacing_shards({text.data: text.files for text in pending}, encoding, locked) as indices,
-        ):
-            for text in pending:
-                check_unused(text.data, replaced[text.data])  # again, after what may have been hours
-            # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
-            for text in pending:
-                if not text.has_vocabulary(record):
-                    kept[text.data] = keep_given_vocabulary(text.data, encoding.vocab)
-                    save_vocabulary(text.data, encoding.vocab, record)
-    except BaseException:
-        for before in filter(None, kept.values()):  # ``restoring`` has restored the vocabularies.
-            for path in vocabulary_files(before):
-                path.unlink(missing_ok=True)
-        raise
+    with (
+        _locked(pending) as locked,  # first: what is restored is what no other process has replaced since
+        restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
+        replacing_shards({text.data: text.files for text in pending}, encoding, locked) as indices,
+    ):
+        for text in pending:
+            check_unused(text.data, replaced[text.data])  # again, after what may have been hours
+        # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
+        for text in pending:
+            if not text.has_vocabulary(record):
+                save_vocabulary(text.data, encoding.vocab, record)
     written = {text.data: index for text, index in zip(pending, indices, strict=True)}
     built = []
     for text in texts:
@@ -243,7 +231,6 @@ def _encode_all(
                 standing or record,
                 index,
                 changed=new is not None,
-                kept=kept.get(text.data),
                 edited=tuple(earlier.edited_text(text.files)) if new and earlier else (),
             )
         )
@@ -388,5 +375,5 @@ def warnings(built: BuiltVocabulary) -> list[str]:
             )
     total = train.pairs + train.too_long + train.empty
     if total and train.too_long / total > 0.01:
-        found.append(f"{train.too_long:,} of {total:,} training pairs are longer than {built.index.max_length} pieces.")
+        found.append(f"{train.too_long:,} of {total:,} training pairs are longer than {built.index.max_pieces} pieces.")
     return found

@@ -7,8 +7,10 @@ resumes.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,6 +42,11 @@ class SynthesisFiles:
     @property
     def scores(self) -> Path:
         return self.folder / "scores"
+
+    @property
+    def answers(self) -> Path:
+        """The answers of a teacher, which stay: a change of what is kept of them asks for nothing again."""
+        return self.folder.with_suffix(".answers")
 
     @property
     def pairs(self) -> Path:
@@ -86,14 +93,36 @@ def nearest(candidates: Path, reference: Path, number: int, invalid: InvalidUtf8
         yield texts[nearness.index(max(nearness))]
 
 
-def paired(mono: Path, translation: Path, scores: Path | None, invalid: InvalidUtf8, *, forward: bool) -> Iterator[str]:
-    """The lines of a table: source, target, and the score per piece if there are scores."""
+def accepted(answers: Path, dropped: Counter[str]) -> Iterator[str]:
+    """The translations among a teacher's answers, and a blank line for each other one.
+
+    Args:
+        answers: in the format jsonl.
+        dropped: counts the reasons.
+    """
+    for line in read_lines(answers):
+        answer = json.loads(line)
+        problems = answer["guard"]["problems"] if answer["guard"] else []
+        dropped.update(problems)
+        yield "" if problems else answer["translation"]
+
+
+def paired(
+    mono: Path, translation: Path, scores: Path | None, invalid: InvalidUtf8, *, forward: bool, drops: bool
+) -> Iterator[str]:
+    """The lines of a table: source, target, and the score per piece if there are scores.
+
+    Args:
+        drops: leave out lines without a translation.
+    """
     columns = [read_lines(mono, invalid=invalid), read_lines(translation)]
     if not forward:
         columns.reverse()
     if scores is not None:
         columns.append(line.partition("\t")[0] for line in read_lines(scores))
     for cells in zip(*columns, strict=True):
+        if drops and not all(cells[:2]):
+            continue
         yield "\t".join(cell.replace("\t", " ") for cell in cells)
 
 

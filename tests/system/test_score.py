@@ -134,7 +134,7 @@ def test_several_references_and_a_source(files, nmt):
 def test_an_unknown_language_is_warned_about(files, nmt):
     arguments = ["score", "--reference", "ref.de", "good.txt", "--target-lang"]
     result = nmt(*arguments, "klingon", cwd=files)
-    assert "warning: --target-lang klingon is not a language code" in result.stderr
+    assert "warning: klingon: no language code of ISO 639" in result.stderr
     assert result.stdout.startswith("BLEU = ")
     for known in ("de", "pt_BR", "zh-Hans", "tlh"):
         assert "warning" not in nmt(*arguments, known, cwd=files).stderr
@@ -182,31 +182,23 @@ def test_a_test_set_offline_says_what_is_missing_and_where_to_put_it(files, nmt)
     assert "cache" in result.stderr
 
 
-def test_a_sheet_has_all_metrics_and_both_tests(files, nmt):
+def test_a_sheet_has_all_metrics_and_a_test(files, nmt):
     result = nmt("score", "--sheet", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files)
     lines = result.stdout.splitlines()
     assert lines[0] == "references: ref.de, 2 lines"
     assert lines[2].split("  ")[0] == "system"
     assert re.fullmatch(r"system +BLEU +tokenised BLEU +paper BLEU +chrF2 +TER", lines[2])
-    assert re.search(r"\nbad\.txt +[01]\.\d{4} / [01]\.\d{4}", result.stdout)
+    assert re.search(r"\nbad\.txt +[01]\.\d{4}", result.stdout)
 
 
 @pytest.mark.slow
-def test_a_sheet_as_json_holds_both_tests(files, nmt):
+def test_a_sheet_as_json_holds_the_test(files, nmt):
     record = json.loads(
         nmt("score", "--sheet", "--json", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files).stdout
     )
     assert [system["system"] for system in record["systems"]] == ["good.txt", "bad.txt"]
-    assert record["systems"][1]["scores"][0]["p_randomization"] <= 1
-    assert (record["lines"], record["seed"], record["samples"], record["trials"]) == (2, "12345", 1_000, 10_000)
-
-
-@pytest.mark.parametrize(
-    ("form", "begins"),
-    [("markdown", "References: `ref.de`"), pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow)],
-)
-def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
-    assert nmt("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)
+    assert record["systems"][1]["scores"][0]["p_bootstrap"] <= 1
+    assert (record["lines"], record["seed"], record["samples"]) == (2, "12345", 1_000)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +206,6 @@ def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
     [
         (["--sheet", "--metric", "ter"], "--sheet has all metrics"),
         (["--sheet", "--paper-bleu"], "--sheet has all metrics"),
-        (["--json", "--format", "latex"], "--json and --format latex exclude each other"),
     ],
 )
 def test_a_sheet_refuses_what_it_has_or_cannot_show(files, nmt, options, says):
