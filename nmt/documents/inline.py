@@ -146,6 +146,10 @@ def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], lang
         else:
             ended = opened[partner]
             spans[ended] = replace(spans[ended], end=place, after=token.raw)
+            if spans[ended].start == place:  # its white space was folded; its range could hold nothing
+                raw = "".join(each.raw for each in tokens[partner : number + 1])
+                spans[ended:] = [Span(place, place, before=raw)]
+                is_behind_void = True
     text = "".join(building.parts).rstrip(" ")
     size = len(text)
     clipped = [replace(span, start=min(span.start, size), end=min(span.end, size)) for span in spans]

@@ -236,6 +236,7 @@ def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
         ("a.md", "See [page](u)![i](s) for\\![more](u) `![`\\![code](u)!\n"),
         ("a.vtt", VTT + "one <b>two</b><00:01.500> three\n"),
         ("a.html", "<u></u> A <wbr>dog<b> </b><i><img></i>"),
+        ("a.html", "A <a> <img> <i> </i></a> dog"),
     ],
 )
 def test_a_translation_equal_to_the_source_changes_nothing(name, text):
