@@ -49,8 +49,9 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
         refused = nmt("adapt", *given, cwd=tmp_path, check=False)
         assert "adapted/memory: holds a model that was adapted to other text" in refused.stderr
         assert (tmp_path / "adapted/memory/data/manifest.json").read_bytes() == manifest
-    fresh = nmt(*words, "--fresh", cwd=tmp_path)
+    fresh = nmt(*words, "--fresh", "--adapter-rank", "2", cwd=tmp_path)
     assert "written: adapted/memory-2/model" in fresh.stderr
+    assert "adapter_rank: 2" in (tmp_path / "adapted/memory-2/model/config.yaml").read_text()
     assert "weights of" not in fresh.stderr
     (tmp_path / "memory.tsv").write_text(text)
 
@@ -68,7 +69,10 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
     lines = zip(*((data / f"test.{code}").read_text().splitlines() for code in ("en", "de")), strict=True)
     (tmp_path / "memory.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in lines))
     for options, message in (
-        (["--general", data], f"Leaked sentences are in a valid or test set, of this data set or of {data}: give other"),
+        (
+            ["--general", data],
+            f"Leaked sentences are in a valid or test set, of this data set or of {data}: give",
+        ),
         (["--general", tmp_path / "nope"], "Name the folder of one with --general"),
         (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
         (["--set", "model.d_ff=64"], "is another model (model.d_ff: "),
@@ -82,7 +86,9 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
 @pytest.mark.slow
 def test_a_verdict_that_is_interrupted_says_where_the_model_is(trained, tmp_path, monkeypatch):
     sides = [(trained / f"data/toy-en-de/train.{code}").read_text().splitlines()[:60] for code in ("en", "de")]
-    (tmp_path / "memory.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True)))
+    (tmp_path / "memory.tsv").write_text(
+        "".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+    )
     monkeypatch.setattr(adapting, "_translate", Mock(side_effect=KeyboardInterrupt))
     heard = Mock(spec=Reporter, wraps=Reporter())
     how = {"out": tmp_path / "out", "set": ["training.max_updates=1", "validation.bleu=false"], "report": heard}
@@ -103,8 +109,17 @@ def test_an_interrupted_training_says_how_to_resume(nmt, monkeypatch, tmp_path):
 def test_the_warm_up_of_a_small_memory_ends_before_its_training(monkeypatch, tokens, warmup):
     monkeypatch.setattr(adapting, "_tokens", lambda _: tokens)
     config = parse_config(load_preset("tiny"), name="tiny")
-    settings = dict(line.split("=") for line in adapting._settings(config, None, [], []))
+    settings = dict(line.split("=") for line in adapting._settings(config, None, [], [], None))
     assert (settings["schedule.warmup"], int(settings["training.max_updates"]) > int(warmup)) == (warmup, True)
+
+
+def test_adapters_learn_faster_than_all_weights(monkeypatch):
+    monkeypatch.setattr(adapting, "_tokens", lambda _: 10_000)
+    config = parse_config(load_preset("tiny"), name="tiny")
+    found = [dict(each.split("=") for each in adapting._settings(config, None, [], [], rank)) for rank in (None, 4)]
+    assert [each["training.adapter_rank"] for each in found] == ["null", "4"]
+    factors = [float(each["schedule.factor"]) for each in found]
+    assert factors[1] / factors[0] == pytest.approx(adapting._ADAPTERS_PEAK / adapting._PEAK, rel=1e-3)
 
 
 @pytest.mark.parametrize(("difference", "p", "is_sure"), [(-3.0, 0.001, True), (-3.0, 0.2, False), (0.0, None, False)])
