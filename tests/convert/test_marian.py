@@ -3,8 +3,10 @@
 import dataclasses
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -15,21 +17,23 @@ import yaml
 import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.config import DecodingConfig
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.converting import import_model
+from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_target
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
-from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces
+from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from tests.convert.conftest import read_certificate
 from tests.convert.peers import MERGES, OF_MERGES
 from tests.convert.unexamined import examine_nothing
 
+MARIAN = find_target("Marian")
 DATA = Path(__file__).parent / "data"
 POST_NORM = ["marian-post", "marian-decoder"]
 NAMES = [*POST_NORM, "marian-pre"]
@@ -98,15 +102,26 @@ def test_translations_are_those_of_marian(name, imported):
         assert [ours for ours, _ in compared] == [theirs for _, theirs in compared]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_goes_back_to_the_form_that_it_came_from(name, imported, tmp_path):
+    export_model(imported / name, tmp_path / "out", to="marian")
+    before, _ = read_npz(DATA / name / "model.npz")
+    after, _ = read_npz(tmp_path / "out" / "model.npz")
+    assert before.keys() == after.keys()
+    for tensor, array in before.items():
+        np.testing.assert_array_equal(after[tensor], array)
+    first, again = read_marian(DATA / name), read_marian(tmp_path / "out")
+    assert (first.source.pieces, first.target.pieces, first.config) == (
+        again.source.pieces,
+        again.target.pieces,
+        again.config,
+    )
+
+
 NASTY = [
     "</s>", "<unk>", "a", '"', "\\", "'", ": ", "null", "true", "1.0", "~", "? x", "# y", "- z", "{}", "\x07", "\u2028",
     "\x85", "😀", "▁", "▁Haus", " ", "key: 3", ",", "é", ">>deu<<", "@",
 ]  # fmt: skip
-
-
-def write_yaml_pieces(pieces):
-    """A vocabulary as YAML, whose pieces are in quotes."""
-    return "".join(f"{json.dumps(piece)}: {index}\n" for index, piece in enumerate(pieces))
 
 
 def test_every_piece_of_a_yaml_vocabulary_comes_back():
@@ -518,8 +533,43 @@ def test_a_model_without_sentencepiece_models_gets_a_remark(copy):
     assert any("separated by spaces" in remark for remark in read_marian(copy).remarks)
 
 
+@pytest.mark.parametrize(
+    ("decoding", "normalize"),
+    [
+        ({"length_normalization": "paper", "length_penalty": 0, "beam": 2}, 0),
+        ({"length_normalization": "paper", "length_penalty": 0.8, "beam": 5}, 0.6),
+        ({"length_normalization": "length", "length_penalty": 0.8, "beam": 7}, 0.8),
+    ],
+)
+def test_a_search_without_a_length_penalty_stays_one_and_keeps_its_beam(decoding, normalize, make_bundle, tmp_path):
+    bundle = make_bundle(positions="tensor2tensor", decoder_start="zero")
+    config = bundle.config.model_copy(update={"decoding": DecodingConfig(**decoding)})
+    MARIAN.write(dataclasses.replace(bundle, config=config), tmp_path, "float32")
+    written = yaml.safe_load((tmp_path / "decoder.yml").read_text())
+    assert (written["normalize"], written["beam-size"]) == (normalize, decoding["beam"])
+
+
+def test_the_lines_of_the_card_keep_tags_whole(make_bundle, tmp_path):
+    """The programs of SentencePiece and Marian are played by the shell: pieces in brackets, outputs in capitals."""
+    programs = {
+        "spm_encode": """sed 's/[^ ][^ ]*/[&]/g'""",
+        "marian-decoder": "tr a-z A-Z",
+        "spm_decode": "cat",
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    folder = tmp_path / "it's mine"
+    folder.mkdir()
+    (folder / "input.txt").write_text(">>deu<< ba do\n>>fra<< ki\n")
+    lines = MARIAN.usage(make_bundle(is_foreign=True), folder.name)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-eu", "-c", lines], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True)
+    assert (folder / "output.txt").read_text() == ">>DEU<< [BA] [DO]\n>>FRA<< [KI]\n"
+
+
 def test_the_name_of_a_format_may_be_in_capitals():
-    assert find_target("CTranslate2").name == "ctranslate2"
+    assert find_target("Marian").name == "marian"
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
 
@@ -541,13 +591,11 @@ DECOMPOSED = LineStatistics(
 def test_the_card_says_how_source_text_is_prepared(steps, expected, make_bundle):
     bundle = make_bundle()
     config = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"source_text": steps})})
-    made = Certificate("export", "CTranslate2", None, {}, {}, {})
-    card = model_card(dataclasses.replace(bundle, config=config), find_target("ctranslate2"), "float32", made, "out")
+    made = Certificate("export", "Marian", None, {}, {}, {})
+    card = model_card(dataclasses.replace(bundle, config=config), MARIAN, "float32", made, "out")
     assert re.findall(r"nmt prepares source text with (.*); do", card) == ([expected] if expected else [])
 
 
 def test_the_card_tells_the_layers_of_encoder_and_decoder(make_bundle):
-    made = Certificate("export", "CTranslate2", None, {}, {}, {})
-    assert "(2 + 1 layers, width 32, 4 heads, " in model_card(
-        make_bundle(), find_target("ctranslate2"), "float32", made, "out"
-    )
+    made = Certificate("export", "Marian", None, {}, {}, {})
+    assert "(2 + 1 layers, width 32, 4 heads, " in model_card(make_bundle(), MARIAN, "float32", made, "out")
