@@ -17,6 +17,7 @@ from nmt.translation.engine import Searcher
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences, translate_options
 from nmt.translation.pivot import PivotTranslator
+from nmt.translation.segment import Line
 from nmt.translation.translator import Translator
 from nmt.translation.workers import AbandonedError
 
@@ -42,7 +43,7 @@ class ServedModel:
         """Translate something with each worker, since its first translation takes seconds; returns their number."""
         translator = self.translator(*self.directions()[0])
         for _ in range(translator.worker_count):
-            [segments] = translator.prepare(["1"])
+            [segments] = translator.prepare([Line("1")])
             translator.search(segments)
         return translator.worker_count
 
