@@ -27,37 +27,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Adapted",
-    "Averaged",
-    "BuiltVocabulary",
-    "Compared",
-    "Finding",
-    "Listener",
-    "Model",
-    "NmtError",
-    "NmtWarning",
-    "PreparedData",
-    "Reporter",
-    "Sampling",
-    "Scored",
-    "ScoredTarget",
-    "Training",
-    "TranslatedText",
-    "Translation",
-    "WrittenFile",
-    "adapt",
-    "average_checkpoints",
-    "build_vocab",
-    "compare",
-    "load",
-    "prepare_data",
-    "score",
-    "score_target",
-    "serve",
-    "synthesize",
-    "train",
-    "translate_file",
-]
+    "Adapted", "Averaged", "BuiltVocabulary", "Compared", "Finding", "Listener", "Model", "NmtError", "NmtWarning",
+    "PreparedData", "Reporter", "Sampling", "Scored", "ScoredTarget", "Training", "TranslatedText", "Translation",
+    "WrittenFile", "adapt", "average_checkpoints", "build_vocab", "compare", "load", "prepare_data", "score",
+    "score_target", "serve", "synthesize", "train", "translate_file",
+]  # fmt: skip
 
 _MODULES = {
     "nmt.api.adapting": "Adapted adapt",

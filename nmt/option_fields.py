@@ -25,6 +25,7 @@ STREAMS = "Input and output"
 ACCESS = "Access"
 LIMITS = "Limits"
 SETTINGS = "Settings"
+TEACHER = "Teacher"
 SEARCH = "Search"
 SAMPLING = "Sampling"
 FORMAT = "Output format"
@@ -37,7 +38,7 @@ CHECKPOINTS = "Checkpoints"
 SCORES = "Scores"
 GROUPS = (
     STREAMS, OWN_TEXT, CLEANING, DOWNLOADS, VOCABULARY, CHECKPOINTS, SCORES, ACCESS, LIMITS, SETTINGS, SEARCH, SAMPLING,
-    FORMAT, HARDWARE,
+    FORMAT, TEACHER, HARDWARE,
 )  # fmt: skip
 """Headings of options, in the order of the help."""
 

@@ -36,6 +36,7 @@ PATHS = frozenset(
     for name in (
         "config", "data", "vocab", "out", "init-from", "model", "input", "prefix", "target", "glossary", "output",
         "reference", "source", "comet-model", "mono", "scored-by",
+        "teacher-request",
     )
 )  # fmt: skip
 """The options of recorded commands whose values are paths."""

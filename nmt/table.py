@@ -1,4 +1,4 @@
-"""A table of text: printed as plain text, Markdown or LaTeX, or drawn on a page."""
+"""A table of text: printed as plain text or Markdown, or drawn on a page."""
 
 from __future__ import annotations
 
@@ -37,11 +37,6 @@ class Table:
         escaped = Table(self.title, _escaped(self.header), [_escaped(row) for row in self.rows], numbers=self.numbers)
         title = f"## {self.title}" if self.title else ""
         return "\n\n".join(filter(None, (title, _tabulated(escaped, "pipe"), self.note)))
-
-    def latex(self) -> str:
-        """Header and rows as a tabular of the package booktabs. Text is escaped."""
-        # What tabulate leaves as it is, older fonts and encodings print as something else.
-        return _tabulated(self, "latex_booktabs").replace("|", r"\textbar{}").replace("±", r"$\pm$")
 
     def __str__(self) -> str:
         return self.markdown()

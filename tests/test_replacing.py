@@ -158,7 +158,7 @@ COMMANDS = {
     "build-vocab data": Output("build-vocab --size 38 --threads 1 --force --data", succeeds=("data", "data-and-file")),
     "compare out": Output("compare input.txt other.txt --reference input.txt --out"),
     "import out": Output("import opus --out", succeeds=("new", "empty", "bundle")),
-    "export out": Output("export imported --to marian --out", succeeds=("new", "empty")),
+    "export out": Output("export imported --to huggingface --out", succeeds=("new", "empty")),
     "inspect out": Output("inspect bundle --out"),
     "report out": Output("report runs/run --out", succeeds=("new", "report")),
     # No place has a name that ends as a page or JSON does.

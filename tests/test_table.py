@@ -28,20 +28,6 @@ def test_plain_text_is_aligned_and_without_blanks_at_the_end():
     assert Table("", [], [["name", "x"], ["b", ""]], numbers=()).plain() == "name  x\nb"
 
 
-def test_latex_escapes_what_it_would_take_for_commands():
-    table = Table("", ["a_b", "±"], [["\\input{x}$^~#&%<|", "27.3 ± 0.6"]])
-    cells = [" ".join(line.split()) for line in table.latex().splitlines()]
-    assert cells == [
-        r"\begin{tabular}{lr}",
-        r"\toprule",
-        r"a\_b & $\pm$ \\",
-        r"\midrule",
-        r"\textbackslash{}input\{x\}\$\^{}\textasciitilde{}\#\&\%\ensuremath{<}\textbar{} & 27.3 $\pm$ 0.6 \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
 def test_text_that_looks_like_a_number_stays_as_it_is():
     table = Table("", ["x", "y"], [["1e3", "1.0"], ["007", "1.50"]])
     assert [line.split() for line in table.plain().splitlines()] == [["x", "y"], ["1e3", "1.0"], ["007", "1.50"]]

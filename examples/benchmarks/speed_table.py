@@ -59,7 +59,7 @@ def speed_table(*, report: Callable[[str], None], sizes: Sizes | None = None) ->
     hardware = choose_hardware()
     is_gpu = hardware.device.type == "cuda"
     sizes = sizes or (_ON_GPU if is_gpu else _ON_CPU)
-    training = Table("", ["training", "precision", "compiled", "target tokens/s", "share of the rate of products"])
+    training = Table("", ["training", "precision", "compiled", "target tokens/s"])
     translating = Table(
         "", [f"translating, `{BASE}`", f"beam {_BEAM}, target tokens/s", "greedy", "one sentence", "peak memory"]
     )
@@ -93,7 +93,6 @@ def _training(data: Path, preset: str, sizes: Sizes, is_gpu: bool, report: Calla
         ours["precision"],
         "yes" if ours["compiled"] else "no",
         f"{ours['target_tokens_per_second']:,.0f}",
-        f"{ours['share_of_matrix_rate']:.0%}",
     ]
 
 

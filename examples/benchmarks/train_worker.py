@@ -20,7 +20,6 @@ from turns import serve
 from nmt.config import Config, read_config
 from nmt.machine.device import choose_hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
-from nmt.training.start.cost import matrix_rate
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,6 @@ def ours(config: Config) -> Trainer:
     description = {
         "device": str(hardware.device),
         "precision": hardware.precision,
-        "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
         "parameters": sum(p.numel() for p in bench.learner.parameters.values()),
     }
     return Trainer(description, hardware.device, bench.update, bench.updates, lambda: bench.learner.is_compiled)

@@ -8,7 +8,6 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from turns import measure_in_turn, median_rate, started
 
@@ -27,7 +26,6 @@ from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
 from nmt.training.learner import Learner
 from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.start.cost import flops_of_pairs
 from nmt.training.start.resume import check_tied_embeddings
 from nmt.training.start.settings import resolve_config
 
@@ -90,14 +88,6 @@ def bench_train(
         rates = [result["tokens"] / result["seconds"] for result in results]
         result[name] = described[name] | {"target_tokens_per_second": median_rate(results), "rounds": rates}
     ours = result["nmt"]
-    batches = [batch for update in planned for batch in update.batches]
-    source_tokens, target_tokens = (
-        np.concatenate([getattr(batch, lengths) for batch in batches])
-        for lengths in ("source_lengths_B", "target_lengths_B")
-    )
-    seconds = target_tokens.sum() / ours["target_tokens_per_second"]
-    flops = flops_of_pairs(config, source_tokens, target_tokens)
-    ours["share_of_matrix_rate"] = flops / seconds / ours["matrix_flops_per_second"]
     for peer in peers or ():
         result[peer]["ratio"] = ours["target_tokens_per_second"] / result[peer]["target_tokens_per_second"]
     return result

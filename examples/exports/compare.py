@@ -20,7 +20,6 @@ from typing import Any
 
 import sacrebleu
 import torch
-import yaml
 from sentencepiece import SentencePieceProcessor
 
 import nmt
@@ -79,36 +78,9 @@ def with_transformers(folder: Path, threads: int) -> Translate:
     return in_batches(translated)
 
 
-def with_marian(folder: Path, threads: int) -> Translate:
-    import pymarian
-
-    source, target = segmenters(folder)
-    names = yaml.safe_load((folder / "decoder.yml").read_text("utf-8"))
-    translator = pymarian.Translator(
-        models=[str(folder / name) for name in names["models"]],
-        vocabs=[str(folder / name) for name in names["vocabs"]],
-        cpu_threads=threads,
-        beam_size=1,
-        normalize=0,
-        max_length_factor=10,
-        mini_batch=BATCH,
-        maxi_batch=100,
-        maxi_batch_sort="src",
-        quiet=True,
-    )
-
-    def translate(lines: list[str]) -> list[str]:
-        sources = [source.encode(line, out_type=str) for line in lines]
-        outputs = [line.split(" ") for line in translator.translate([" ".join(pieces) for pieces in sources])]
-        return [target.decode(cut(output, len(pieces))) for output, pieces in zip(outputs, sources, strict=True)]
-
-    return translate
-
-
 SOFTWARE: dict[str, Callable[[Path, int], Translate]] = {
     "ctranslate2": with_ctranslate2,
     "huggingface": with_transformers,
-    "marian": with_marian,
 }
 
 

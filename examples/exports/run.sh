@@ -5,7 +5,7 @@ here=$(dirname "$0")
 model=$1 source=$2 reference=$3 threads=${4:-1}
 exports=${EXPORTS:-exports}
 mkdir -p "$exports"
-for format in ctranslate2:ctranslate2 huggingface:transformers marian:pymarian; do
+for format in ctranslate2:ctranslate2 huggingface:transformers; do
   name=${format%:*} package=${format#*:}
   python -c "import $package" 2>/dev/null || { echo "left out: $name ($package is not installed)" >&2; continue; }
   nmt export "$model" --to "$name" --out "$exports/$name" || echo "left out: $name" >&2

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 from definition import Row, Sweep
+from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config import ModelConfig
+from nmt.config import Config, ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.table import Table
-from nmt.training.start.cost import training_flops
+from nmt.training.loss import label_smoothed_loss
 from nmt.training.start.summary import parameter_counts
 
 _SENTENCES = 64
@@ -47,5 +48,20 @@ def parameters(config: ModelConfig, vocab_size: int) -> int:
 def operations(sweep: Sweep, row: Row, vocab_size: int, length: int) -> float:
     """The floating-point operations of an update's matrix products."""
     config = sweep.config(row, [f"data.vocab_size={vocab_size}"])
-    per_batch = training_flops(config, _SENTENCES, length, length)
+    per_batch = training_flops(config, _SENTENCES, length)
     return per_batch * config.batching.update_tokens / (_SENTENCES * length)
+
+
+def training_flops(config: Config, sentences: int, length: int) -> int:
+    """The operations of all matrix products in the forward and backward passes over a batch: R-Drop has two.
+
+    torch counts them on the meta device, so no formula must be kept in step with the model.
+    """
+    with torch.device("meta"):
+        model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size).train()
+        tokens_BT = torch.ones(sentences, length, dtype=torch.long)
+        with FlopCounterMode(display=False) as counter:
+            packed = model.packed(tokens_BT, [length] * sentences)
+            loss = label_smoothed_loss(model(packed, packed), packed.tokens_N, config.training.label_smoothing).smoothed
+            loss.backward()
+    return int(counter.get_total_flops()) * (2 if config.training.r_drop else 1)

@@ -175,7 +175,7 @@ def _run(sweep: Sweep, row: Row, seed: int, data: Data, run: Path, place: Place,
 
 
 def _last_validation(run: Path) -> dict[str, Any]:
-    records = MetricsFile(RunFolder(run).metrics).records()
+    records = MetricsFile(RunFolder(run).metrics).read()[0]
     return next(record for record in reversed(records) if record["kind"] == "validation")
 
 

@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt
 
 from nmt.api.arguments import THREADS, Paths, Texts, checked
 from nmt.errors import ConfigError, OutputError
-from nmt.option_fields import HARDWARE, SCORES, SETTINGS, STREAMS, Argument, DeviceChoice, Option
+from nmt.option_fields import HARDWARE, SCORES, SETTINGS, STREAMS, Argument, DeviceChoice, Option, flag_of
 from nmt.reporting import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ def adapt(
     max_minutes: Annotated[float, Gt(0), Option("End training after about X minutes.", SETTINGS)] = 20,
     max_loss: Annotated[float, Ge(0), Option("BLEU that general text may lose.", SCORES)] = 1.0,
     set: Annotated[Texts, Option("Change a setting: schedule.factor=0.1.", SETTINGS, metavar="KEY=VALUE")] = (),
+    accept_changes: Annotated[bool, Option("Resume although settings changed.", SETTINGS)] = False,
+    fresh: Annotated[bool, Option("Start over in the next free folder, such as OUT-2.", STREAMS)] = False,
     device: Annotated[DeviceChoice, Option("Where to compute.", HARDWARE)] = "auto",
     threads: Annotated[int | None, Ge(1), THREADS] = None,
     report: Reporter = SILENT,
@@ -124,13 +126,25 @@ def adapt(
     from nmt.checkpoint.run_folder import bundle_to_use
     from nmt.config import read_config
     from nmt.data.data_folder import DataFolder
+    from nmt.data.manifest import read_manifest
+    from nmt.io.files import free_name
     from nmt.training.input.data_sets import DataSets
+    from nmt.translation.directions import choices
+    from nmt.translation.options import translate_options
 
     config = read_config(BundleFolder(bundle_to_use(model)).config)
-    languages = source_lang or config.data.source_lang, target_lang or config.data.target_lang
+    named = translate_options(config.decoding, called=flag_of, source_lang=source_lang, target_lang=target_lang)
+    chosen = choices(config.data, named)
+    languages = chosen["source"], chosen["target"]
+    directions = [languages]
+    for folder in general:
+        manifest = read_manifest(folder, "--general")
+        directions.append((manifest.source_lang, manifest.target_lang))
     if not memory:
         raise ConfigError("memory: name your translations: a .tmx or .tsv file, two files or their prefix.")
     out = out or Path("adapted") / (Path(memory[0]).absolute().name.split(".")[0] or "memory")
+    if fresh:
+        out = free_name(out)
     run, data, verdict = (out / name for name in ("model", "data", "verdict"))
     _prepare(data, out.absolute().name, memory, languages, general, report)
     build_vocab((data,), vocab=model, align=config.guides_alignment, threads=threads, report=report)
@@ -142,6 +156,7 @@ def adapt(
         init_from=model,
         out=run,
         set=(*_settings(config, own, others, weights), *set),
+        accept_changes=accept_changes,
         max_minutes=max_minutes,
         device=device,
         threads=threads,
@@ -153,12 +168,16 @@ def adapt(
     changes = []
     # A resumed call may train on: what the model before it wrote has another name, and stays.
     models = {"before": model, f"after.{bundle_to_use(run).name}": run}
-    for number, folder in enumerate((data, *general)):
-        test, name = DataFolder(folder).text("test", languages[0]), f"general-{number}" if number else "memory"
-        outputs = [verdict / f"{name}.{when}.{languages[1]}" for when in models]
-        for output, path in zip(outputs, models.values(), strict=True):
-            _translate(test, output, path, languages, device=device, threads=threads, report=report)
-        changes.append(_change(folder, outputs, languages[1]))
+    try:
+        for number, (folder, direction) in enumerate(zip((data, *general), directions, strict=True)):
+            test, name = DataFolder(folder).text("test", direction[0]), f"general-{number}" if number else "memory"
+            outputs = [verdict / f"{name}.{when}.{direction[1]}" for when in models]
+            for output, path in zip(outputs, models.values(), strict=True):
+                _translate(test, output, path, direction, device=device, threads=threads, report=report)
+            changes.append(_change(folder, outputs, direction[1]))
+    except KeyboardInterrupt:
+        report.notice(f"The adapted model is {run}. Run the same command for the verdict.")
+        raise
     lost = [change for change in changes[1:] if -change.difference > max_loss and change.is_sure]
     return Adapted(run, changes[0], tuple(changes[1:]), bool(lost))
 
@@ -172,16 +191,15 @@ def _prepare(
     from nmt.corpora.recipe import kept_apart, own_recipe
     from nmt.data.manifest import known_manifest
 
-    recipe = own_recipe(
-        name, train=list(memory), source_lang=languages[0], target_lang=languages[1], notify=report.notice
-    )
+    source, target = (code or None for code in languages)
+    recipe = own_recipe(name, train=list(memory), source_lang=source, target_lang=target, notify=report.notice)
     held_out = [HeldOut(kind="held-out", pairs=_HELD_OUT, max_share=_HELD_OUT_SHARE)]
     recipe = kept_apart(recipe.model_copy(update={"valid": held_out, "test": held_out}), general)
     standing = known_manifest(folder)
     if standing is not None and (standing.recipe != recipe.record() or standing.changed_sources()):
         raise OutputError(
             f"{folder.parent}: holds a model that was adapted to other text or beside other data. Name another folder "
-            "with --out."
+            "with --out, or add --fresh for the next free one."
         )
     with report.progress() as display:
         prepare(recipe, folder, progress=display("bytes"), pairs_progress=display("pairs"), notify=report.notice)

@@ -232,8 +232,6 @@ class _Texts:
     source: list[str] | None
     language: str
     """Of the test set or the reference; empty if it is unknown."""
-    doubt: str = ""
-    """What seems wrong with the choice of files."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +270,7 @@ def _texts(
     cache: Path | None,
 ) -> _Texts:
     from nmt.corpora.testsets import fetch_test_set
-    from nmt.evaluation.scored_systems import look_exchanged, reference_language
+    from nmt.evaluation.scored_systems import reference_language
     from nmt.io.streams import refuse_second_stdin
     from nmt.text.lines import read_lines
 
@@ -295,13 +293,7 @@ def _texts(
     systems = {str(path): list(read_lines(path)) for path in hypotheses}
     if source_lines is not None and len(source_lines) != len(read[0]):
         raise DataError(f"{source} has {len(source_lines):,} lines, but the reference has {len(read[0]):,}.")
-    doubt = ""
-    if look_exchanged(hypotheses, references):
-        doubt = (
-            f"are they exchanged? {', '.join(map(str, references))} is compared with as the reference, and "
-            f"{', '.join(map(str, hypotheses))} is scored as the translation."
-        )
-    return _Texts(systems, read, names, source_lines, language, doubt)
+    return _Texts(systems, read, names, source_lines, language)
 
 
 def _check(texts: _Texts, by_comet: bool, language: str, paper_bleu: bool) -> None:
@@ -320,8 +312,6 @@ def _warn_of_texts(texts: _Texts, target_lang: str | None, report: Reporter) -> 
     """Warn of what is scored in vain."""
     from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
 
-    if texts.doubt:
-        report.warn(texts.doubt)
     warn_of_language(target_lang, report)
     for name, lines in texts.systems.items():
         warn_of_hypothesis(lines, texts.references, name if len(texts.systems) > 1 else "", report)

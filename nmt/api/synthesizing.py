@@ -1,21 +1,16 @@
 """Synthetic parallel text from Python: back-translation and distillation, as ``nmt synthesize`` does.
 
-It composes the other functions: what they write lies in a folder beside the data set until that is complete. Whatever
-interrupts a call, the same call resumes.
+It composes the other functions, with files between them (:mod:`nmt.translation.synthesis_files`).
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from array import array
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 
 from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, Text, Texts, checked
 from nmt.api.data import PreparedData, prepare_data
@@ -26,6 +21,7 @@ from nmt.option_fields import (
     HARDWARE,
     OWN_TEXT,
     STREAMS,
+    TEACHER,
     Argument,
     DeviceChoice,
     EngineName,
@@ -37,60 +33,14 @@ from nmt.text.lines import InvalidUtf8
 from nmt.translation.options import SearchOptions
 
 if TYPE_CHECKING:
-    from nmt.corpora.schema import Recipe
     from nmt.record import Record
+    from nmt.translation.chat_server import ChatServer
+    from nmt.translation.guard import Languages
+    from nmt.translation.synthesis_files import SynthesisFiles
+    from nmt.translation.teacher import ChatRequest
 
 _CANDIDATES = 8
 """The default number of candidates that a reference chooses from."""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The folder of what is written before the data set."""
-
-    folder: Path
-    language: str
-    """Of the translations."""
-
-    @property
-    def translation(self) -> Path:
-        return self.folder / f"translation.{self.language}"
-
-    @property
-    def chosen(self) -> Path:
-        return self.folder / f"chosen.{self.language}"
-
-    @property
-    def scores(self) -> Path:
-        return self.folder / "scores"
-
-    @property
-    def pairs(self) -> Path:
-        return self.folder / "pairs.tsv"
-
-    @classmethod
-    def beside(cls, data_set: Path, language: str) -> _Work:
-        return cls(data_set.with_name(f"{data_set.name}.synthesis"), language)
-
-    @contextmanager
-    def made(self) -> Iterator[None]:
-        """Make the folder; it does not stay if it is empty in the end."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield
-        finally:
-            if not any(self.folder.iterdir()):
-                self.folder.rmdir()
-
-    def remove(self) -> None:
-        """Remove the files that are ours."""
-        from nmt.record import read_stored
-        from nmt.translation.resuming import OutputFile
-
-        for output in map(OutputFile, (self.translation, self.chosen, self.scores, self.pairs)):
-            if any(map(read_stored, (output.record, output.partial_record))):
-                for each in output.names:
-                    each.unlink(missing_ok=True)
 
 
 @checked
@@ -98,9 +48,11 @@ def synthesize(
     dataset: Annotated[Text, Argument("Name of the new data set, such as synthetic-en-de.", metavar="DATASET")],
     *,
     mono: Annotated[Path, Option("Text in one language, one sentence per line.", STREAMS)],
-    model: Annotated[Paths, Option("Run or bundle that translates it; several: ensemble.", STREAMS, letter="m")],
     valid: Annotated[Texts, Option("Real text for validation, as of prepare-data.", OWN_TEXT, metavar="TEXT")],
     test: Annotated[Texts, Option("Real text for testing, likewise.", OWN_TEXT, metavar="TEXT")],
+    model: Annotated[
+        Paths, Option("Run or bundle that translates it; several: ensemble.", STREAMS, unset="or {teacher}", letter="m")
+    ] = (),
     forward: Annotated[
         bool, Option("The text is source text: distillation instead of back-translation.", STREAMS)
     ] = False,
@@ -131,6 +83,17 @@ def synthesize(
     filter: Annotated[
         Texts, Option("Turn on a filter of prepare-data; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
     ] = (),
+    teacher: Annotated[
+        Text | None,
+        Option("Language model that translates it: its server's address, up to /v1.", TEACHER, metavar="URL"),
+    ] = None,
+    teacher_model: Annotated[Text | None, Option("Name of that model on the server.", TEACHER, metavar="NAME")] = None,
+    teacher_request: Annotated[
+        Path | None, Option("YAML of a request: prompt, temperature and so on.", TEACHER, unset="a plain prompt")
+    ] = None,
+    concurrency: Annotated[int, Ge(1), Le(1000), Option("Requests at the same time.", TEACHER)] = 8,
+    timeout: Annotated[float, Gt(0), Option("Seconds that a request may take.", TEACHER)] = 120,
+    tries: Annotated[int, Ge(1), Option("Tries per request.", TEACHER)] = 6,
     engine: Annotated[EngineName, ENGINE] = "torch",
     device: Annotated[DeviceChoice, DEVICE] = "auto",
     precision: Annotated[TranslationPrecision, PRECISION] = "auto",
@@ -155,8 +118,14 @@ def synthesize(
     from nmt.corpora.recipe import own_recipe, tagged
     from nmt.loading import NamedModels
     from nmt.text.addresses import is_address, public_address
+    from nmt.translation.chat_server import ChatServer
+    from nmt.translation.guard import Languages
+    from nmt.translation.synthesis_files import SynthesisFiles, accepted, minimum_score, nearest, paired, write_derived
+    from nmt.translation.synthesis_record import same_data_set, synthesis_record
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
+    server = None if teacher is None else ChatServer(teacher, concurrency=concurrency, timeout=timeout, tries=tries)
+    request = _teachers_request(teacher, teacher_model, teacher_request, model, reference, keep, scored_by, options)
     languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
     evaluated: dict[str, Any] = {"valid": valid, "test": test}
     named = own_recipe(dataset, **languages, train=("pairs.tsv",), **evaluated)
@@ -171,23 +140,25 @@ def synthesize(
         folder = _first_free(folder)
         report.notice(f"data set: {folder}")
     refuse_other(folder, named, force=force)
-    work = _Work.beside(folder if folder.name else folder.resolve(), written)
+    work = SynthesisFiles.beside(folder if folder.name else folder.resolve(), written)
     if reference is not None:
         nbest = options.get("nbest") or options.get("beam") or _CANDIDATES
         options["nbest"], options["beam"] = nbest, options.get("beam") or nbest
-    chosen = tuple(NamedModels.of(model, engine).folders)
+    chosen = tuple(NamedModels.of(model, engine).folders) if model else ()
     scorers = tuple(NamedModels.of(scored_by, engine).folders) if scored_by else ()
     _check_languages(chosen, (read, written))
     _check_languages(scorers, (written, read))
     shown = {
         name: [public_address(each) if is_address(each) else each for each in evaluated[name]] for name in evaluated
     }
-    asked = _record(
-        ("synthesize", dataset),
+    asked = synthesis_record(
+        dataset,
         work.pairs,
         {"model": chosen, "scored-by": scorers},
-        {"mono": mono, "reference": reference},
+        {"mono": mono, "reference": reference, "teacher-request": teacher_request},
         {
+            "teacher": teacher and public_address(teacher),
+            "teacher-model": teacher_model,
             "forward": forward or None,
             **languages,
             **shown,
@@ -198,28 +169,33 @@ def synthesize(
         },
         {"invalid_utf8": invalid_utf8, "engine": engine, "precision": precision, **options},
     )
-    if not (force or work.folder.exists()) and (standing := _up_to_date(folder, named, asked)):
-        return standing
+    if not (force or work.folder.exists()) and (manifest := same_data_set(folder, asked)):
+        return PreparedData(folder, named, manifest)
 
     with work.made():
         report.notice(f"intermediate files: {work.folder} (removed at the end)")
         hardware: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
         shared: dict[str, Any] = {**hardware, "invalid_utf8": invalid_utf8, "report": report}
-        translate_file(
-            mono,
-            work.translation,
-            model=chosen,
-            input_format="lines",
-            batches=batches,
-            source_lang=read,
-            target_lang=written,
-            **shared,
-            **options,
-        )
-        translation = work.translation
+        translation = work.translation if teacher is None and reference is None else work.chosen
+        if server is not None and request is not None:
+            _ask(server, request, mono, work, Languages(read, written), invalid_utf8, report)
+            dropped: Counter[str] = Counter()
+            write_derived(translation, asked, accepted(work.translation, dropped))
+            asked = _with_dropped(asked, dropped, report)
+        else:
+            translate_file(
+                mono,
+                work.translation,
+                model=chosen,
+                input_format="lines",
+                batches=batches,
+                source_lang=read,
+                target_lang=written,
+                **shared,
+                **options,
+            )
         if reference is not None:
-            translation = work.chosen
-            _write(translation, asked, _nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
+            write_derived(translation, asked, nearest(work.translation, reference, options["nbest"] or 1, invalid_utf8))
         scores = None
         if keep is not None:
             per_piece: dict[str, Any] = {"length_normalization": "length", "length_penalty": 1.0}
@@ -235,8 +211,9 @@ def synthesize(
                 **shared,
             )
             scores = work.scores
-        _write(work.pairs, asked, _pairs(mono, translation, scores, invalid_utf8, forward=forward))
-        minimum = [] if keep is None else [f"min-score={_minimum(work.pairs, keep)!r}"]
+        pairs = paired(mono, translation, scores, invalid_utf8, forward=forward, drops=teacher is not None)
+        write_derived(work.pairs, asked, pairs)
+        minimum = [] if keep is None else [f"min-score={minimum_score(work.pairs, keep)!r}"]
         prepared = prepare_data(
             dataset,
             out=folder,
@@ -281,6 +258,66 @@ def _refuse_contradictions(
             raise not_parallel((str(mono), lines), (str(reference), others))
 
 
+def _teachers_request(
+    address: str | None,
+    name: str | None,
+    path: Path | None,
+    model: Paths,
+    reference: Path | None,
+    keep: float | None,
+    scored_by: Paths,
+    options: SearchOptions,
+) -> ChatRequest | None:
+    """What is asked of a teacher; None without one."""
+    from nmt.translation.teacher import ChatRequest
+
+    if bool(model) == (address is not None):
+        raise ConfigError("--model MODEL translates the text, or a language model with --teacher URL: give one.")
+    if address is None:
+        for option, value in (("--teacher-model", name), ("--teacher-request", path)):
+            if value is not None:
+                raise ConfigError(f"{option} only goes with --teacher, the address of the language model.")
+        return None
+    if name is None:
+        raise ConfigError("--teacher needs --teacher-model, the name of the model on that server.")
+    if reference is not None or any(value is not None for value in options.values()):
+        raise ConfigError(
+            "--reference and the options of the search only go with --model. What a teacher is asked stands in "
+            "--teacher-request."
+        )
+    if keep is not None and not scored_by:
+        raise ConfigError("--keep needs --scored-by MODEL beside --teacher, which scores nothing.")
+    return ChatRequest.read(path, name)
+
+
+def _ask(
+    server: ChatServer,
+    request: ChatRequest,
+    mono: Path,
+    work: SynthesisFiles,
+    languages: Languages,
+    invalid_utf8: InvalidUtf8,
+    report: Reporter,
+) -> None:
+    """Write the answers of a teacher. They resume as translations do."""
+    from nmt.translation.jobs import TranslationJob
+    from nmt.translation.streams import Streams
+    from nmt.translation.teacher import Teacher
+    from nmt.translation.writing_lines import write_lines
+
+    streams = Streams(mono, {}, work.translation, invalid_utf8=invalid_utf8, report=report)
+    with streams.claimed() as claimed, Teacher.opened(server, request, work.answers, languages) as teacher:
+        write_lines(claimed, TranslationJob(teacher, "jsonl"))
+
+
+def _with_dropped(asked: Record, dropped: Counter[str], report: Reporter) -> Record:
+    """The record with the numbers of answers that were dropped, which are told."""
+    facts = {f"answers dropped as {reason.replace('_', ' ')}": count for reason, count in dropped.most_common()}
+    for fact, count in facts.items():
+        report.notice(f"{fact}: {count:,}")
+    return asked.model_copy(update={"facts": facts})
+
+
 def _check_languages(models: Paths, languages: tuple[str, str]) -> None:
     from nmt.checkpoint.bundle_files import BundleFolder
     from nmt.config import read_config
@@ -300,127 +337,11 @@ def _check_languages(models: Paths, languages: tuple[str, str]) -> None:
 
 def _first_free(folder: Path) -> Path:
     """The data set's folder, or the first numbered one, of which no part exists."""
+    from nmt.translation.synthesis_files import SynthesisFiles
+
     numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
     return next(
         each
         for each in itertools.chain([folder], numbered)
-        if not each.exists() and not _Work.beside(each, "").folder.exists()
+        if not each.exists() and not SynthesisFiles.beside(each, "").folder.exists()
     )
-
-
-def _record(
-    command: tuple[str, ...],
-    path: Path,
-    models: dict[str, tuple[Path, ...]],
-    files: dict[str, Path | None],
-    own: dict[str, Any],
-    options: dict[str, Any],
-) -> Record:
-    """The record of the pairs: the whole command, and what it reads. It leaves out the files that are removed.
-
-    Args:
-        command: its first words.
-        models, files: by option.
-        own: options of this command.
-        options: those of translating.
-    """
-    from nmt.checkpoint.lineage import bundle_record
-    from nmt.record import Record, file_record, option_words
-    from nmt.translation.lineage import checksum
-    from nmt.translation.options import recorded_words
-
-    given = {name: file for name, file in files.items() if file is not None}
-    records = {option: [bundle_record(each).as_found(each) for each in folders] for option, folders in models.items()}
-    values = {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in options.items()}
-    paths: dict[str, Any] = {option: [each.path for each in found] for option, found in records.items()}
-    return Record(
-        kind="synthetic text",
-        path=str(path),
-        command=(
-            *command,
-            *option_words(paths | given | own),
-            *recorded_words({key: value for key, value in values.items() if key != "batch_tokens"}),
-        ),
-        made_from=(
-            *itertools.chain.from_iterable(records.values()),
-            *(file_record("text", file, checksum(file), role=name) for name, file in given.items()),
-        ),
-    )
-
-
-def _up_to_date(folder: Path, recipe: Recipe, asked: Record) -> PreparedData | None:
-    """The data set if the same call made it, and neither it nor what it was made from changed since."""
-    from nmt.data.manifest import known_manifest
-
-    manifest = known_manifest(folder)
-    if manifest is None:
-        return None
-    made = {each.file: each.made_by for each in manifest.sources if each.made_by and each.made_by.kind == asked.kind}
-    is_same = (
-        list(map(_content, made.values())) == [_content(asked)]
-        and not manifest.changed_sources(without=made.keys())
-        and manifest.made.is_current(folder, manifest.made.inputs)
-    )
-    return PreparedData(folder, recipe, manifest, changed=False) if is_same else None
-
-
-def _content(record: Record) -> tuple[object, ...]:
-    """What pairs depend on: the content of files, wherever these lie, and options."""
-    from nmt.record import PATHS
-
-    words = [word.partition("=")[0] if word.partition("=")[0] in PATHS else word for word in record.command]
-    return words, [part.files for part in record.made_from]
-
-
-def _write(path: Path, made: Record, lines: Iterable[str]) -> None:
-    """Write lines that are made of other files in a moment: an earlier file of ours is replaced."""
-    from nmt.text.lines import encode_line
-    from nmt.translation.resuming import OutputFile
-
-    output = OutputFile(path)
-    with ExitStack() as stack:
-        stack.enter_context(output.claimed())
-        path.unlink(missing_ok=True)
-        stream, _ = stack.enter_context(output.growing(made.model_copy(update={"path": str(path)})))
-        stream.writelines(map(encode_line, lines))
-
-
-def _nearest(candidates: Path, reference: Path, number: int, invalid: InvalidUtf8) -> Iterator[str]:
-    """Of the candidates for each line, the one with the highest sentence chrF; of equals, the model's best."""
-    from nmt.evaluation.metrics import make_metric, sentence_scores
-    from nmt.text.lines import read_lines
-
-    chrf, lines = make_metric("chrf"), read_lines(candidates)
-    for expected in read_lines(reference, invalid=invalid):
-        texts = list(itertools.islice(lines, number))
-        nearness = sentence_scores(chrf, texts, [[expected] * number]).values
-        yield texts[nearness.index(max(nearness))]
-
-
-def _pairs(mono: Path, translation: Path, scores: Path | None, invalid: InvalidUtf8, *, forward: bool) -> Iterator[str]:
-    """The lines of a table: source, target, and the score per piece if there are scores."""
-    from nmt.text.lines import read_lines
-
-    columns = [read_lines(mono, invalid=invalid), read_lines(translation)]
-    if not forward:
-        columns.reverse()
-    if scores is not None:
-        columns.append(line.partition("\t")[0] for line in read_lines(scores))
-    for cells in zip(*columns, strict=True):
-        yield "\t".join(cell.replace("\t", " ") for cell in cells)
-
-
-def _minimum(pairs: Path, keep: float) -> float:
-    """The score that a share of the pairs reaches. Pairs without text on a side, which cleaning drops, do not count.
-
-    Raises:
-        DataError: no pair has a score: all are too long for the model.
-    """
-    from nmt.text.lines import read_lines
-
-    rows = (line.split("\t") for line in read_lines(pairs))
-    scores = array("d", (float(score) for source, target, score in rows if source.strip() and target.strip()))
-    finite = sorted(filter(math.isfinite, scores), reverse=True)
-    if not finite:
-        raise DataError(f"{pairs}: the model can score none of the pairs. Leave out --keep, or use another model.")
-    return finite[min(len(finite), math.ceil(keep * len(scores))) - 1]

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint.bundle import Bundle, load_bundle, load_training_state, save_bundle
-from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.checkpoint.kinds import AVERAGE
 from nmt.checkpoint.lineage import averaging_notes
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, similar
-from nmt.checkpoint.scores import best_updates
+from nmt.checkpoint.scores import best_updates, scores_until
 from nmt.config import belongs_to_weights, differences
 from nmt.errors import CheckpointError, OutputError
 from nmt.io.ownership import check_replaceable
@@ -35,7 +34,7 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
     """
     there = _some_checkpoints(run)
     newest = list(there.values())[-1]
-    best = best_updates({update: score for update, score in _scores(newest).items() if update in there}, count)
+    best = best_updates({update: score for update, score in scores_until(newest).items() if update in there}, count)
     if not best:
         raise CheckpointError(f"{run}: none of its checkpoints was validated; use --last instead of --best.")
     return [there[update] for update in sorted(best)]
@@ -51,18 +50,6 @@ def named_checkpoints(run: Path, updates: Sequence[str]) -> list[Path]:
     if missing := [update for update in updates if update not in there]:
         raise CheckpointError(f"{run}: has no checkpoint of update {missing[0]}, but of {', '.join(there)}.")
     return [path for update, path in there.items() if update in updates]
-
-
-def _scores(checkpoint: Path) -> dict[int, float]:
-    """Update -> score, for every validation up to a checkpoint."""
-    try:
-        known = load_training_state(checkpoint).values["scores"]
-        return {int(update): float(score) for update, score in known.items()}
-    except (KeyError, AttributeError, ValueError, TypeError, OverflowError):
-        raise CheckpointError(
-            f"{BundleFolder(checkpoint).training_state} is damaged: its scores are not numbers by update. Use --last "
-            "instead of --best."
-        ) from None
 
 
 def _some_checkpoints(run: Path) -> dict[int, Path]:

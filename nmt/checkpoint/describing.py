@@ -3,68 +3,28 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import averaged_checkpoints, read_json
 from nmt.checkpoint.run_folder import bundle_to_use, checkpoints, chosen_bundle, runs_below, validation_score
-from nmt.checkpoint.scores import Score
 from nmt.config import load_yaml
 from nmt.errors import CheckpointError, NmtError
 
 _STEP = re.compile(r"step-(\d{1,18})")
 
 
-@dataclass(frozen=True)
-class ModelFacts:
-    """What the files of a bundle say about the model; unknown facts are None."""
-
-    direction: str | None
-    """The languages: ``en-de``."""
-    update: int | None
-    """The number of updates. For an average, that of its last checkpoint."""
-    score: Score | None
-    """The validation score of these weights."""
-    seconds_old: float | None
-    """Seconds since the weights were written."""
-
-    def __str__(self) -> str:
-        facts = (
-            self.direction,
-            None if self.update is None else f"update {self.update:,}",
-            None if self.score is None else str(self.score),
-            None if self.seconds_old is None else age(self.seconds_old),
-        )
-        return ", ".join(filter(None, facts))
-
-
 def describe_model(bundle: Path) -> str:
-    """A bundle's path and its known facts: ``runs/x/average (en-de, update 1,200, BLEU 67.64, 3 minutes old)``."""
-    facts = str(model_facts(bundle))
-    return f"{bundle} ({facts})" if facts else str(bundle)
+    """A bundle's path and what its files say of it: ``runs/x/average (en-de, update 1,200, BLEU 67.64)``.
 
-
-def model_facts(bundle: Path) -> ModelFacts:
-    """The facts that the files of a bundle hold. Missing and damaged files are skipped."""
-    try:
-        seconds_old = max(0.0, time.time() - BundleFolder(bundle).weights.stat().st_mtime)
-    except OSError:
-        seconds_old = None
-    languages = [language for language in _languages(bundle) if isinstance(language, str) and language]
-    direction = "-".join(languages) if len(languages) == 2 else None
-    return ModelFacts(direction, _update(_last_checkpoint(bundle)), validation_score(bundle), seconds_old)
-
-
-def age(seconds: float) -> str:
-    """An age in words, in the largest unit of which it has at least one."""
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if (count := int(seconds // size)) > 0:
-            return f"{count} {unit}{'s' * (count > 1)} old"
-    return "less than a minute old"
+    The update of an average is that of its last checkpoint. Missing and damaged files are skipped.
+    """
+    update, score = _update(_last_checkpoint(bundle)), validation_score(bundle)
+    facts = [_direction(bundle), "" if update is None else f"update {update:,}", "" if score is None else str(score)]
+    known = ", ".join(filter(None, facts))
+    return f"{bundle} ({known})" if known else str(bundle)
 
 
 def holds_model(run: Path) -> bool:
@@ -144,16 +104,14 @@ def _update(checkpoint: Path) -> int | None:
     return update if isinstance(update, int) else None
 
 
-def _languages(run: Path) -> tuple[Any, Any]:
-    data = _mapping(_settings(run).get("data"))
-    return data.get("source_lang"), data.get("target_lang")
-
-
-def _settings(folder: Path) -> Mapping[str, Any]:
+def _direction(bundle: Path) -> str:
+    """The languages, such as ``en-de``; empty if they are not known."""
     try:
-        return load_yaml(BundleFolder(folder).config)
+        data = _mapping(load_yaml(BundleFolder(bundle).config).get("data"))
     except NmtError:
-        return {}
+        return ""
+    languages = [each for key in ("source_lang", "target_lang") if isinstance(each := data.get(key), str) and each]
+    return "-".join(languages) if len(languages) == 2 else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

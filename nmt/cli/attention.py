@@ -31,11 +31,8 @@ def attention(
     target: Annotated[
         list[str] | None, Option("Translation to force, one per sentence.", STREAMS, metavar="SENTENCE")
     ] = None,
-    out: Annotated[
-        list[Path] | None,
-        Option("File to write: .html or .json; may be repeated.", STREAMS, unset="attention.html", letter="o"),
-    ] = None,
-    as_json: Annotated[bool, Option("Print JSON instead of writing attention.html.", STREAMS, word="json")] = False,
+    out: Annotated[Path | None, Option("Page to write.", STREAMS, unset="attention.html", letter="o")] = None,
+    as_json: Annotated[bool, Option("Print JSON instead of writing a page.", STREAMS, word="json")] = False,
     device: Annotated[DeviceChoice, DEVICE] = "auto",
     threads: Annotated[int | None, Ge(1), THREADS] = None,
 ) -> None:
@@ -46,11 +43,13 @@ def attention(
 
     Example: nmt attention -m runs/toy-en-de-tiny "The man sleeps."
     """
-    from nmt.reports.attention_files import check_attention_file, json_lines, write_attention
+    from nmt.reports.attention_page import ATTENTION, attention_page, json_lines
 
-    paths = out or ([] if as_json else [Path("attention.html")])
-    for path in paths:
-        check_attention_file(path)
+    if as_json and out is not None:
+        raise ConfigError(f"--json prints, and --out {out} writes: give one.")
+    page = out or Path("attention.html")
+    if not as_json:
+        ATTENTION.check(page)
     sentences = _sentences(sentence, input)
     folder = model_to_use(model)
 
@@ -62,11 +61,11 @@ def attention(
     ensemble = load_ensemble([folder], choose_hardware(device, "fp32", threads))
     settings = translate_options(ensemble.config.decoding)
     maps = attention_maps(ensemble, sentences, target, settings, model=str(folder))
-    for path in paths:
-        write_attention(maps, path)
-        notice(f"written: {path}")
     if as_json:
         write_stdout(json_lines(maps))
+        return
+    ATTENTION.write(page, attention_page(maps))
+    notice(f"written: {page}")
 
 
 def _sentences(given: list[str] | None, path: Path | None) -> list[str]:

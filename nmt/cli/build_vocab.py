@@ -48,10 +48,6 @@ def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
     for language, lines in built[0].sampled.items():
         notice(f"sample: {lines:,} lines of {language} ({lines / total:.1%})")
     for each in built:
-        if each.kept is not None:
-            given = f"{DataFolder(each.data).vocab.name}: the one before was given with --vocab"
-            notice(f"{given}, and is kept as {each.kept.name}.")
-    for each in built:
         _report_data_set(each, max_pieces)
     for message in size_warnings(built):
         warn(message)

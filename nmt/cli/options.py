@@ -57,7 +57,7 @@ def _setting_keys(incomplete: str) -> list[str]:
 
 def _formats(incomplete: str) -> list[str]:
     """The formats of exports whose names begin so: those of :mod:`nmt.convert.formats`, which is slow to import."""
-    formats = ("marian", "ctranslate2", "huggingface", "argos")
+    formats = ("ctranslate2", "huggingface", "argos")
     return [name for name in formats if name.startswith(incomplete.lower())]
 
 

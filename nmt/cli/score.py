@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from nmt.api import scoring
 from nmt.cli.console import file_of_stdout, write_stdout
@@ -14,14 +14,7 @@ from nmt.option_fields import FORMAT, Option
 
 
 @command(scoring.score)
-def score(
-    given: dict[str, Any],
-    form: Annotated[
-        Literal["text", "markdown", "latex"] | None,
-        Option("Output; markdown and latex mean --sheet.", FORMAT, unset="text", word="format"),
-    ] = None,
-    as_json: Annotated[bool, Option("Print JSON.", FORMAT, word="json")] = False,
-) -> None:
+def score(given: dict[str, Any], as_json: Annotated[bool, Option("Print JSON.", FORMAT, word="json")] = False) -> None:
     """Several hypotheses are compared with the first, by paired bootstrap resampling.
 
     Example: nmt translate < test.en | nmt score --reference test.de -
@@ -35,13 +28,10 @@ def score(
             f"{misplaced[0]}: there is no such file. Name several metrics by --metric each, as in "
             f"--metric bleu --metric {misplaced[0]}."
         )
-    if as_json and form is not None:
-        raise ConfigError(f"--json and --format {form} exclude each other.")
     if given["sentence_scores"] and not as_json:
         raise ConfigError("--sentence-scores needs --json: the scores of sentences are printed in JSON alone.")
-    given["sheet"] = given["sheet"] or form in ("markdown", "latex")
     scored = scoring.score(**given, report=CONSOLE)
     if as_json:
         write_stdout(scores_json(scored.found, scored.test_set, scored.langpair, scored.record(file_of_stdout())))
     else:
-        write_stdout(formatted_scores(scored.found, scored.test_set, scored.langpair, form or "text"))
+        write_stdout(formatted_scores(scored.found, scored.test_set, scored.langpair))

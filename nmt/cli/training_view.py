@@ -190,10 +190,7 @@ def preflight_lines(found: Preflight) -> list[str]:
     ]
     if found.disk_warning is not None:
         lines.append(f"warning: {found.disk_warning}")
-    lines.append(
-        f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
-        f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach"
-    )
+    lines.append(f"speed: {found.target_tokens_per_second:,.0f} target tokens/s")
     if found.within_warm_up is not None:
         lines.append(f"warning: {found.within_warm_up}")
     if found.not_compiled is not None:

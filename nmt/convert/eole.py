@@ -24,7 +24,7 @@ from nmt.convert.segmenters import (
     segmented_vocabularies,
     start_piece,
 )
-from nmt.convert.settings import Settings, Table, unknown_remarks, valid_settings, version_of
+from nmt.convert.settings import Settings, expressible, unknown_remarks, valid_settings, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -54,49 +54,8 @@ _KINDS_OF_POSITIONS = {
 }
 _KIND_OF_POSITIONS, _USUAL_POSITIONS = "model.embeddings.position_encoding_type", "SinusoidalInterleaved"
 _OTHER_POSITIONS = {"Rotary": "rotary positions", "Relative": "relative positions", "Alibi": "ALiBi"}
-_IN_MODEL: Table = {
-    "generator_function": (("softmax",), "another softmax"),
-    "add_estimator": ((False,), "an estimator of quality"),
-    "left_pad": ((False,), "padding before the source"),
-}
-_IN_EMBEDDINGS: Table = {
-    "embedding_type": (("standard",), "the embeddings of RoBERTa"),
-    "embedding_layer_norm": ((False,), "a norm of the embeddings"),
-}
-_IN_PARTS: Table = {
-    "encoder_type": (("transformer",), "another encoder"),
-    "decoder_type": (("transformer",), "another decoder"),
-    "mlp_activation_fn": (
-        tuple(_ACTIVATIONS),
-        "a gated feed-forward network (gated-…), or another activation",
-    ),
-    "layer_norm": (("standard", "standardFP32"), "RMSNorm"),
-    "shared_layer_norm": ((False,), "sub-layers that share a norm"),
-    "parallel_residual": ((False,), "sub-layers side by side"),
-    "ffn_layernorm": ((False,), "norms on both sides of the feed-forward network"),
-    "encoder_layer_style": (("standard",), "a post-norm encoder beside a pre-norm decoder"),
-    "final_encoder_layer_norm": ((True,), "a pre-norm encoder without its final norm"),
-    "max_relative_positions": ((0,), "relative positions (rotary if -1, ALiBi if -2)"),
-    "relative_positions_buckets": ((0,), "relative positions"),
-    "sliding_window": ((0,), "attention to a window, which Eole counts otherwise in training than in decoding"),
-    "num_experts": ((0,), "layers with experts"),
-    "query_norm": ((False,), "norms of queries"),
-    "key_norm": ((False,), "norms of keys"),
-    "value_norm": ((False,), "norms of values"),
-    "q_gating": ((False,), "gated queries"),
-    "interpolate_mode": ((None,), "positions of pictures"),
-    "layer_types": ((None,), "layers of several kinds"),
-    "global_head_dim": ((None,), "layers of several kinds"),
-    "global_heads_kv": ((None,), "layers of several kinds"),
-    "LM_type": (("causal",), "a decoder that reads a prefix in both directions"),
-    "coverage_attn": ((False,), "attention that sums up earlier attention"),
-    "num_mtp_heads": ((0,), "several output layers"),
-}
-_IN_TRAINING: Table = {
-    "quant_type": (("",), "quantised layers: take the model that it was made from"),
-    "lora_layers": (([],), "adapters: merge them into the model first"),
-    "lora_embedding": ((False,), "adapters: merge them into the model first"),
-}
+_SETTINGS = expressible("Eole")
+"""With PART for encoder and decoder."""
 _SPECIAL = {"unk_token": "<unk>", "pad_token": "<blank>", "bos_token": "<s>", "eos_token": "</s>"}
 _OF_TRAINING = frozenset(
     ("filtertooshort", "filtertoolong", "clean", "switchout", "tokendrop", "tokenmask", "bart", "fuzzymatch")
@@ -186,7 +145,7 @@ def read_eole(path: Path, given: Given = Given()) -> ForeignModel:
         remarks=[
             *([] if is_told else [_UNTOLD_EPSILON]),
             *_text_remarks(values),
-            *unknown_remarks(told, {**_IN_MODEL, **_IN_EMBEDDINGS, **_IN_PARTS}, "Eole"),
+            *unknown_remarks(told, {key.rpartition(".")[2]: allowed for key, allowed in _SETTINGS.items()}, "Eole"),
         ],
     )
 
@@ -256,15 +215,11 @@ def _check_expressible(settings: Settings) -> None:
     if not isinstance(kind, str) or kind not in _KINDS_OF_POSITIONS:
         needs = "no positions" if kind is None else _OTHER_POSITIONS.get(str(kind), "other positions")
         raise settings.refusal(_KIND_OF_POSITIONS, kind, needs)
-    sections: dict[str, Table] = {"model": _IN_MODEL, "model.embeddings": _IN_EMBEDDINGS, "training": _IN_TRAINING}
     for part in _PARTS:
-        sections[f"model.{part}"] = {
-            **_IN_PARTS,
-            "heads_kv": ((settings[f"model.{part}.heads"],), "heads that share keys and values"),
-            "attn_scaling": ((_head_size(settings, part),), "another scale of attention"),
-        }
-    for section, table in sections.items():
-        settings.check({f"{section}.{key}": allowed for key, allowed in table.items()})
+        settings.check({key.replace("PART", part): allowed for key, allowed in _SETTINGS.items()})
+        heads, head_size = settings[f"model.{part}.heads"], _head_size(settings, part)
+        settings.check({f"model.{part}.heads_kv": ((heads,), "heads that share keys and values")})
+        settings.check({f"model.{part}.attn_scaling": ((head_size,), "another scale of attention")})
 
 
 def _norm_epsilon(settings: Settings, told: Mapping[str, Any], *, has_specials: bool) -> tuple[Any, bool]:

@@ -13,7 +13,7 @@ import numpy as np
 from nmt.convert.files import has_files, named_in, read_text, shown
 from nmt.convert.foreign import BEAM_OF_5, COMPOSED, Array, ForeignModel, Given, Naming, matrices, torch_names
 from nmt.convert.segmenters import find_codes, find_segmenters, read_codes, segmented_vocabularies
-from nmt.convert.settings import MAX_POSITIONS, Settings, Table, only_file, unknown_remarks
+from nmt.convert.settings import MAX_POSITIONS, Settings, expressible, only_file, unknown_remarks
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
@@ -32,29 +32,7 @@ NORM_EPSILON = 1e-5
 _CHECKPOINTS = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 _DEEPEST_NODES = 3
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
-_SETTINGS: Table = {
-    "task": (("translation",), "the tokens by which other tasks name languages"),
-    "no_token_positional_embeddings": ((False,), "a model without positions"),
-    "layernorm_embedding": ((False, True), "true or false"),
-    "adaptive_input": ((False,), "embeddings of several sizes"),
-    "adaptive_softmax_cutoff": ((None, ""), "an adaptive softmax"),
-    "char_inputs": ((False,), "a network that reads characters"),
-    "character_embeddings": ((False,), "a network that reads characters"),
-    "no_cross_attention": ((False,), "a decoder without cross-attention"),
-    "cross_self_attention": ((False,), "cross-attention that also attends to the target"),
-    "no_decoder_final_norm": ((False,), "pre-norm without a final norm"),
-    "lang_tok_replacing_bos_eos": ((False,), "tokens that name languages"),
-    "encoder_layers_to_keep": ((None, ""), "layers left out (LayerDrop)"),
-    "decoder_layers_to_keep": ((None, ""), "layers left out (LayerDrop)"),
-    "base_layers": ((0,), "layers with experts"),
-    "moe_freq": ((0,), "layers with experts"),
-    "scale_attn": ((False,), "further norms in each layer"),
-    "scale_fc": ((False,), "further norms in each layer"),
-    "scale_heads": ((False,), "a factor per head"),
-    "scale_resids": ((False,), "a factor per residual"),
-    "merge_src_tgt_embed": ((False,), "embeddings of both languages in one matrix"),
-    "prepend_bos": ((False,), "bos before the source"),
-}
+_SETTINGS = expressible("fairseq")
 _BUFFERS = (".version", ".embed_positions._float_tensor", ".embed_positions.weights")
 _FUSED = re.compile(r"(.*self_attn|.*encoder_attn)\.in_proj_(weight|bias)")
 _OLD_NORM = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.layer_norms\.(\d)\.(weight|bias)")

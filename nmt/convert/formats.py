@@ -25,9 +25,7 @@ from nmt.convert.huggingface import writing as huggingface_writing
 from nmt.convert.huggingface.folder import is_huggingface
 from nmt.convert.huggingface.software import huggingface_side
 from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
-from nmt.convert.marian import reading as marian_reading
-from nmt.convert.marian import writing as marian_writing
-from nmt.convert.marian.software import MarianSide
+from nmt.convert.marian.reading import is_marian, read_marian
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
 from nmt.convert.sockeye import is_sockeye, read_sockeye
 from nmt.errors import CheckpointError, ConfigError
@@ -82,20 +80,10 @@ FORMATS = (
     Format(
         "marian",
         "Marian",
-        "pymarian",
         files="a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
-        recognises=marian_reading.is_marian,
-        read=marian_reading.read_marian,
+        recognises=is_marian,
+        read=read_marian,
         has_scripts=True,
-        side=MarianSide,
-        holds=marian_writing.HOLDS,
-        quantizations=("float32",),
-        write=marian_writing.write_marian,
-        sides=marian_writing.marian_sides,
-        install="# marian-decoder: https://marian-nmt.github.io; spm_encode: apt install sentencepiece",
-        language="sh",
-        usage=marian_writing.marian_usage,
-        remarks=marian_writing.marian_remarks,
     ),
     Format(
         CTranslate2Engine.name,

@@ -12,10 +12,18 @@ from nmt.convert.files import has_files, named_in, read_text, shown
 from nmt.convert.foreign import COMPOSED, ForeignModel, ForeignVocabulary, Given, Naming, matrices, torch_names
 from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies
 from nmt.convert.sentencepiece_file import with_used_pieces
-from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks, version_of
+from nmt.convert.settings import (
+    Settings,
+    Table,
+    expressible,
+    flat,
+    only_file,
+    read_yaml_settings,
+    unknown_remarks,
+    version_of,
+)
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
-from nmt.data.byte_pair_codes import JOINER
 from nmt.errors import CheckpointError
 from nmt.text.steps import (
     Lowercase,
@@ -38,16 +46,9 @@ _PARTS = ("encoder", "decoder")
 _SPECIAL = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 """The pieces that every vocabulary begins with, in this order; settings may give them other names."""
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
-_SETTINGS: Table = {
-    "type": (("transformer",), "recurrent layers"),
-    "alpha": ((1.0,), "a factor of the residual"),
-}
+_SETTINGS = expressible("JoeyNMT layers")
 _DEFAULTS = {"activation": "relu", "embeddings.scale": False}
-_TEXT: Table = {
-    "level": (("word", "bpe"), "text split into characters"),
-    "tokenizer_cfg.pretokenizer": (("none", "moses"), "another tokeniser"),
-    "tokenizer_cfg.separator": ((JOINER,), "another mark of pieces that the next one continues"),
-}
+_TEXT = expressible("JoeyNMT text")
 _LOWERED_PIECES: Table = {"lowercase": ((False,), "pieces of SentencePiece in lower case")}
 _NORMALIZE: Steps = (
     Nfkc(),

@@ -17,7 +17,7 @@ from nmt.convert.segmenters import (
     segmented_vocabularies,
     start_piece,
 )
-from nmt.convert.settings import Settings, Table, only_file, unknown_remarks
+from nmt.convert.settings import Settings, expressible, only_file, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import Bag, read_torch_file, without_tensors
 from nmt.errors import CheckpointError, VocabularyError
@@ -30,26 +30,7 @@ _ACTIVATION, _POSITIONS = "pos_ffn_activation_fn", "position_encoding_type"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 _KINDS_OF_POSITIONS = {"SinusoidalInterleaved": "sinusoidal", "SinusoidalConcat": "tensor2tensor"}
 _UNNORMALISED = BEAM_OF_5.model_copy(update={"length_penalty": 0.0})
-_SETTINGS: Table = {
-    "model_task": (("seq2seq",), "an encoder and a decoder"),
-    "model_type": (("text",), "an encoder of other input than text"),
-    "encoder_type": (("transformer",), "another encoder"),
-    "decoder_type": (("transformer",), "another decoder"),
-    "position_encoding": ((True,), "a model without sinusoids"),
-    "self_attn_type": (("scaled-dot", "scaled-dot-flash"), "attention by averages"),
-    "max_relative_positions": ((0,), "relative positions (rotary if -1, ALiBi if -2)"),
-    "relative_positions_buckets": ((0,), "relative positions"),
-    "num_kv": ((0,), "heads that share keys and values"),
-    "sliding_window": ((0,), "attention to a window"),
-    "parallel_residual": ((False,), "sub-layers side by side"),
-    "layer_norm": (("standard",), "RMSNorm"),
-    "num_experts": ((0,), "layers with experts"),
-    "copy_attn": ((False,), "a copying output layer"),
-    "generator_function": (("softmax",), "another softmax"),
-    "n_src_feats": ((0,), "source features"),
-    "lora_layers": (([],), "adapters: merge them into the model first"),
-    "quant_layers": (([],), "quantised layers: take the model that it was made from"),
-}
+_SETTINGS = expressible("OpenNMT-py")
 _OLD_NORM = re.compile(r"(.*layer_norm(?:_\d)?)\.([ab])_2")
 _MASKS = (".mask",)
 _PROJECTIONS = ("linear_query", "linear_keys", "linear_values", "final_linear")

@@ -143,6 +143,13 @@ class Settings(dict[str, Any]):
         return known[value]
 
 
+@functools.cache
+def expressible(*names: str) -> Table:
+    """The tables of these names in ``expressible_settings.yaml``, as one."""
+    tables: dict[str, dict[str, list[Any]]] = _data("expressible_settings")
+    return {key: (tuple(values), needs) for name in names for key, (values, needs) in tables[name].items()}
+
+
 def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> Iterator[str]:
     """A remark that names the settings that are on, and neither in the table nor in ``known_settings.yaml``.
 
@@ -151,11 +158,9 @@ def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> 
     Args:
         settings: those of the model; a setting of a part is ``PART.KEY``, and known by its key.
     """
-    listed_as = next(name for name in _known_settings() if toolkit.startswith(name))
-    known = {*table, *_known_settings()[listed_as]}
-    unknown = [
-        key for key, value in settings.items() if not _is_off(value) and not known & {key, key.rpartition(".")[2]}
-    ]
+    by_toolkit: dict[str, list[str]] = _data("known_settings")
+    known = {*table, *next(names for name, names in by_toolkit.items() if toolkit.startswith(name))}
+    unknown = [key for key, value in settings.items() if value and not known & {key, key.rpartition(".")[2]}]
     if unknown:
         yield (
             f"The model has settings that nmt does not know: {listed(unknown, _MOST_NAMED)}. If one of them changes "
@@ -163,16 +168,10 @@ def unknown_remarks(settings: Mapping[str, Any], table: Table, toolkit: str) -> 
         )
 
 
-def _is_off(value: Any) -> bool:
-    """Whether a setting is false, null, 0 or empty."""
-    return not value
-
-
 @functools.cache
-def _known_settings() -> dict[str, list[str]]:
-    """Toolkit, or the beginning of its name -> names of settings."""
-    known: dict[str, list[str]] = parse_yaml(Path(__file__).with_name("known_settings.yaml").read_text("utf-8"))
-    return known
+def _data(name: str) -> Any:
+    """The content of a table beside this module."""
+    return parse_yaml(Path(__file__).with_name(f"{name}.yaml").read_text("utf-8"))
 
 
 def unused_remarks(

@@ -12,7 +12,7 @@ import numpy as np
 from nmt.convert.files import has_files, read_json, read_text, shown
 from nmt.convert.foreign import BEAM_OF_5, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices, weights_and_biases
 from nmt.convert.segmenters import find_segmenters, pieces_by_id, segmented_vocabularies
-from nmt.convert.settings import Settings, Table, flat, only_file, read_yaml_settings, unknown_remarks
+from nmt.convert.settings import Settings, expressible, flat, only_file, read_yaml_settings, unknown_remarks
 from nmt.convert.tensors import foreign_model, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
@@ -29,20 +29,7 @@ _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish1": "swish"}
 _POSITIONS = "positional_embedding_type"
 _KINDS_OF_POSITIONS = {"fixed": "sinusoidal_halves", "learned": "learned"}
 _PARTS = ("config_encoder", "config_decoder")
-_SETTINGS: Table = {
-    "lhuc": ((False,), "a factor per hidden unit"),
-    "neural_vocab_selection": ((None, ""), "a network that chooses among target pieces"),
-    "config_data.num_source_factors": ((1,), "source factors"),
-    "config_data.num_target_factors": ((1,), "target factors"),
-    "config_embed_source.num_factors": ((1,), "source factors"),
-    "config_embed_target.num_factors": ((1,), "target factors"),
-    "config_encoder.use_lhuc": ((False,), "a factor per hidden unit"),
-    "config_decoder.use_lhuc": ((False,), "a factor per hidden unit"),
-    "config_encoder.use_glu": ((False,), "a gated feed-forward network"),
-    "config_decoder.use_glu": ((False,), "a gated feed-forward network"),
-    "config_decoder.decoder_type": (("transformer",), "a recurrent decoder (SSRU)"),
-    "config_decoder.block_prepended_cross_attention": ((False,), "another attention mask"),
-}
+_SETTINGS = expressible("Sockeye")
 _DEFAULT_STEPS = (("pre", "n"), ("post", "dr"))
 _LENGTH_RATIO = "length_ratio."
 """Tensors that predict the length of outputs, beside the model."""

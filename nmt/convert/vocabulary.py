@@ -107,11 +107,6 @@ def _free(text: str, taken: Sequence[str]) -> str:
     return f"{text}'" if text.rstrip("'") in taken else text
 
 
-def their_piece(text: str) -> str:
-    """The toolkit's name of a piece of ours."""
-    return text[:-1] if text not in SPECIAL_PIECES and text.rstrip("'") in SPECIAL_PIECES else text
-
-
 def _word_model(words: Sequence[str]) -> bytes:
     """A SentencePiece model that splits text at spaces into these words."""
     out = io.BytesIO()

@@ -7,9 +7,8 @@ warnings: no pair is dropped for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from unicodedata import is_normalized
 
 import numpy as np
 
@@ -18,18 +17,17 @@ from nmt.corpora.schema import Recipe
 from nmt.corpora.wrong_language import alike, in_other_script, most_seem_to_be
 from nmt.text.languages import language_of_name, primary_language
 from nmt.text.lines import comparison_key
-from nmt.text.verbatim import numbers
 
 _BLOCK = 16
 _MAX_BLOCKS = 128
-_FEWEST, _FEW = 20, 0.01
-"""Fewer pairs are not judged; nor is a smaller share of decomposed lines."""
+_FEWEST = 20
+"""Fewer pairs are not judged."""
 _SIDE_NAMES = ("source", "target")
 _MOST_SEGMENTS = 8
 """Parts of a corpus in which the alignment is judged on its own: it may be lost in the middle."""
 _MAX_OFFSET = 3
-# A part is misaligned if lines at an offset correlate (or agree in their marks) at least so much, and by so much more
-# than the lines that stand side by side. Of correct pairs, the latter correlate by 0.5 to 0.95, all others hardly.
+# A part is misaligned if lengths at an offset correlate at least so much, and by so much more than those side by side,
+# which correlate by 0.5 to 0.95 in correct pairs; all others hardly do.
 _CORRELATION, _MORE = 0.5, 0.3
 # Sides are not parallel at all if their lengths vary, but hardly together.
 _UNRELATED, _VARIATION, _MANY = 0.1, 0.2, 200
@@ -59,13 +57,8 @@ class PairSample:
                 return
         self.blocks.setdefault(block * _BLOCK, []).append(pair)
 
-    def doubts(self, source_lang: str, target_lang: str, *, composes: bool = False, trains: bool = True) -> list[str]:
-        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing.
-
-        Args:
-            composes: whether training text is brought to Unicode normal form C anyway.
-            trains: whether it is training text; otherwise its target side are references.
-        """
+    def doubts(self, source_lang: str, target_lang: str) -> list[str]:
+        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing."""
         pairs = [pair for block in self.blocks.values() for pair in block if all(map(str.strip, pair))]
         if len(pairs) < _FEWEST:
             return []
@@ -74,12 +67,8 @@ class PairSample:
             return [
                 f"source and target are equal in {equal:,} of {len(pairs):,} sampled pairs. Are both files the same?"
             ]
-        found = [
-            _about_languages(list(self.blocks.values()), (source_lang, target_lang)),
-            self._about_alignment(),
-            "" if composes and trains else _about_decomposition(pairs, trains=trains),
-        ]
-        return [doubt for doubt in found if doubt]
+        languages = _about_languages(list(self.blocks.values()), (source_lang, target_lang))
+        return list(filter(None, (languages, self._about_alignment())))
 
     def _about_alignment(self) -> str:
         firsts = list(self.blocks)
@@ -100,28 +89,6 @@ class PairSample:
         if varies and _correlation(lengths) < _UNRELATED:
             return "the lengths of source and target lines do not vary together. Are they translations of each other?"
         return ""
-
-
-def _about_decomposition(pairs: Sequence[Pair], *, trains: bool) -> str:
-    """Which sides have text that is not in Unicode normal form C: models take it for other characters.
-
-    The source of held-out text is composed as the model's text was, when it is translated.
-    """
-    shares = [sum(not is_normalized("NFC", pair[side]) for pair in pairs) / len(pairs) for side in (0, 1)]
-    found = [f"{share:.0%} of the {_SIDE_NAMES[side]} lines" for side, share in enumerate(shares) if share > _FEW]
-    if not found or (not trains and shares[1] <= _FEW):
-        return ""
-    consequence = (
-        "so a model takes their characters for others. Compose training text with normalisation.nfc: true in the "
-        "recipe (--show-recipe prints it)."
-        if trains
-        else "so translations of a model that composes its text differ from these references. Compose the file, for "
-        "example with `uconv -x any-nfc`."
-    )
-    return (
-        f"{' and '.join(found if trains else found[-1:])} are not in Unicode normal form C (as letters followed by "
-        f"their accents), {consequence}"
-    )
 
 
 def doubts_about_names(recipe: Recipe) -> list[str]:
@@ -177,47 +144,26 @@ def _by_identification(blocks: Sequence[Sequence[str]], own: str, other: str) ->
 
 def _offset(blocks: Sequence[Sequence[Pair]]) -> int:
     """The number of lines by which the target is shifted against the source; 0 if it is not."""
-    measures: list[Callable[[Sequence[Sequence[Pair]], int], float]] = [
-        lambda blocks, offset: _correlation(_lengths(blocks, offset)),
-        _agreement,
-    ]
-    for measure in measures:
-        side_by_side = measure(blocks, 0)
-        shifted = {offset: measure(blocks, offset) for offset in range(-_MAX_OFFSET, _MAX_OFFSET + 1) if offset}
-        best = max(shifted, key=lambda offset: shifted[offset])
-        if shifted[best] > max(_CORRELATION, side_by_side + _MORE):
-            return best
-    return 0
+    found = {offset: _correlation(_lengths(blocks, offset)) for offset in range(-_MAX_OFFSET, _MAX_OFFSET + 1)}
+    best = max(found, key=found.__getitem__)
+    return best if found[best] > max(_CORRELATION, found[0] + _MORE) else 0
 
 
-def _at_offset(blocks: Sequence[Sequence[Pair]], offset: int) -> list[Pair]:
-    """Each source line with the target line so many lines later, within the blocks; without blank lines."""
-    return [
-        (block[index][0], block[index + offset][1])
+def _lengths(blocks: Sequence[Sequence[Pair]], offset: int) -> np.ndarray:
+    """Logarithms of the lengths in characters of each source line and the target line so many lines later.
+
+    Shape (pairs, 2). Pairs lie within the blocks, and have no blank line.
+    """
+    sizes = [
+        (len(block[index][0]), len(block[index + offset][1]))
         for block in blocks
         for index in range(max(0, -offset), min(len(block), len(block) - offset))
         if block[index][0].strip() and block[index + offset][1].strip()
     ]
-
-
-def _lengths(blocks: Sequence[Sequence[Pair]], offset: int) -> np.ndarray:
-    """Logarithms of the lengths in characters, shape (pairs, 2)."""
-    pairs = _at_offset(blocks, offset)
-    return np.log([[len(source), len(target)] for source, target in pairs]).reshape(-1, 2)
+    return np.log(sizes).reshape(-1, 2)
 
 
 def _correlation(lengths: np.ndarray) -> float:
     if len(lengths) < _FEWEST or lengths.std(axis=0).min() < 1e-6:
         return 0.0
     return float(np.corrcoef(lengths.T)[0, 1])
-
-
-def _agreement(blocks: Sequence[Sequence[Pair]], offset: int) -> float:
-    """The share of equal marks (numbers, question and exclamation marks), of the pairs of which a side has any."""
-    marks = [(_marks(source), _marks(target)) for source, target in _at_offset(blocks, offset)]
-    marked = [source == target for source, target in marks if source or target]
-    return sum(marked) / len(marked) if len(marked) >= _FEWEST else 0.0
-
-
-def _marks(line: str) -> list[str]:
-    return numbers(line) + [mark for mark, forms in (("?", "?？؟"), ("!", "!！")) if line.rstrip()[-1] in forms]

@@ -147,6 +147,9 @@ def _check_counts(
                 f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
             )
             because = f" Dropped: {dropped}." if split == "train" and dropped else ""
+            if split == "train" and filters.get("leaked"):
+                tested = "".join(f" or of {folder}" for folder in recipe.apart_from)
+                because += f" Leaked sentences are in a valid or test set, of this data set{tested}: give other text."
             raise DataError(f"{recipe.name}: none of {found:,} {split} pairs is left.{because}")
 
 
@@ -255,8 +258,7 @@ class _Reader:
             if chunk:
                 yield number, chunk
             self._progress(description, tally.pairs, tally.pairs)
-            languages, composes = (self._recipe.source_lang, self._recipe.target_lang), self._recipe.normalisation.nfc
-            for doubt in sample.doubts(*languages, composes=composes, trains=split == "train"):
+            for doubt in sample.doubts(self._recipe.source_lang, self._recipe.target_lang):
                 warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 

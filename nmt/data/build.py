@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.aligning import MOST_ALIGNED
-from nmt.data.data_folder import DataFolder, vocabulary_files
+from nmt.data.data_folder import DataFolder
 from nmt.data.data_set import DATA_SET
 from nmt.data.encoded_text import examine_text
 from nmt.data.made import Made
@@ -27,7 +27,6 @@ from nmt.data.vocab_record import (
     DataSetText,
     VocabularyRecord,
     VocabularySettings,
-    keep_given_vocabulary,
     known_record,
     save_vocabulary,
     steps_of_new,
@@ -63,8 +62,6 @@ class BuiltVocabulary:
     """False if everything was up to date."""
     trained: TrainedVocabulary | None = None
     """None if no vocabulary was trained."""
-    kept: Path | None = None
-    """The file that keeps the replaced vocabulary, if that was a given one."""
     edited: tuple[str, ...] = ()
     """Names of the files whose text has changed since it was last encoded."""
     sampled: Mapping[str, int] = field(default_factory=dict)
@@ -86,9 +83,8 @@ def build_vocabulary(
 ) -> list[BuiltVocabulary]:
     """Train one vocabulary on the text of data sets, or use an existing one, and encode train and valid of each.
 
-    No vocabulary is trained if the data sets' was trained on this text with these settings. A replaced vocabulary that
-    had been given is kept as ``vocab.model.before``. Vocabularies and shards of all data sets are replaced together,
-    once the whole text is encoded; an error leaves all unchanged.
+    No vocabulary is trained if the data sets' was trained on this text with these settings. Vocabularies and shards of
+    all data sets are replaced together, once the whole text is encoded; an error leaves all unchanged.
 
     Args:
         existing: a SentencePiece model to use; of the settings, only the source rule is then used.
@@ -219,25 +215,17 @@ def _encode_all(
     }
     for text in pending:
         check_unused(text.data, replaced[text.data])
-    kept: dict[Path, Path | None] = {}
-    try:
-        with (
-            _locked(pending) as locked,  # first: what is restored is what no other process has replaced since
-            restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
-            replacing_shards({text.data: text.files for text in pending}, encoding, locked) as indices,
-        ):
-            for text in pending:
-                check_unused(text.data, replaced[text.data])  # again, after what may have been hours
-            # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
-            for text in pending:
-                if not text.has_vocabulary(record):
-                    kept[text.data] = keep_given_vocabulary(text.data, encoding.vocab)
-                    save_vocabulary(text.data, encoding.vocab, record)
-    except BaseException:
-        for before in filter(None, kept.values()):  # ``restoring`` has restored the vocabularies.
-            for path in vocabulary_files(before):
-                path.unlink(missing_ok=True)
-        raise
+    with (
+        _locked(pending) as locked,  # first: what is restored is what no other process has replaced since
+        restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
+        replacing_shards({text.data: text.files for text in pending}, encoding, locked) as indices,
+    ):
+        for text in pending:
+            check_unused(text.data, replaced[text.data])  # again, after what may have been hours
+        # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
+        for text in pending:
+            if not text.has_vocabulary(record):
+                save_vocabulary(text.data, encoding.vocab, record)
     written = {text.data: index for text, index in zip(pending, indices, strict=True)}
     built = []
     for text in texts:
@@ -252,7 +240,6 @@ def _encode_all(
                 standing or record,
                 index,
                 changed=new is not None,
-                kept=kept.get(text.data),
                 edited=tuple(earlier.edited_text(text.files)) if new and earlier else (),
             )
         )

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.data.manifest import Manifest, recorded
-from nmt.data.shards import SHARDS, build_command, known_index
+from nmt.data.shards import SHARDS, build_command
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
 from nmt.io.files import linked_copy, put_back
-from nmt.io.locking import is_lock
 from nmt.io.ownership import Kind, listed
 
 _LISTED = ("train.*", "valid.*", "test.*", "vocab.*")
 """Files of which this program wrote only those that a record lists."""
-_KEPT_MODELS = "vocab.*.before*"
-"""Vocabularies that were given, and replaced by others."""
 DATA_SET = Kind(
     "a data set",
     lambda folder: recorded(folder) is not None,
@@ -42,7 +38,6 @@ def check_nothing_is_lost(data: Path, *, force: bool) -> None:
     if manifest is None:
         return
     ours = {*manifest.text, *(path.name for path, kind in vocabulary_kinds(data).items() if kind.is_ours(path))}
-    ours |= {path.name for path in data.glob(_KEPT_MODELS)}
     foreign = sorted({path.name for pattern in _LISTED for path in data.glob(pattern)} - ours)
     if foreign:
         raise OutputError(
@@ -57,9 +52,7 @@ def check_nothing_is_lost(data: Path, *, force: bool) -> None:
 
 
 def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
-    """Give the folder that will replace a data set those files of ``nmt build-vocab`` that are still valid.
-
-    These are a vocabulary and shards that were made from the same text, and vocabularies that were given.
+    """Give the folder that will replace a data set its vocabulary, if that was given or trained on the same text.
 
     Args:
         data: the data set to be replaced, if there is one.
@@ -69,31 +62,18 @@ def carry_over(data: Path, folder: Path, manifest: Manifest) -> list[str]:
     Returns:
         Notices about what is removed.
     """
-    standing = DataFolder(data).shards
     put_back(data)  # The data set is locked, so no other process writes its shards.
-    vocabulary, index = known_record(data), known_index(data)
-    for path in data.glob(_KEPT_MODELS):
-        linked_copy(path, folder / path.name)
-    removed = []
+    vocabulary, shards = known_record(data), DataFolder(data).shards
+    removed = [shards.name] if shards.is_dir() else []
     files = [path for path in vocabulary_kinds(data) if path.is_file()]
     if vocabulary is not None and (vocabulary.is_given or vocabulary.is_of(manifest)):
         for path in files:
             linked_copy(path, folder / path.name)
     else:
-        removed += [path.name for path in files]
-    new = DataFolder(folder).shards
-    if index is not None and index.is_of(manifest):
-        new.mkdir()
-        for name, file in index.text.items():  # so that train need not read the same text again
-            os.utime(folder / name, ns=(file.modified_ns, file.modified_ns))
-        for path in standing.iterdir():
-            if not is_lock(path):
-                linked_copy(path, new / path.name)
-    elif standing.is_dir():
-        removed.append(standing.name)
+        removed = [*(path.name for path in files), *removed]
     if not removed:
         return []
     given = vocabulary is not None and vocabulary.is_given
     stays = "vocab.model was given with --vocab, and stays. " if given else ""
     command = build_command(data, DataFolder(data).vocab if given else None)
-    return [f"removed {', '.join(removed)}: made from other text or another tag. {stays}Run {command} again."]
+    return [f"removed {', '.join(removed)}, made from the data set before. {stays}Run {command} again."]

@@ -24,7 +24,7 @@ from nmt.data import byte_pair_codes
 from nmt.data.arrays import Rows
 from nmt.data.byte_pair_codes import BytePairCodes
 from nmt.data.segmentation import SegmentationSampler
-from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary, without_reserved
 from nmt.errors import VocabularyError
 
 LANGUAGE_TAG = re.compile(r">>[\w-]+<<")
@@ -155,14 +155,11 @@ class ImportedVocabulary(Vocabulary):
             words, unknown = self._words, self._unknown_mark
             split_words = ([*filter(None, [tag]), *self._split(rest)] for tag, rest in split)
             return [[words.get(piece, unknown) for piece in pieces] for pieces in split_words]
-        prepared, stand_ins = self._hidden([line for _, line in split])
-        encoded = self._processed(prepared, threads)
-        for index, ids in enumerate(encoded):
-            if self._other_marks and self._unknown_mark in ids:  # before stand-ins change the number of pieces
-                encoded[index] = self._with_others(prepared[index], ids)
-        for index, of_line in stand_ins.items():
-            encoded[index] = self._reserved.restore(encoded[index], of_line)
+        lines = without_reserved(line for _, line in split)
+        encoded = super()._segment(lines, threads)
         for index, (tag, _) in enumerate(split):
+            if self._other_marks and self._unknown_mark in encoded[index]:
+                encoded[index] = self._with_others(lines[index], encoded[index])
             if tag:
                 encoded[index] = [self._other_marks.get(tag, self._unknown_mark), *encoded[index]]
         return encoded
@@ -212,16 +209,8 @@ class ImportedVocabulary(Vocabulary):
     @property
     def byte_ids(self) -> frozenset[int]:
         """As :attr:`Vocabulary.byte_ids`."""
-        return frozenset(self._ids[list(self._byte_pieces.values())].tolist())
-
-    @functools.cached_property
-    def _byte_pieces(self) -> dict[int, int]:
-        """The mark of each byte that the list has a piece for."""
-        return {
-            int(piece[3:5], 16): mark
-            for mark, piece in enumerate(self._made)
-            if self._processor.is_byte(mark) and self._ids[mark] != self.UNK
-        }
+        made = filter(self._processor.is_byte, range(len(self._made)))
+        return frozenset(self._id_of_mark[mark] for mark in made) - {self.UNK}
 
     @functools.cached_property
     def _sampler(self) -> SegmentationSampler:

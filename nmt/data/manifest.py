@@ -17,7 +17,7 @@ from nmt.data.made import Made, digest_of
 from nmt.errors import DataError
 from nmt.io.files import replacing
 from nmt.io.regular import read_regular
-from nmt.record import SETTINGS, Record, text_record
+from nmt.record import SETTINGS, Fact, Record, text_record
 from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
 from nmt.text.steps import Choice, Steps
@@ -113,6 +113,15 @@ class Manifest(_Part):
         """What chooses the pieces that a vocabulary adds to the lines."""
         return {"source": self.source_lang, "target": self.target_lang, "tag": self.tag}
 
+    @property
+    def synthetic(self) -> Record | None:
+        """The record of the pairs that ``nmt synthesize`` made this data set of; None if another command made it.
+
+        The file of the pairs was removed at the end: the command makes it again.
+        """
+        made = (source.made_by for source in self.sources)
+        return next((each for each in made if each and each.command[:2] == ("synthesize", self.name)), None)
+
     def changed_sources(self, without: Collection[str] = ()) -> list[str]:
         """The files, other than downloads, that the data set was made from, and that are gone or have changed."""
         own = (each for each in self.sources if each.url is None and each.file not in without)
@@ -132,11 +141,17 @@ class Manifest(_Part):
             folder: of the data set.
         """
         lines = {name: self.files[f"{name}.{self.source_lang}"].lines for name in ("train", "valid", "test")}
+        command: tuple[str, ...] = ("prepare-data", SETTINGS, f"--out={folder}")
+        facts, settings, made_from = dict[str, Fact](), self.recipe, tuple(source.record() for source in self.sources)
+        if (pairs := self.synthetic) is not None:
+            command = tuple(f"--out={folder}" if word.startswith("--out=") else word for word in pairs.command)
+            others = (part for part in made_from if part is not pairs)
+            facts, settings, made_from = pairs.facts, {}, (*pairs.made_from, *others)
         dropped = {name: count for name, count in self.filters.items() if count and not name.endswith("_kept")}
         return Record(
             kind="data set",
             path=str(folder),
-            command=("prepare-data", SETTINGS, f"--out={folder}"),
+            command=command,
             files={name: file.sha256 for name, file in self.files.items()},
             facts={
                 "name": self.name,
@@ -146,9 +161,10 @@ class Manifest(_Part):
                 "fingerprint": self.fingerprint,
                 **{f"{name} pairs": count for name, count in lines.items()},
                 **{f"dropped by {name}": count for name, count in dropped.items()},
+                **facts,
             },
-            settings=self.recipe,
-            made_from=tuple(source.record() for source in self.sources),
+            settings=settings,
+            made_from=made_from,
         )
 
 

@@ -15,7 +15,7 @@ from nmt.data.arrays import Indices
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import ParallelShards, Side
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.text.languages import primary_language
 
 _LINES_WITH_LANGUAGE = 1_000
@@ -117,14 +117,11 @@ def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, 
 
     Args:
         sizes: number of pairs of each corpus.
-        weights: positive, one per corpus.
+        weights: positive, one per corpus; :func:`check_weights` refuses those that leave an epoch without pairs.
 
     Returns:
         Indices into the mixture, in order; 4 bytes each (8 from two billion pairs on). None if every weight is 1: every
         pair comes once.
-
-    Raises:
-        DataError: the weights are so small that no pair is left.
     """
     if all(weight == 1 for weight in weights):
         return None
@@ -139,10 +136,24 @@ def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, 
         counts[random.permutation(size)[:more]] += 1
         population.append(np.repeat(np.arange(start, start + size, dtype=index_type), counts))
         start += size
-    pairs: Indices = np.concatenate(population)
-    if len(pairs) == 0:
-        raise DataError(f"the weights {', '.join(f'{weight:g}' for weight in weights)} leave no pair. Raise them.")
-    return pairs
+    return np.concatenate(population)
+
+
+def check_weights(sizes: Sequence[int], weights: Sequence[float], name: str) -> None:
+    """Refuse weights that may leave an epoch without pairs, whatever is drawn.
+
+    Args:
+        name: says whose weights they are.
+
+    Raises:
+        ConfigError: no corpus has a whole pair in each epoch.
+    """
+    if all(weight * size < 1 for size, weight in zip(sizes, weights, strict=True)):
+        given = ", ".join(f"{weight:g}" for weight in weights)
+        raise ConfigError(
+            f"{name}: with the weights {given}, an epoch may have no pair (pairs: {', '.join(map(str, sizes))}). "
+            "Raise a weight, so that it times the pairs of its data set is at least 1."
+        )
 
 
 def parse_weighted(text: str) -> tuple[Path, float]:

@@ -26,7 +26,6 @@ from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
 from nmt.data.made import Made, read_record
-from nmt.data.manifest import Manifest
 from nmt.data.shard_checks import Damage, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.errors import DataError
 from nmt.io.ownership import Kind
@@ -177,19 +176,6 @@ class ShardIndex(ShardInputs):
     def made(self) -> Made:
         """The inputs and outputs of the shards."""
         return Made(self.as_json(), self.checksums)
-
-    def is_of(self, manifest: Manifest) -> bool:
-        """Whether the shards were made from the text of a data set as it was prepared, with its direction and tag."""
-        names = ("source_lang", "target_lang", "source_text", "tag")
-        is_same = all(getattr(self, name) == getattr(manifest, name) for name in names)
-        return (
-            is_same
-            and self.data_fingerprint == manifest.fingerprint
-            and all(
-                name in manifest.files and manifest.files[name].sha256 == file.sha256
-                for name, file in self.text.items()
-            )
-        )
 
     def edited_text(self, text: Mapping[str, TextFile]) -> list[str]:
         """Names of the files whose present text is not the encoded one."""

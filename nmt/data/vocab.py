@@ -17,7 +17,6 @@ from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, Sente
 
 from nmt import special_ids
 from nmt.data.arrays import Rows
-from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.machine.cores import usable_cores
@@ -39,7 +38,7 @@ _BYTES = 256
 SMALLEST_WITH_BYTES = 4 * _BYTES
 """In a smaller vocabulary, byte pieces would be more than a quarter of the pieces."""
 # SentencePiece's trainer reads U+2581 as a space, ends a line at a NUL, and skips lines with U+2585.
-_AS_SPACES = str.maketrans(dict.fromkeys(f"{RESERVED}\u2585", " "))
+_AS_SPACES = str.maketrans(dict.fromkeys("\u2581\0\u2585", " "))
 
 
 class Vocabulary:
@@ -151,11 +150,7 @@ class Vocabulary:
         """
         if self._is_prepared:
             return Rows.of(self.encode(lines, threads=1))
-        prepared, stand_ins = self._hidden(lines)
-        encoded = self._processor.encode(prepared, num_threads=1, return_type="numpy")
-        for index, of_line in stand_ins.items():
-            encoded[index] = np.array(self._reserved.restore(encoded[index].tolist(), of_line), np.int32)
-        return Rows.of(encoded)
+        return Rows.of(self._processor.encode(without_reserved(lines), num_threads=1, return_type="numpy"))
 
     def encode_sampled(
         self, lines: Sequence[str], *, dropout: float, seed: int | Sequence[int], threads: int = 1
@@ -190,27 +185,11 @@ class Vocabulary:
 
     def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
         """The pieces that SentencePiece makes of each line, by its own ids."""
-        prepared, stand_ins = self._hidden(lines)
-        encoded = self._processed(prepared, threads)
-        for index, of_line in stand_ins.items():
-            encoded[index] = self._reserved.restore(encoded[index], of_line)
-        return encoded
-
-    def _processed(self, lines: list[str], threads: int) -> list[list[int]]:
-        """SentencePiece's ids. For a list it starts threads, which takes ten times as long as to encode a line."""
-        if len(lines) <= _FEW:
+        lines = without_reserved(lines)
+        if len(lines) <= _FEW:  # for a list it starts threads, which takes ten times as long as to encode a line
             return list(map(self._processor.encode, lines))
         encoded: list[list[int]] = self._processor.encode(lines, num_threads=threads)
         return encoded
-
-    def _hidden(self, lines: Sequence[str]) -> tuple[list[str], dict[int, dict[str, str]]]:
-        """The lines with stand-ins for reserved characters, and the stand-ins of each line that has any."""
-        prepared, stand_ins = list(lines), {}
-        text = "".join(prepared)  # Searched first: as a rule, there are none.
-        for index, line in enumerate(prepared) if any(character in text for character in RESERVED) else ():
-            if any(character in line for character in RESERVED):
-                prepared[index], stand_ins[index] = self._reserved.hide(line)
-        return prepared, stand_ins
 
     def normalize(self, line: str) -> str:
         """A line after the model's own normaliser; spaces are left as they are."""
@@ -228,22 +207,11 @@ class Vocabulary:
     @property
     def byte_ids(self) -> frozenset[int]:
         """The ids of the pieces that stand for single bytes; empty without byte fallback."""
-        return frozenset(self._byte_pieces.values())
+        return frozenset(filter(self._processor.is_byte, range(self.size)))
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The language tag that a source line begins with (or no text), and the rest of the line."""
         return "", line
-
-    @functools.cached_property
-    def _byte_pieces(self) -> dict[int, int]:
-        """SentencePiece's id of the piece of each byte."""
-        return {
-            int(piece[3:5], 16): index for index, piece in enumerate(self._pieces) if self._processor.is_byte(index)
-        }
-
-    @functools.cached_property
-    def _reserved(self) -> ReservedCharacters:
-        return ReservedCharacters(self._byte_pieces, self._pieces)
 
     @functools.cached_property
     def _normalizer(self) -> SentencePieceNormalizer:
@@ -399,6 +367,11 @@ def _frequent_characters(lines: list[str], coverage: float) -> int:
     """The number of most frequent characters that cover a share of the text."""
     counts = sorted(Counter(itertools.chain.from_iterable(lines)).values(), reverse=True)
     return 1 + sum(covered < coverage * sum(counts) for covered in itertools.accumulate(counts))
+
+
+def without_reserved(lines: Iterable[str]) -> list[str]:
+    """Lines with spaces in place of U+2581, which marks a space, and NUL, at which some versions end a string."""
+    return [line.replace("\0", " ").replace("\u2581", " ") for line in lines]
 
 
 def sample(lines: Iterator[str], count: int, limit: int) -> Iterator[str]:

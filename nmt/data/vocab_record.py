@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
+from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
 from nmt.data.made import Made, digest_of, read_record
 from nmt.data.manifest import Manifest
@@ -18,7 +17,7 @@ from nmt.data.shards import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError
-from nmt.io.files import linked_copy, replacing
+from nmt.io.files import replacing
 from nmt.io.ownership import Kind
 from nmt.record import Record
 from nmt.text.languages import fitting
@@ -245,28 +244,6 @@ def vocabulary_kinds(data: Path) -> dict[Path, Kind]:
         for path in folder.vocabulary
     }
     return kinds | {folder.vocab_record: Kind("the record of a vocabulary", lambda path: record is not None)}
-
-
-def keep_given_vocabulary(data: Path, vocab: VocabularyPair) -> Path | None:
-    """Keep a data set's vocabulary as ``vocab.model.before`` if it was given and is about to be replaced by another.
-
-    Returns:
-        The new path of the model; None if there is no such vocabulary.
-    """
-    model, record = DataFolder(data).vocab, known_record(data)
-    if (
-        record is None
-        or not record.is_given
-        or not model.is_file()
-        or vocabulary_fingerprint(model) == vocab.fingerprint
-    ):
-        return None
-    names = (model.with_name(f"{model.name}.before{suffix}") for suffix in ("", *map("-{}".format, range(2, 1_000))))
-    kept = next(name for name in names if not any(map(os.path.lexists, vocabulary_files(name))))
-    for file, before in zip(vocabulary_files(model), vocabulary_files(kept), strict=True):
-        if file.is_file():
-            linked_copy(file, before)
-    return kept
 
 
 def save_vocabulary(data: Path, vocab: VocabularyPair, record: VocabularyRecord) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import importlib
 import re
 import string
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal
@@ -53,7 +55,8 @@ _OF_BROWSERS = {
     "shift_jis": "cp932",
     "tis-620": "cp874",
 }
-
+_LIKE_BROWSERS = "like-browsers-"
+"""What the names of ways to deal with errors begin with, as of :meth:`bytes.decode`."""
 
 ENDINGS = sorted(f".{ending}" for endings in _ENDINGS.values() for ending in endings.split())
 """The endings of the names of documents."""
@@ -78,8 +81,9 @@ def read_document(
         DataError: it is damaged or in another format; names file and line.
     """
     encoding = _encoding(raw, document_format)
+    manner = _LIKE_BROWSERS if document_format == "html" else ""
     try:
-        text = raw.decode(encoding, "strict" if invalid == "error" else "replace")
+        text = raw.decode(encoding, manner + ("strict" if invalid == "error" else "replace"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InvalidUtf8Error(
@@ -93,7 +97,7 @@ def read_document(
         raise DataError(f"{name}, {error}") from None
     except RecursionError:
         raise DataError(f"{name}: its elements are nested too deeply.") from None
-    return replace(document, encoding=encoding)
+    return replace(document, encoding=encoding, errors=manner + document.errors)
 
 
 def _encoding(raw: bytes, document_format: DocumentFormat) -> str:
@@ -118,3 +122,21 @@ def _encoding(raw: bytes, document_format: DocumentFormat) -> str:
     if not is_charset:
         return "utf-8"
     return _OF_BROWSERS.get(encoding, encoding) if document_format == "html" else encoding
+
+
+def _like_browsers(
+    error: UnicodeError, otherwise: Callable[[UnicodeError], tuple[str | bytes, int]]
+) -> tuple[str | bytes, int]:
+    """Read and write the bytes that a charset of Windows leaves undefined as control characters, as browsers do."""
+    assert isinstance(error, UnicodeDecodeError | UnicodeEncodeError)
+    found = error.object[error.start : error.start + 1]
+    code = ord(found)
+    if error.encoding != "charmap" or not 0x80 <= code < 0xA0:
+        return otherwise(error)
+    return (bytes([code]) if isinstance(found, str) else chr(code)), error.start + 1
+
+
+for _manner in ("strict", "replace", "xmlcharrefreplace"):
+    codecs.register_error(
+        _LIKE_BROWSERS + _manner, functools.partial(_like_browsers, otherwise=codecs.lookup_error(_manner))
+    )

@@ -15,6 +15,8 @@ from nmt.spans.span import Span, Unit
 from nmt.text.languages import is_unspaced
 
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+_WORDS_APART = frozenset(["embed", "img", "image", "input"])
+"""Void tags that stand beside words, not within one."""
 
 
 class Token(NamedTuple):
@@ -61,15 +63,17 @@ def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
     Args:
         language: the language code of the text: one without spaces has none for a newline either.
     """
+    tokens = tokens if is_unspaced(language) else _apart(tokens)
     partners = _partners(tokens)
+    texts = list(itertools.accumulate((bool(token.text.strip()) for token in tokens), initial=0))
     begin, end = 0, len(tokens)
     while begin < end:
         if partners.get(begin) == end - 1 and begin != end - 1:
             begin, end = begin + 1, end - 1
-        elif _is_outside(tokens[begin], begin in partners):
-            begin += 1
-        elif _is_outside(tokens[end - 1], end - 1 in partners):
-            end -= 1
+        elif texts[begin] == texts[behind := partners.get(begin, begin) + 1]:  # holds no text
+            begin = behind
+        elif texts[end] == texts[before := partners.get(end - 1, end - 1)]:
+            end = before
         else:
             break
     if begin == end:
@@ -82,6 +86,25 @@ def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
         stop -= len(last.raw) - len(_stripped(last.raw, left=False))
     unit = _unit(tokens[:end], begin, partners, language)
     return Place(start, stop, unit) if has_words(unit) else None
+
+
+def _apart(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with a space between words that only an image or the border of two links divides."""
+    found: list[Token] = []
+    border: int | None = None
+    is_in_word = is_behind_link = False
+    for token in tokens:
+        if token.kind == "open" and token.name == "a" and is_behind_link:
+            border = len(found)
+        if token.text:
+            if border is not None and is_in_word and token.text[0].isalpha():
+                found.insert(border, Token("text", found[border - 1].end, "", " "))
+            is_in_word, is_behind_link, border = token.text[-1].isalpha(), False, None
+        found.append(token)
+        if token.kind == "void" and token.name in _WORDS_APART:
+            border = len(found)
+        is_behind_link |= token.kind == "close" and token.name == "a"
+    return found
 
 
 def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], language: str) -> Unit:
@@ -156,12 +179,6 @@ def _partners(tokens: Sequence[Token]) -> dict[int, int]:
 def _followed(span: Span, raw: str) -> Span:
     """A span with further markup behind it."""
     return replace(span, after=span.after + raw) if span.after else replace(span, before=span.before + raw)
-
-
-def _is_outside(token: Token, has_partner: bool) -> bool:
-    if token.kind in ("text", "kept"):
-        return not token.text.strip()
-    return token.kind == "void" or not has_partner
 
 
 def _stripped(raw: str, *, left: bool) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gettext
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from nmt.documents.document import Document, DocumentError, Place, Reading
 from nmt.documents.strings import places_of
 from nmt.text.languages import primary_language
 from nmt.text.lines import one_line
+from nmt.text.verbatim import placeholders
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _LINE = re.compile(
@@ -23,7 +26,7 @@ _ESCAPES = str.maketrans(
     {"\\": r"\\", '"': r"\""} | {character: f"\\{letter}" for letter, character in _LETTERS.items()}
 )
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+_FORMS = re.compile(r"nplurals\s*=\s*(\d+)(?:\s*;\s*plural\s*=([^;\n]*))?")
 _FUZZY = re.compile(r",[ \t]*fuzzy\b")
 _TWO_FORMS = "nplurals=2; plural=(n != 1);"
 _PLURALS = {
@@ -90,6 +93,8 @@ class _Catalogue:
         self._text, self._reading = text, reading
         self._newline = "\r\n" if "\r\n" in text[:1000] else "\n"
         self._forms = 0
+        self._has_form_of_one = True
+        """Whether a form is for the number 1 alone, not for 21 too."""
 
     def places(self) -> Iterator[Place]:
         entries = list(self._entries())
@@ -134,7 +139,11 @@ class _Catalogue:
         formula = next(
             (key for key, names in _PLURALS.items() if primary_language(language) in names.split()), _TWO_FORMS
         )
-        self._forms = int((found or _FORMS.search(formula))[1])  # type: ignore[index]
+        forms, rule = (found or _FORMS.search(formula)).groups()  # type: ignore[union-attr]
+        self._forms = int(forms)
+        with contextlib.suppress(ValueError):  # no formula
+            form = gettext.c2py(rule or "n != 1")
+            self._has_form_of_one = all(form(number) for number in range(2, 200))
         if not language:
             return
         written = self._text[header.start : header.end]
@@ -170,8 +179,8 @@ class _Catalogue:
         for number, target in enumerate(targets):
             if target.value and not changes_all:
                 continue
-            # A language with one form has that for any number.
-            source = singular if plural is None or (number == 0 and self._forms != 1) else plural
+            is_singular = plural is None or (number == 0 and self._forms != 1 and self._is_of_any(singular, plural))
+            source = singular if is_singular or plural is None else plural
             start, head = self._without_fuzzy(entry, target) if is_fuzzy else (target.start, "")
             for place in self._translated(source.value, start, target.end, head):
                 is_fuzzy = False
@@ -180,6 +189,10 @@ class _Catalogue:
             end = targets[-1].end
             for number in range(len(targets), self._forms):  # a template has two forms, whatever a language needs
                 yield from self._translated(plural.value, end, end, f"{self._newline}msgstr[{number}] ")
+
+    def _is_of_any(self, singular: _Field, plural: _Field) -> bool:
+        """Whether a singular suits all numbers of the first form: "a dog" does not suit 21."""
+        return self._has_form_of_one or placeholders(singular.value) == placeholders(plural.value)
 
     def _translated(self, source: str, start: int, end: int, head: str) -> Iterator[Place]:
         """The places of a message.
@@ -207,4 +220,4 @@ class _Catalogue:
 
 
 def _quoted(head: str, newline: str, text: str) -> str:
-    return head + newline.join(f'"{line.translate(_ESCAPES)}"' for line in _LINES.findall(text))
+    return head + newline.join(f'"{line.translate(_ESCAPES)}"' for line in _LINES.findall(text) or [""])

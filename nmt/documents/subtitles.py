@@ -34,8 +34,9 @@ def read(text: str, reading: Reading) -> Document:
         DocumentError: there are no cues.
     """
     is_vtt = text.removeprefix("\ufeff").startswith("WEBVTT")
-    places = list(_places(text, reading.source_lang, has_references=is_vtt))
-    if not places and text.strip() and not _TIMING.search(text):
+    flat = re.sub(r"\r(?!\n)", "\n", text)  # as long as the text
+    places = list(_places(text, flat, reading.source_lang, has_references=is_vtt))
+    if not places and text.strip() and not _TIMING.search(flat):
         raise DocumentError(text, 0, "no line with the times of a subtitle, such as 00:00:01,000 --> 00:00:02,500.")
     return Document(text, places, _escape_vtt if is_vtt else _escape_srt)
 
@@ -49,14 +50,14 @@ def _escape_srt(text: str) -> str:
     return one_line(text).replace("-->", "→")
 
 
-def _places(text: str, language: str, *, has_references: bool) -> Iterator[Place]:
-    for timing in _TIMING.finditer(text):
-        for start, end in _turns(text, timing.end()):
+def _places(text: str, flat: str, language: str, *, has_references: bool) -> Iterator[Place]:
+    for timing in _TIMING.finditer(flat):
+        for start, end in _turns(flat, timing.end()):
             place = place_of(list(_tokens(text, start, end, has_references=has_references)), language)
             if place is not None:
-                core = text[place.start : place.end]
-                newline = "\r\n" if "\r\n" in core else "\n"
-                yield replace(place, write=functools.partial(_in_lines, count=core.count("\n") + 1, newline=newline))
+                newlines = re.findall(r"\r\n?|\n", text[place.start : place.end])
+                newline = newlines[0] if newlines else ""
+                yield replace(place, write=functools.partial(_in_lines, count=len(newlines) + 1, newline=newline))
 
 
 def _turns(text: str, start: int) -> list[tuple[int, int]]:

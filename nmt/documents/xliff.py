@@ -137,7 +137,7 @@ def _language(text: str, element: _Element, name: str, reading: Reading) -> Iter
         at = element.inner - 1
         yield Place(at, at, write=lambda _: f' {name}="{language}"')
     elif primary_language(given) != primary_language(language):
-        if not reading.retranslate:
+        if given and not reading.retranslate:
             raise DocumentError(
                 text,
                 element.begin,
@@ -150,10 +150,11 @@ def _language(text: str, element: _Element, name: str, reading: Reading) -> Iter
 
 
 def _segment(text: str, element: _Element, reading: Reading) -> Iterator[Place]:
-    source, target = element.child("source"), element.child("target")
+    # Other tools have divided seg-source into sentences, by elements that the translation has too.
+    source, target = element.child("seg-source") or element.child("source"), element.child("target")
     if source is None or (element.attributes.get("approved") == "yes" and not reading.retranslate):
         return
-    if target is not None and target.inner < target.inner_end and not reading.retranslate:
+    if target is not None and not reading.retranslate and any(each.text.strip() for each in _tokens(text, target)):
         state = target.attributes.get("state", element.attributes.get("state", "translated"))
         if state not in _UNTRANSLATED_STATES:
             return
@@ -164,7 +165,7 @@ def _segment(text: str, element: _Element, reading: Reading) -> Iterator[Place]:
     if target is None:
         line = text.rfind("\n", 0, source.begin)
         indent = text[line : source.begin] if line >= 0 and not text[line : source.begin].strip() else ""
-        prefix = text[source.begin + 1 : source.inner].partition("source")[0]  # of its namespace
+        prefix = text[source.begin + 1 : source.inner].partition(source.name)[0]  # of its namespace
         begin = f"{indent}<{prefix}target>"
         at = source.end
         yield Place(at, at, found.unit, lambda written: f"{begin}{before}{written}{after}</{prefix}target>")

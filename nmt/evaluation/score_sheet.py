@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nmt.evaluation.metrics import MetricName, TokenizerName, make_metric
 from nmt.evaluation.paper_bleu import SPLIT_LANGUAGES, PaperBleu
-from nmt.evaluation.significance import SAMPLES, TRIALS, SystemScore, check_seed, evaluate
+from nmt.evaluation.significance import SAMPLES, SystemScore, check_seed, evaluate
 from nmt.text.languages import is_unspaced, primary_language
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ class ScoreSheet:
     """Metric -> how it was computed. Scores are comparable only if their signatures are equal."""
     seed: str
     samples: int
-    trials: int
 
 
 def score_sheet(
@@ -39,7 +38,6 @@ def score_sheet(
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
     samples: int = SAMPLES,
-    trials: int = TRIALS,
     comet: Comet | None = None,
 ) -> ScoreSheet:
     """Score systems by all metrics, and compare each with the first. COMET is shown if it is given.
@@ -47,7 +45,7 @@ def score_sheet(
     BLEU as in the paper needs a target language; for German it is shown with and without split compounds.
 
     Args:
-        systems, references, samples, trials: as for :func:`nmt.evaluation.significance.evaluate`.
+        systems, references, samples: as for :func:`nmt.evaluation.significance.evaluate`.
         target_lang, tokenize, lowercase, comet: as for :func:`nmt.evaluation.metrics.make_metric`.
         references_name: what the sheet calls the references.
 
@@ -60,7 +58,7 @@ def score_sheet(
     names: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
     bleu, *others = (make_metric(name, target_lang, tokenize=tokenize, lowercase=lowercase) for name in names)
     metrics = [bleu, *_paper_metrics(primary_language(target_lang)), *others, *([] if comet is None else [comet])]
-    scores = evaluate(systems, references, metrics, samples=samples, trials=trials)
+    scores = evaluate(systems, references, metrics, samples=samples)
     first = next(iter(scores.values()))
     return ScoreSheet(
         references_name,
@@ -69,7 +67,6 @@ def score_sheet(
         {score.name: metric.get_signature().format() for score, metric in zip(first, metrics, strict=True)},
         seed,
         samples,
-        trials,
     )
 
 

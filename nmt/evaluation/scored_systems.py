@@ -12,7 +12,6 @@ from nmt.data.manifest import read_manifest
 from nmt.evaluation.metrics import MetricName, Score, SentenceScores, make_metric, score, sentence_scores
 from nmt.evaluation.paper_bleu import paper_bleu
 from nmt.evaluation.significance import SystemScore, evaluate
-from nmt.io.files import record_name
 from nmt.text.languages import language_of_name
 
 
@@ -71,17 +70,3 @@ def reference_language(reference: Path) -> str:
     if DataFolder(reference.parent).manifest.is_file():
         return read_manifest(reference.parent).target_lang
     return ""
-
-
-def look_exchanged(hypotheses: Sequence[Path], references: Sequence[Path]) -> bool:
-    """Whether references are outputs of ``nmt translate``, or hypotheses text of a data set, and not the other way."""
-
-    def is_output(path: Path) -> bool:
-        return record_name(path).is_file()
-
-    def is_data(path: Path) -> bool:
-        return path.stem in ("train", "valid", "test") and DataFolder(path.parent).manifest.is_file()
-
-    if any(map(is_output, hypotheses)) or any(map(is_data, references)):
-        return False
-    return any(map(is_output, references)) or any(map(is_data, hypotheses))

@@ -11,8 +11,8 @@ from nmt.errors import ConfigError
 from nmt.evaluation.metrics import check_counts
 
 SEED = "SACREBLEU_SEED"
-SAMPLES, TRIALS = 1_000, 10_000
-"""Resampled test sets, and trials of approximate randomisation: sacreBLEU's defaults."""
+SAMPLES = 1_000
+"""Resampled test sets: sacreBLEU's default."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,6 @@ class SystemScore:
     """Half of the 95 % confidence interval around the mean."""
     p_bootstrap: float | None
     """The p-value of the difference from the first system by paired bootstrap resampling; None for that system."""
-    p_randomization: float | None
-    """The same by paired approximate randomisation; None if there were no trials."""
     signature: str
     """How the score was computed and resampled."""
 
@@ -41,19 +39,16 @@ def evaluate(
     metrics: Sequence[Any],
     *,
     samples: int = SAMPLES,
-    trials: int = 0,
 ) -> dict[str, list[SystemScore]]:
-    """Score systems by metrics, and compare each with the first.
+    """Score systems by metrics, and compare each with the first by paired bootstrap resampling (Koehn 2004).
 
-    The tests are paired bootstrap resampling (Koehn 2004) and paired approximate randomisation (Riezler and Maxwell
-    2005). Equal scores have p = 1. ``$SACREBLEU_SEED`` (default 12345) is the seed.
+    Equal scores have p = 1. ``$SACREBLEU_SEED`` (default 12345) is the seed.
 
     Args:
         systems: lines of each system by its name.
         references: for each reference translation, a list with as many lines as a system has.
         metrics: by :func:`nmt.evaluation.metrics.make_metric`, or others of sacreBLEU; their names must differ.
         samples: number of resampled test sets.
-        trials: number of trials of approximate randomisation; 0 leaves that test out.
 
     Returns:
         For each system, its scores in the order of the metrics.
@@ -69,11 +64,8 @@ def evaluate(
         check_counts(lines, references, name=name)
     named = [(name, list(lines)) for name, lines in systems.items()]
     copies = [list(lines) for lines in references]
-    numbered = dict(enumerate(metrics))
-    signatures, bootstrap = PairedTest(named, numbered, copies, test_type="bs", n_samples=samples)()
-    randomized: Mapping[str, Any] = {}
-    if trials and len(systems) > 1:
-        _, randomized = PairedTest(named, numbered, copies, test_type="ar", n_samples=trials)()
+    test = PairedTest(named, dict(enumerate(metrics)), copies, test_type="bs", n_samples=samples)
+    signatures, bootstrap = test()
     return {
         system: [
             SystemScore(
@@ -83,7 +75,6 @@ def evaluate(
                 float(bootstrap[name][number].mean),
                 float(bootstrap[name][number].ci),
                 _p_value(bootstrap[name], number),
-                _p_value(randomized[name], number) if randomized else None,
                 signature.format(),
             )
             for name, signature in signatures.items()

@@ -101,10 +101,8 @@ def _path() -> Path:
 def _values() -> dict[str, float]:
     try:
         with _path().open("rb") as stream:
-            content = json.loads(stream.read(_LARGEST_FILE))
-        if content["machine"] != _machine():
-            return {}
-        return {name: value for name, value in content["values"].items() if _is_figure(value)}
+            values = json.loads(stream.read(_LARGEST_FILE))["values"]
+        return {name: value for name, value in values.items() if _is_figure(value)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError):
         return {}
 

@@ -15,7 +15,6 @@ from nmt.io.regular import read_regular
 from nmt.training.metrics_file import MetricsFile
 
 Record = Mapping[str, Any]
-_MAX_UPDATE = 1 << 53
 _LARGEST = 1e100
 """Larger figures, and smaller ones than its inverse, are no measurements: axes for them cannot be computed."""
 
@@ -86,10 +85,8 @@ def _read_run(folder: Path, label: str) -> RunHistory:
                 f"{folder}: is not the folder of a run (it holds no {path.name}). Name a folder that `nmt train` wrote."
             )
     records: dict[str, list[Record]] = {"start": [], "update": [], "validation": [], "event": []}
-    for record in MetricsFile(run.metrics).records():
-        update = record.get("update") if isinstance(record, dict) else None
-        if isinstance(update, int) and 0 <= update < _MAX_UPDATE:
-            records.setdefault(str(record.get("kind")), []).append(record)
+    for record in MetricsFile(run.metrics).read()[0]:
+        records.setdefault(str(record.get("kind")), []).append(record)
     return RunHistory(
         label=label,
         settings=dict(flatten(load_yaml(run.config))),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from nmt.data.manifest import Manifest, SourceRecord
+from nmt.data.manifest import Manifest
 from nmt.reports.run_history import Record, RunHistory, number, values
 from nmt.table import Table
 
@@ -109,56 +108,20 @@ def _setting(run: RunHistory, name: str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """A manifest, as tables."""
-
-    name: str
-    remark: str = ""
-    tables: Sequence[Table] = ()
+def data_sets(runs: Sequence[RunHistory]) -> Table:
+    """The data sets, each once; ``nmt inspect`` shows where their text comes from."""
+    rows = dict.fromkeys(_data_set(*each) for run in runs for each in run.manifests.items())
+    header = ["data set", "languages", "licence", "training pairs", "fingerprint"]
+    return Table("", header, [list(row) for row in rows], numbers={3})
 
 
-def data_sets(runs: Sequence[RunHistory]) -> list[DataSet]:
-    """The manifest of each data set; one that several runs share is shown once."""
-    users: dict[tuple[str, str], list[str]] = {}
-    contents: dict[tuple[str, str], Manifest | None] = {}
-    for run in runs:
-        for name, manifest in run.manifests.items():
-            key = (name, repr(manifest))
-            contents[key] = manifest
-            users.setdefault(key, []).append(run.label)
-    several = len(runs) > 1
-    return [_data_set(key[0], contents[key], used_by=users[key] if several else []) for key in contents]
-
-
-def _data_set(file_name: str, manifest: Manifest | None, *, used_by: Sequence[str]) -> DataSet:
+def _data_set(file_name: str, manifest: Manifest | None) -> tuple[str, ...]:
     if manifest is None:
-        return DataSet("", remark=f"{file_name} cannot be read as a manifest.")
-    facts = {
-        "languages": f"{manifest.source_lang} → {manifest.target_lang}",
-        "licence": manifest.licence,
-        "fingerprint": manifest.fingerprint,
-        "used by": ", ".join(used_by),
-    }
-    about = Table("", [], [[name, value] for name, value in facts.items() if value], numbers=())
-    sources = Table("", ["source", "bytes", "sha256"], numbers={1})
-    for source in manifest.sources:
-        sources.add(_source(source), f"{source.bytes:,}", _code(source.sha256))
-    filters = Table("", ["filter", "pairs"], [[name, f"{count:,}"] for name, count in manifest.filters.items()])
-    found = Table("", ["corpus", "filter", "pairs"], numbers={2})
-    for corpus in manifest.corpora:
-        for name, record in corpus.filters.items():
-            found.add(corpus.name, name, f"{record.pairs:,}")
-    files = Table("", ["file", "lines", "sha256"], numbers={1})
-    for name, file in manifest.files.items():
-        files.add(name, f"{file.lines:,}", _code(file.sha256))
-    return DataSet(manifest.name, tables=[each for each in (about, sources, filters, found, files) if each.rows])
-
-
-def _source(source: SourceRecord) -> str:
-    """The name of a file, and the address that it was fetched from."""
-    note = Markup('{}<div class="note">{}</div>')
-    return note.format(source.file, source.url) if source.url else source.file
+        return f"{file_name} cannot be read as a manifest", *[_ABSENT] * 4
+    languages = f"{manifest.source_lang} → {manifest.target_lang}"
+    train = manifest.files.get(f"train.{manifest.source_lang}")
+    pairs = _ABSENT if train is None else f"{train.lines:,}"
+    return manifest.name, languages, manifest.licence or _ABSENT, pairs, _code(manifest.fingerprint)
 
 
 def _code(text: str) -> Markup:

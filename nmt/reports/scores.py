@@ -1,4 +1,4 @@
-"""Scores of systems as text and as a record for JSON; score sheets also as Markdown and LaTeX."""
+"""Scores of systems as text and as a record for JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any
 
 from nmt.evaluation.robustness import RobustnessSheet
 from nmt.evaluation.score_sheet import ScoreSheet
@@ -16,7 +16,6 @@ from nmt.record import Record
 from nmt.table import Table
 
 Found = ScoredSystems | ScoreSheet | RobustnessSheet
-SheetForm = Literal["text", "markdown", "latex"]
 
 _SIGNIFICANT = 0.05
 
@@ -35,10 +34,10 @@ def scores_json(found: Found, test_set: str | None, langpair: str | None, lineag
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
-def formatted_scores(found: Found, test_set: str | None, langpair: str | None, form: SheetForm) -> str:
-    """All scores as lines of text; a sheet in any form."""
+def formatted_scores(found: Found, test_set: str | None, langpair: str | None) -> str:
+    """All scores as lines of text."""
     if isinstance(found, ScoreSheet):
-        return formatted_sheet(found, form)
+        return sheet_text(found)
     if isinstance(found, RobustnessSheet):
         return robustness_text(found)
     return scores_text(found, "" if test_set is None else f"test set: {test_set}, {langpair}")
@@ -113,11 +112,6 @@ def scores_text(scored: ScoredSystems, heading: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def formatted_sheet(sheet: ScoreSheet, form: SheetForm) -> str:
-    """The sheet as lines of text."""
-    return {"text": _as_text, "markdown": _as_markdown, "latex": _as_latex}[form](sheet)
-
-
 def sheet_record(sheet: ScoreSheet) -> dict[str, Any]:
     """The sheet for JSON; its signatures stand once."""
     scores = {name: [asdict(score) for score in each] for name, each in sheet.systems.items()}
@@ -126,37 +120,17 @@ def sheet_record(sheet: ScoreSheet) -> dict[str, Any]:
     return asdict(sheet) | {"systems": [{"system": name, "scores": each} for name, each in scores.items()]}
 
 
-def _as_text(sheet: ScoreSheet) -> str:
+def sheet_text(sheet: ScoreSheet) -> str:
+    """The sheet as aligned tables."""
     names = list(map(_one_line, sheet.systems))
     parts = [f"references: {sheet.references}, {sheet.lines:,} lines", _scores(sheet, names).plain()]
     if len(names) > 1:
-        parts.append(f"{_about_tests(sheet)}:\n{_tests(sheet, names).plain()}")
-    parts.append(_about_intervals(sheet))
+        about = f"p of the difference from {names[0]}, by paired bootstrap; * below {_SIGNIFICANT}"
+        parts.append(f"{about}:\n{_tests(sheet, names).plain()}")
+    how = f"{sheet.samples:,} samples, seed {sheet.seed}"
+    parts.append(f"± half of the 95 % confidence interval, by bootstrap resampling ({how})")
     parts.append(Table("", [], [list(each) for each in sheet.signatures.items()], numbers=()).plain())
     return "\n\n".join(parts) + "\n"
-
-
-def _as_markdown(sheet: ScoreSheet) -> str:
-    names = [_code(_one_line(name)) for name in sheet.systems]
-    parts = [f"References: {_code(sheet.references)}, {sheet.lines:,} lines.", _scores(sheet, names).markdown()]
-    if len(names) > 1:
-        parts += [f"{_about_tests(sheet)}:", _tests(sheet, names).markdown()]
-    parts.append(_about_intervals(sheet))
-    parts.append("\n".join(f"- {name}: {_code(signature)}" for name, signature in sheet.signatures.items()))
-    return "\n\n".join(parts) + "\n"
-
-
-def _as_latex(sheet: ScoreSheet) -> str:
-    """A table of the scores, and one of the tests; everything else is in comments."""
-    names = list(map(_one_line, sheet.systems))
-    parts = [
-        f"% References: {_one_line(sheet.references)}, {sheet.lines:,} lines. {_about_intervals(sheet)}",
-        *(f"% {name}: {signature}" for name, signature in sheet.signatures.items()),
-        _scores(sheet, names).latex(),
-    ]
-    if len(names) > 1:
-        parts += [f"\n% {_about_tests(sheet)}", _tests(sheet, names).latex()]
-    return "\n".join(parts) + "\n"
 
 
 def _scores(sheet: ScoreSheet, names: list[str]) -> Table:
@@ -170,33 +144,13 @@ def _tests(sheet: ScoreSheet, names: list[str]) -> Table:
     """The p-values of all systems but the first, which they are compared with."""
     table = Table("", ["system", *sheet.signatures])
     for name, scores in list(zip(names, sheet.systems.values(), strict=True))[1:]:
-        table.add(name, *map(_p_values, scores))
+        table.add(name, *(_p_value(each.p_bootstrap) for each in scores if each.p_bootstrap is not None))
     return table
-
-
-def _p_values(score: SystemScore) -> str:
-    values = [value for value in (score.p_bootstrap, score.p_randomization) if value is not None]
-    star = "*" if values and max(values) < _SIGNIFICANT else ""
-    return f"{' / '.join(f'{value:.4f}' for value in values)}{star}"
-
-
-def _about_tests(sheet: ScoreSheet) -> str:
-    first = _one_line(next(iter(sheet.systems)))
-    return (
-        f"p of the difference from {first}: paired bootstrap ({sheet.samples:,} samples) / approximate randomisation "
-        f"({sheet.trials:,} trials); * both below {_SIGNIFICANT}"
-    )
-
-
-def _about_intervals(sheet: ScoreSheet) -> str:
-    how = f"{sheet.samples:,} samples, seed {sheet.seed}"
-    return f"± half of the 95 % confidence interval, by bootstrap resampling ({how})"
-
-
-def _code(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return f"`{text.replace('`', chr(39))}`"
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _p_value(value: float) -> str:
+    return f"{value:.4f}{'*' if value < _SIGNIFICANT else ''}"

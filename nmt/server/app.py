@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from nmt.server import apertium, deepl, deepl_glossaries, libretranslate, metrics, streaming
-from nmt.server.errors import RequestError
+from nmt.server.errors import RequestError, ShuttingDownError
 from nmt.server.exchange import Caller, Dialect, NoParameters, Operation, Parameters, Server
 from nmt.server.specification import specification
 
@@ -47,7 +47,7 @@ async def _live(server: Server, asked: NoParameters, caller: Caller) -> object:
 
 async def _ready(server: Server, asked: NoParameters, caller: Caller) -> object:
     if server.is_ending():
-        raise RequestError(503, "The server is shutting down.")
+        raise ShuttingDownError
     if server.service.pool.seconds > server.limits.seconds:
         raise RequestError(503, "A model does not answer.")
     return {"status": "ok"}

@@ -1,4 +1,4 @@
-"""The dialect of DeepL's API, version 2, after its description (https://github.com/DeepLcom/openapi)."""
+"""The dialect of DeepL's API, after its description (https://github.com/DeepLcom/openapi)."""
 
 from __future__ import annotations
 
@@ -87,6 +87,9 @@ class DeepLRequest(Translating):
     ignore_tags: list[str] = Field([], description="Names of elements whose content stays as it is.")
     outline_detection: bool = True
     show_billed_characters: bool = False
+    model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
+        None, description="Only repeated in the answer: there is one model for each direction."
+    )
 
     @field_validator("outline_detection")
     @classmethod
@@ -147,6 +150,7 @@ async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> obj
             "detected_source_language": each.found.direction.source.partition("-")[0].upper(),
             "text": each.candidates[0],
             **({"billed_characters": len(text)} if asked.show_billed_characters else {}),
+            **({"model_type_used": asked.model_type.removeprefix("prefer_")} if asked.model_type else {}),
         }
         for text, each in zip(asked.text, translated, strict=True)
     ]
@@ -158,9 +162,9 @@ def _glossary(server: Server, asked: Translating, caller: Caller) -> Glossary | 
         return None
     if asked.source_lang is None:
         raise MissingError("source_lang")
+    direction = server.service.models.find(asked.source_lang, asked.target_lang)
     kept = server.glossaries.find(asked.glossary_id, caller.key)
-    kept.check(server.service.models.find(asked.source_lang, asked.target_lang))
-    return kept.terms
+    return kept.find(direction.source, direction.target, status=400).terms
 
 
 async def _send_document(server: Server, asked: DocumentRequest, caller: Caller) -> object:

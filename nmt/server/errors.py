@@ -42,6 +42,13 @@ class InternalError(RequestError):
         super().__init__(500, "An internal error; the server's log has more.")
 
 
+class ShuttingDownError(RequestError):
+    """The server ends before it could answer."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "The server is shutting down.", retry_after=10)
+
+
 class QueueFullError(RequestError):
     """Too much waits already."""
 

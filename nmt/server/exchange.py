@@ -20,7 +20,15 @@ from starlette.routing import Route
 
 from nmt.server.access import Access
 from nmt.server.documents import Documents, Upload
-from nmt.server.errors import CLIENT_CLOSED, InternalError, MissingError, RequestError, TooLateError, log_error
+from nmt.server.errors import (
+    CLIENT_CLOSED,
+    InternalError,
+    MissingError,
+    RequestError,
+    ShuttingDownError,
+    TooLateError,
+    log_error,
+)
 from nmt.server.glossaries import Glossaries
 from nmt.server.growing import Growing
 from nmt.server.service import Service
@@ -72,8 +80,8 @@ class Parameters(dict[str, Any]):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = str(first["loc"][0])
-            if first["type"] == "missing":
-                raise MissingError(name) from None
+            if first["type"] == "missing":  # perhaps of an object in a list
+                raise MissingError(str(first["loc"][-1])) from None
             given = values[name]
             if isinstance(given, list) and given and len(first["loc"]) == 1:  # not one of its items
                 raise _repeated(name, len(given)) from None
@@ -219,6 +227,8 @@ class Operation:
                 response = self.dialect.refusal(error)
             except ClientDisconnect:
                 response = Response(status_code=CLIENT_CLOSED)
+            except asyncio.CancelledError:  # by uvicorn, at the end of its time limit for the last requests
+                response = self.dialect.refusal(ShuttingDownError())
             except Exception:
                 log_error()
                 response = self.dialect.refusal(InternalError())

@@ -5,39 +5,51 @@ from __future__ import annotations
 import csv
 import io
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from nmt.errors import DataError
 from nmt.server.errors import RequestError
-from nmt.server.models import Direction, Models
+from nmt.server.models import Models
 from nmt.spans.terms import Glossary, entries_of
 from nmt.text.languages import primary_language
 
-EntriesFormat = Literal["tsv", "csv"]
 MAX_SIZE = 10_000_000
 """The maximum characters of all glossaries of an API key."""
 _OBJECT = 1_000
-"""Characters that a glossary counts beside its entries."""
+"""Characters that a glossary, or a dictionary, counts beside its entries."""
+_Pair = tuple[str, ...]
+"""The source and the target language of a dictionary, without their variants: one of EN is one of EN-GB."""
+
+
+class GivenDictionary(BaseModel):
+    """The terms of a source and a target language, as a client writes them."""
+
+    source_lang: str = Field(description="Language of the terms.", examples=["EN"])
+    target_lang: str = Field(description="Language of their translations.", examples=["DE"])
+    entries: str = Field(description="A term and its translation per line.", examples=["cat\tKatze"])
+    entries_format: Literal["tsv", "csv"] = Field("tsv", description="Whether a tab or a comma is between them.")
 
 
 @dataclass(frozen=True, eq=False)
-class KeptGlossary:
-    """A glossary."""
+class Dictionary:
+    """The terms of a source and a target language."""
 
-    name: str
     source_lang: str
     target_lang: str
     """The codes of its languages, as they were given."""
     entries: Sequence[tuple[str, str]]
     """Terms, each with its translation."""
-    owner: str | None
-    """The API key, where one is needed."""
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def pair(self) -> _Pair:
+        """Its languages, to find it by."""
+        return _pair(self.source_lang, self.target_lang)
 
     @cached_property
     def terms(self) -> Glossary:
@@ -47,24 +59,46 @@ class KeptGlossary:
     @cached_property
     def size(self) -> int:
         """In characters, with all that is kept of it."""
-        return _OBJECT + len(self.name) + sum(len(source) + len(target) for source, target in self.entries)
+        return _OBJECT + sum(len(source) + len(target) for source, target in self.entries)
 
     @property
     def tsv(self) -> str:
         """The entries, one per line, with a tab between a term and its translation."""
         return "\n".join(map("\t".join, self.entries))
 
-    def check(self, direction: Direction) -> None:
-        """Check that it has the languages of a direction. Their variants do not matter: one of EN is one of EN-GB.
+
+@dataclass(eq=False)
+class KeptGlossary:
+    """A glossary: a dictionary for each pair of languages."""
+
+    name: str
+    owner: str | None
+    """The API key, where one is needed."""
+    dictionaries: Mapping[_Pair, Dictionary]
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def size(self) -> int:
+        """In characters, with all that is kept of it."""
+        return _OBJECT + len(self.name) + sum(each.size for each in self.dictionaries.values())
+
+    def find(self, source: str, target: str, *, status: int = 404) -> Dictionary:
+        """The dictionary of two languages, or of variants of them.
+
+        Args:
+            status: that of the error.
 
         Raises:
-            RequestError: it has others.
+            RequestError: there is none.
         """
-        own, asked = (self.source_lang, self.target_lang), (direction.source, direction.target)
-        if list(map(primary_language, own)) != list(map(primary_language, asked)):
+        found = self.dictionaries.get(_pair(source, target))
+        if found is None:
+            own = ", ".join(f"{each.source_lang} to {each.target_lang}" for each in self.dictionaries.values())
             raise RequestError(
-                400, f"The glossary is from {' to '.join(own)}, and the translation from {' to '.join(asked)}."
+                status, f"The glossary has no terms from {source} to {target}, but from {own or 'none'}."
             )
+        return found
 
 
 class Glossaries:
@@ -74,32 +108,38 @@ class Glossaries:
         self._models = models
         self._kept: dict[str, KeptGlossary] = {}
 
-    def add(
-        self,
-        name: str,
-        source_lang: str,
-        target_lang: str,
-        entries: str,
-        entries_format: EntriesFormat,
-        owner: str | None,
-    ) -> KeptGlossary:
-        """Keep a glossary.
+    def read(self, given: Iterable[GivenDictionary]) -> dict[_Pair, Dictionary]:
+        """Read dictionaries. Several threads may do so.
 
         Raises:
-            RequestError: no model translates its languages, its entries cannot be read, or its key has too many.
+            RequestError: no model translates the languages of one, its entries cannot be read, or two have the same
+                languages.
         """
-        direction = self._models.find(source_lang, target_lang)
-        if direction.is_identity:
-            raise RequestError(400, "Source and target language of a glossary must differ.")
-        kept = KeptGlossary(name, source_lang, target_lang, _read(entries, entries_format), owner)
-        if kept.size + sum(other.size for other in self.of(owner)) > MAX_SIZE:
+        found: dict[_Pair, Dictionary] = {}
+        for each in given:
+            if self._models.find(each.source_lang, each.target_lang).is_identity:
+                raise RequestError(400, "Source and target language of a glossary must differ.")
+            one = Dictionary(each.source_lang, each.target_lang, _read(each))
+            if found.setdefault(one.pair, one) is not one:
+                raise RequestError(400, f"Two dictionaries are from {one.source_lang} to {one.target_lang}: join them.")
+        return found
+
+    def keep(self, kept: KeptGlossary, **changes: Any) -> KeptGlossary:
+        """Keep a new glossary, or one with changes.
+
+        Raises:
+            RequestError: its key has too many.
+        """
+        changed = replace(kept, **changes)
+        others = (other for other in self.of(kept.owner) if other.id != kept.id)
+        if changed.size + sum(other.size for other in others) > MAX_SIZE:
             raise RequestError(
                 413,
-                f"All glossaries of an API key have at most {MAX_SIZE:,} characters, {_OBJECT:,} for each of them "
-                "included: delete some.",
+                f"All glossaries of an API key have at most {MAX_SIZE:,} characters, {_OBJECT:,} for each of them and "
+                "for each dictionary included: delete some.",
             )
-        self._kept[kept.id] = kept
-        return kept
+        self._kept[kept.id] = changed
+        return changed
 
     def of(self, owner: str | None) -> list[KeptGlossary]:
         """The glossaries of an API key."""
@@ -121,12 +161,25 @@ class Glossaries:
         del self._kept[kept.id]
 
 
-def _read(entries: str, entries_format: EntriesFormat) -> list[tuple[str, str]]:
+def merged(old: Mapping[_Pair, Dictionary], new: Mapping[_Pair, Dictionary]) -> dict[_Pair, Dictionary]:
+    """Dictionaries with the entries of others added. A term of both has the translation of the others."""
+    both = dict(old)
+    for pair, one in new.items():
+        entries = dict(old[pair].entries) | dict(one.entries) if pair in old else dict(one.entries)
+        both[pair] = Dictionary(one.source_lang, one.target_lang, list(entries.items()))
+    return both
+
+
+def _pair(source: str, target: str) -> _Pair:
+    return primary_language(source), primary_language(target)
+
+
+def _read(given: GivenDictionary) -> list[tuple[str, str]]:
     try:
-        if entries_format == "tsv":
-            return entries_of((line.split("\t") for line in entries.split("\n")), "entries")
+        if given.entries_format == "tsv":
+            return entries_of((line.split("\t") for line in given.entries.split("\n")), "entries")
+        rows = csv.reader(io.StringIO(given.entries, newline=""), strict=True)
         # Two more fields may name the languages.
-        rows = (row[:2] if len(row) == 4 else row for row in csv.reader(io.StringIO(entries, newline=""), strict=True))
-        return entries_of(rows, "entries", separator=",")
+        return entries_of((row[:2] if len(row) == 4 else row for row in rows), "entries", separator=",")
     except (DataError, csv.Error) as error:
         raise RequestError(400, f"Invalid glossary entries: {error}") from None

@@ -236,7 +236,8 @@ class Models:
         for code, known, of_target in ((source, self.languages, False), (target, self.languages, True)):
             if not fitting(known, code):
                 raise UnknownLanguageError(f"{_shown(code)} is not supported", of_target=of_target)
-        same = [code for code in fitting(self.languages, source) if code in fitting(self.languages, target)]
+        ways = itertools.product(fitting(self.languages, source), fitting(self.languages, target))
+        same = [other for one, other in ways if fitting([one], other)]
         if same and language_tag(source) == language_tag(target):
             return self._identity(same[0])
         for one in fitting(self.sources, source):

@@ -142,8 +142,7 @@ class _Stopping:
 
     def __call__(self, number: int) -> None:
         if self.has_begun and number == signal.SIGINT:
-            self.server.force_exit = True
-            # Python 3.12 and newer would wait for them.
+            # Each request ends as if its client had gone. With uvicorn's force_exit it would be cancelled on its way.
             for connection in list(self.server.server_state.connections):
                 if isinstance(connection, Connection):
                     connection.abort()

@@ -17,7 +17,7 @@ from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
-from nmt.server.errors import InternalError, QueueFullError, RequestError
+from nmt.server.errors import InternalError, QueueFullError, RequestError, ShuttingDownError
 from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
@@ -302,7 +302,7 @@ def warning(translated: Sequence[Translated]) -> dict[str, str]:
 
 def _refusal(error: Exception) -> RequestError:
     if isinstance(error, ProcessLostError):
-        return RequestError(503, "The server is shutting down.", retry_after=_RETRY_SECONDS)
+        return ShuttingDownError()
     if isinstance(error, BeamTooWideError):  # its message is for people who choose the beam
         return RequestError(
             503,

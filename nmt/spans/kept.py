@@ -12,6 +12,9 @@ from nmt.spans.span import Span
 
 _STAND_INS = range(0x2801, 0x2900)
 """Braille that is not in the text. Steps of text remove private characters, but not symbols."""
+_LETTERS = re.compile(LETTER * 2)
+_LONGEST_WORD = 40
+"""Letters looked at on either side of a place."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,27 @@ def _kept(text: str, spans: Sequence[Span]) -> Iterator[tuple[int, int]]:
 
 def copies(text: str, output: str) -> list[tuple[int, int]]:
     """Where a text stands in an output, but not within a word."""
-    if not text:
-        return []
-    before = rf"(?<!{LETTER})" if re.match(LETTER, text[0]) else ""
-    behind = rf"(?!{LETTER})" if re.match(LETTER, text[-1]) else ""
-    return [found.span() for found in re.finditer(before + re.escape(text) + behind, output)]
+    found = []
+    place = output.find(text) if text else -1
+    while place >= 0:
+        end = place + len(text)
+        is_copy = not (is_in_word(output, place) or is_in_word(output, end))
+        if is_copy:
+            found.append((place, end))
+        place = output.find(text, end if is_copy else place + 1)
+    return found
+
+
+def is_in_word(text: str, place: int) -> bool:
+    """Whether a word goes on at a place."""
+    return place > 0 and _LETTERS.match(text, place - 1, place + 1) is not None
+
+
+def word_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """A range with the letters beside it that belong to the same words."""
+    first, last = start, end
+    while is_in_word(text, first) and start - first < _LONGEST_WORD:
+        first -= 1
+    while is_in_word(text, last) and last - end < _LONGEST_WORD:
+        last += 1
+    return first, last

@@ -7,15 +7,16 @@ the range of the span that holds it, and never into that of a neighbour.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nmt.spans.kept import copies
+from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, by_place
 from nmt.spans.span import Span, Unit
 
-_LOOKED_AT = 1_000
-"""Characters on either side of where a span is expected."""
+_DEEPEST = 100
+"""Spans that nest deeper are no text. They must not take all the time of a server."""
 
 
 @dataclass
@@ -23,6 +24,7 @@ class _Node:
     """A span with those that it holds, and its range in the translation."""
 
     span: Span
+    depth: int = 0
     children: list[_Node] = field(default_factory=list)
     start: int = 0
     end: int = 0
@@ -52,7 +54,7 @@ def _tree(unit: Unit) -> _Node:
     for span in unit.spans:
         while len(holding) > 1 and not _holds(holding[-1].span, span):
             holding.pop()
-        node = _Node(span)
+        node = _Node(span, len(holding))
         holding[-1].children.append(node)
         holding.append(node)
     return root
@@ -67,20 +69,61 @@ class _Room:
     """The range of a span in the translation, in which those that it holds are placed one after the other."""
 
     def __init__(self, node: _Node, links: Sequence[Link]) -> None:
-        within = [link for link in links if node.start <= link.start and link.end <= node.end]
         self.node = node
-        self.behind = sorted((link.source_end, link.end) for link in within)
+        self.behind = sorted((link.source_end, link.end) for link in links)
         """The ends of links: in the source and in the translation."""
-        self.before = sorted((link.source_start, link.start) for link in within)
+        self.before = sorted((link.source_start, link.start) for link in links)
         """Their beginnings."""
-        self.places: set[int] = set()
-        """What is taken."""
-        self.ends: dict[int, int] = {}
-        """A place within a range that is taken -> the range's end."""
+        self._taken: list[tuple[int, int]] = []
 
     def add(self, start: int, end: int) -> None:
-        self.places.update(range(start, end))
-        self.ends.update(dict.fromkeys(range(start + 1, end), end))
+        if start < end:
+            bisect.insort(self._taken, (start, end))
+
+    def taken(self, start: int, end: int) -> tuple[int, int] | None:
+        """The last range that is taken and has a character between two places."""
+        before = bisect.bisect_left(self._taken, (end,)) - 1
+        return self._taken[before] if before >= 0 and self._taken[before][1] > start else None
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Whether a range is of the room, and not taken."""
+        return self.node.start <= start and end <= self.node.end and self.taken(start, end) is None
+
+
+class _Origins:
+    """Which characters of a translation come from which of its source. Each comes from one place at most."""
+
+    def __init__(self, links: Iterable[Link], size: int) -> None:
+        of_characters: list[Link | None] = [None] * size
+        for link in links:
+            of_characters[link.start : link.end] = [link] * (min(link.end, size) - link.start)
+        self._linked = list(itertools.accumulate((link is not None for link in of_characters), initial=0))
+        """The number of characters before each place that come from something."""
+        place, runs = 0, list[Link]()
+        for origin, characters in itertools.groupby(of_characters):
+            start, place = place, place + len(list(characters))
+            if origin is not None:
+                runs.append(Link(start, place, *origin[2:]))
+        self._runs = sorted(runs, key=lambda run: (run.source_start, run.source_end))
+        self._starts = [run.source_start for run in self._runs]
+        self._reached = list(itertools.accumulate((run.source_end for run in self._runs), max))
+
+    def range_from(self, span: Span, room: _Room) -> tuple[int, int] | None:
+        """The free range of a room with most characters from a span, less those from elsewhere; None without any."""
+        near = slice(bisect.bisect_right(self._reached, span.start), bisect.bisect_left(self._starts, span.end))
+        most = start = end = total = 0
+        best = None
+        for run in sorted(run for run in self._runs[near] if run.source_end > span.start):
+            if not room.is_free(run.start, run.end):
+                continue
+            total -= self._linked[run.start] - self._linked[end]
+            if total <= 0 or room.taken(end, run.start):
+                start, total = run.start, 0
+            end = run.end
+            total += end - run.start
+            if total > most:
+                most, best = total, (start, end)
+        return best
 
 
 class _Translation:
@@ -89,10 +132,8 @@ class _Translation:
     def __init__(self, source: str, output: str, links: Sequence[Link]) -> None:
         self._source, self._output = source, output
         self._is_aligned = bool(links)
-        self._links = links = links or by_place(source, output)
-        self._origins: list[Link | None] = [None] * len(output)
-        for link in links:
-            self._origins[link.start : link.end] = [link] * (min(link.end, len(output)) - link.start)
+        self._links = sorted(links or by_place(source, output))
+        self._origins = _Origins(self._links, len(output))
         self._copies: dict[int, tuple[int, int]] = {}
         """The identity of a node -> the range of the copy of what its span keeps, if the model wrote one."""
         self._dropped: set[int] = set()
@@ -100,28 +141,41 @@ class _Translation:
 
     def find_copies(self, root: _Node) -> None:
         """Find what the spans keep in the output: that says best where it belongs."""
-        kept: dict[str, list[_Node]] = {}
+        kept: dict[tuple[str, int, int], list[_Node]] = {}
         for node in _within(root):
             if node.span.text is not None:
-                kept.setdefault(self._source[node.span.start : node.span.end].strip(), []).append(node)
+                word, start, end = self._word(node.span)
+                kept.setdefault((word, start, end), []).append(node)
+                kept.setdefault((word[start:end], 0, end - start), [])
         taken: set[int] = set()
-        for text, nodes in sorted(kept.items(), key=lambda each: -len(each[0])):  # one may stand in another
-            found = [copy for copy in copies(text, self._output) if taken.isdisjoint(range(*copy))]
+        by_copies: list[Link] = []
+        for (word, start, end), nodes in sorted(kept.items(), key=lambda each: -len(each[0][0])):  # they may overlap
+            found = [(place + start, place + end) for place, _ in copies(word, self._output)]
+            found = [copy for copy in found if taken.isdisjoint(range(*copy))]
             if len(found) > len(nodes) == 1:
-                wanted, _ = self._range(nodes[0].span, _Room(root, self._links))
+                wanted, _ = self._range(nodes[0].span, self._room(root))
                 found.sort(key=lambda copy: abs(copy[0] - wanted))
             for node, copy in zip(nodes, found, strict=False):
                 self._copies[id(node)] = copy
-                self._origins[slice(*copy)] = [Link(*copy, node.span.start, node.span.end)] * (copy[1] - copy[0])
+                by_copies.append(Link(*copy, node.span.start, node.span.end))
                 taken.update(range(*copy))
-            if all(node.span.text for node in nodes):  # placeholders; code may well be a word of the sentence
-                for copy in found[max(len(nodes), len(copies(text, self._source))) :]:
-                    self._drop(*copy)
+            if len(word) > end - start:
+                kept[word[start:end], 0, end - start] += nodes[len(found) :]
+            elif all(node.span.text for node in nodes):  # placeholders; code may well be a word of the sentence
+                for copy in found[max(len(nodes), len(copies(word, self._source))) :]:
+                    self._dropped.update(range(*copy))
                     taken.update(range(*copy))
+        free = (link for link in self._links if self._dropped.isdisjoint(range(link.start, link.end)))
+        self._origins = _Origins([*free, *by_copies], len(self._output))
 
-    def _drop(self, start: int, end: int) -> None:
-        self._dropped.update(range(start, end))
-        self._origins[start:end] = [None] * (end - start)
+    def _word(self, span: Span) -> tuple[str, int, int]:
+        """The word that a span keeps a part of, as x of xs, and where in it that is; else what the span keeps."""
+        text = self._source[span.start : span.end]
+        start, end = span.end - len(text.lstrip()), span.start + len(text.rstrip())
+        if start >= end:
+            return "", 0, 0
+        first, last = word_around(self._source, start, end)
+        return self._source[first:last], start - first, end - first
 
     def place_within(self, root: _Node) -> None:
         """Set the ranges of all spans that one holds; its own range is set."""
@@ -130,7 +184,7 @@ class _Translation:
                 self._place_children(parent)
 
     def _place_children(self, parent: _Node) -> None:
-        room, rest = _Room(parent, self._links), []
+        room, rest = self._room(parent), []
         for node in parent.children:
             copy = self._copies.get(id(node))
             if copy is not None and parent.start <= copy[0] and copy[1] <= parent.end:
@@ -139,7 +193,7 @@ class _Translation:
             else:
                 rest.append(node)
                 if copy is not None:  # it stands beside what holds it
-                    self._drop(*copy)
+                    self._dropped.update(range(*copy))
         empty = []
         for node in rest:
             node.start, node.end = self._range(node.span, room)
@@ -149,34 +203,43 @@ class _Translation:
         for node in empty:  # last, so that none stands within the range of another
             node.start = node.end = self._point(node.span, room)
 
+    def _room(self, node: _Node) -> _Room:
+        if node.depth > _DEEPEST:
+            return _Room(node, [])
+        first, behind = (bisect.bisect_left(self._links, (place,)) for place in (node.start, node.end))
+        return _Room(node, [link for link in self._links[first:behind] if link.end <= node.end])
+
     def _range(self, span: Span, room: _Room) -> tuple[int, int]:
         """The characters of the room that come from a span; an empty range if none do."""
-        begin, end = room.node.start, room.node.end
-        if end - begin > 2 * _LOOKED_AT:  # so many tags are no text, but must not take all the time of a server
-            centre = span.start * len(self._output) // max(len(self._source), 1)
-            begin, end = max(begin, centre - _LOOKED_AT), min(end, centre + _LOOKED_AT)
-        best = (0, 0, 0)
-        start = total = 0
         # What is kept replaces the characters that come from it. A guess of these would replace a word of the sentence.
-        may_come = span.start < span.end and (self._is_aligned or span.text is None)
-        for place in range(begin, end) if may_come else ():
-            origin = self._origins[place]
-            if place in room.places:
-                total = 0
-                continue
-            start = place if total <= 0 else start
-            total = max(total, 0)
-            if origin is not None:
-                comes = origin.source_start < span.end and span.start < origin.source_end
-                total += 1 if comes else -1
-            if total > best[0]:
-                best = (total, start, place + 1)
-        if not best[0]:
+        may_come = room.behind and span.start < span.end and (self._is_aligned or span.text is None)
+        found = self._origins.range_from(span, room) if may_come else None
+        if found is None:
             point = self._point(span, room)
             return point, point
-        text = self._output[best[1] : best[2]]
-        start = best[1] + len(text) - len(text.lstrip())
-        return start, max(start, best[1] + len(text.rstrip()))
+        found = self._in_whole_words(span, room, *found)
+        text = self._output[slice(*found)]
+        start = found[1] - len(text.lstrip())
+        return start, max(start, found[0] + len(text.rstrip()))
+
+    def _in_whole_words(self, span: Span, room: _Room, start: int, end: int) -> tuple[int, int]:
+        """A range with the words of which it has most, without those of which it has less, if it has others.
+
+        Pieces of a word may come from several words. A span that divides a word of the source may do so here.
+        """
+        first, last = word_around(self._output, start, start)
+        if first < start and not is_in_word(self._source, span.start):
+            if 2 * (min(last, end) - start) > last - first and room.is_free(first, start):
+                start = first
+            elif last < end:
+                start = last
+        first, last = word_around(self._output, end, end)
+        if end < last and not is_in_word(self._source, span.end):
+            if 2 * (end - max(first, start)) > last - first and room.is_free(end, last):
+                end = last
+            elif start < first:
+                end = first
+        return start, end
 
     def _point(self, span: Span, room: _Room) -> int:
         """Where something belongs that nothing of the room comes from: behind what stood before it."""
@@ -189,12 +252,16 @@ class _Translation:
             point = room.before[following][1]
         else:
             point = room.node.start if span.start <= outer.start else room.node.end
+        _, last = word_around(self._output, point, point)
+        if not is_in_word(self._source, span.start) and room.is_free(point, last):
+            point = last
         if (
             span.text is None and self._source[max(span.start - 1, 0) : span.start].isspace()
         ):  # what is kept brings its own spaces
-            while point < room.node.end and self._output[point].isspace() and point not in room.places:
+            while point < room.node.end and self._output[point].isspace() and not room.taken(point, point + 1):
                 point += 1
-        return room.ends.get(point, point)
+        taken = room.taken(point - 1, point + 1)
+        return taken[1] if taken and taken[0] < point else point
 
     def written(self, root: _Node, escape: Callable[[str], str]) -> str:
         """The translation, with all spans."""

@@ -9,124 +9,27 @@ from __future__ import annotations
 
 import functools
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nmt.text.compression import SUFFIXES
 
-# ISO 639-1, each with its codes in ISO 639-2 and 639-3, and with the main member of a macrolanguage (cmn of zh).
-_CODES = """
-aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara,arb as=asm av=ava ay=ayr,aym az=aze,azj ba=bak be=bel bg=bul
-bh=bih bi=bis bm=bam bn=ben bo=bod,tib br=bre bs=bos ca=cat ce=che ch=cha co=cos cr=cre cs=ces,cze cu=chu cv=chv
-cy=cym,wel da=dan de=deu,ger dv=div dz=dzo ee=ewe el=ell,gre en=eng eo=epo es=spa et=ekk,est eu=baq,eus
-fa=fas,per,pes ff=ful,fuv fi=fin fj=fij fo=fao fr=fra,fre fy=fry ga=gle gd=gla gl=glg gn=grn,gug gu=guj gv=glv ha=hau
-he=heb hi=hin ho=hmo hr=hrv ht=hat hu=hun hy=arm,hye hz=her ia=ina id=ind ie=ile ig=ibo ii=iii ik=ipk io=ido
-is=ice,isl it=ita iu=ike,iku ja=jpn jv=jav ka=geo,kat kg=kon ki=kik kj=kua kk=kaz kl=kal km=khm kn=kan ko=kor
-kr=kau,knc ks=kas ku=kmr,kur kv=kom kw=cor ky=kir la=lat lb=ltz lg=lug li=lim ln=lin lo=lao lt=lit lu=lub lv=lav,lvs
-mg=mlg,plt mh=mah mi=mao,mri mk=mac,mkd ml=mal mn=khk,mon mr=mar ms=may,msa,zsm mt=mlt my=bur,mya na=nau nb=nob nd=nde
-ne=nep,npi ng=ndo nl=dut,nld nn=nno no=nor nr=nbl nv=nav ny=nya oc=oci oj=oji om=gaz,orm or=ori,ory os=oss pa=pan
-pi=pli pl=pol ps=pbt,pus pt=por qu=que,quy rm=roh rn=run ro=ron,rum ru=rus rw=kin sa=san sc=srd sd=snd se=sme sg=sag
-sh=hbs si=sin sk=slk,slo sl=slv sm=smo sn=sna so=som sq=alb,als,sqi sr=srp ss=ssw st=sot su=sun sv=swe sw=swa,swh
-ta=tam te=tel tg=tgk th=tha ti=tir tk=tuk tl=fil,tgl tn=tsn to=ton tr=tur ts=tso tt=tat tw=twi ty=tah ug=uig uk=ukr
-ur=urd uz=uzb,uzn ve=ven vi=vie vo=vol wa=wln wo=wol xh=xho yi=ydd,yid yo=yor za=zha zh=chi,cmn,zho zu=zul
-"""
-_TWO_LETTERS = frozenset(entry.split("=")[0] for entry in _CODES.split())
-_THREE_LETTERS = {
-    alias: code for code, aliases in (entry.split("=") for entry in _CODES.split()) for alias in aliases.split(",")
-}
-# Codes that were withdrawn but are still in use.
-_WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"}
-_CANONICAL = _THREE_LETTERS | _WITHDRAWN
 
-_ENGLISH_NAMES = """
-ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali bs=Bosnian ca=Catalan cs=Czech cy=Welsh da=Danish
-de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fr=French ga=Irish
-gl=Galician gu=Gujarati he=Hebrew hi=Hindi hr=Croatian hu=Hungarian hy=Armenian id=Indonesian is=Icelandic
-it=Italian ja=Japanese ka=Georgian kk=Kazakh km=Khmer kn=Kannada ko=Korean ky=Kyrgyz lo=Lao lt=Lithuanian lv=Latvian
-mk=Macedonian ml=Malayalam mn=Mongolian mr=Marathi ms=Malay mt=Maltese my=Burmese nb=Norwegian ne=Nepali nl=Dutch
-nn=Norwegian no=Norwegian pa=Punjabi pl=Polish ps=Pashto pt=Portuguese ro=Romanian ru=Russian si=Sinhala sk=Slovak
-sl=Slovenian sq=Albanian sr=Serbian sv=Swedish sw=Swahili ta=Tamil te=Telugu th=Thai tl=Tagalog tr=Turkish ug=Uyghur
-uk=Ukrainian ur=Urdu uz=Uzbek vi=Vietnamese zh=Chinese
-"""
+def _pairs(text: str) -> dict[str, str]:
+    return dict(entry.split("=") for entry in text.split())
 
-CHARACTERS_PER_WORD = {
-    **dict.fromkeys(("Hani", "Bopo", "Yiii"), 1.5),
-    "Kana": 4.0,
-    **dict.fromkeys(("Thai", "Laoo"), 5.0),
-    **dict.fromkeys(("Khmr", "Mymr", "Tibt", "Lana", "Java"), 7.0),
-}
-"""Scripts without spaces between words, each with the number of characters that translate one English word.
 
-Measured for Hani, Kana, Thai, Khmr and Mymr in messages of software; estimated for the others.
-"""
-
-# The languages of each script (ISO 15924). A language may use several. Kana are hiragana and katakana.
-_LANGUAGES = {
-    "Latn": "ace af ak ast ay az ban bem bi bjn bm br bs bug ca cdo ceb cjk co crh cs cy da de dik dyu ee en eo es et "
-    "eu ff fi fj fo fon fr fur fy ga gd gl gn gsw ha hak haw hmn hr ht hu iba id ig ilo io is it iu jv kab kac kam kbp "
-    "kea kg ki kk kl kmb kr ku la lb lg li lij lmo ln lt ltg lua luo lus lv mg mi min mos mr ms mt nan nb nds nl nn no "
-    "nso nus nv ny oc om pag pap pcm pl pt qu rm rn ro rw sc scn sco se sg sh sk sl sm sn so sq sr ss st su sv sw szl "
-    "taq tet tk tl tn to tpi tr ts tt tum tw ty tzm ug umb uz vec vi vo wa war wo xh yo za zu",
-    "Grek": "el grc",
-    "Cyrl": "ab av az ba be bg bs ce cu cv kk kv ky mk mn myv os ru rue sah sh sr tg tk tt tyv udm ug uk uz",
-    "Armn": "hy",
-    "Hebr": "he yi",
-    "Arab": "acm acq aeb ajp apc ar ars ary arz az azb bal bjn ckb fa glk ha kk kr ks ku ky lrc ms mzn pa pnb prs ps "
-    "sd skr tg tk ug ur uz",
-    "Thaa": "dv",
-    "Nkoo": "bm nqo",
-    "Deva": "awa bh bho brx doi dty gom hi hne kok ks mag mai mr ne new sa sat sd",
-    "Beng": "as bn bpy mni",
-    "Guru": "pa",
-    "Gujr": "gu",
-    "Orya": "or",
-    "Taml": "ta",
-    "Telu": "te",
-    "Knda": "kn tcy",
-    "Mlym": "ml",
-    "Sinh": "si",
-    "Thai": "th",
-    "Laoo": "lo",
-    "Tibt": "bo dz",
-    "Mymr": "ksw mnw my shn",
-    "Geor": "ka xmf",
-    "Hang": "ko",
-    "Ethi": "am ti",
-    "Cans": "cr iu oj",
-    "Khmr": "km",
-    "Java": "jv",
-    "Mong": "mn",
-    "Lana": "nod",
-    "Olck": "sat",
-    "Tfng": "kab taq tzm zgh",
-    "Kana": "ja",
-    "Bopo": "zh",
-    "Hani": "cdo gan hak ja ko lzh nan wuu yue zh",
-    "Yiii": "ii",
-    "Mtei": "mni",
-}
-# Script codes that stand for several of these scripts, or for a variant of one.
-_VARIANTS = {
-    "Hans": ("Bopo", "Hani"),
-    "Hant": ("Bopo", "Hani"),
-    "Hanb": ("Bopo", "Hani"),
-    "Jpan": ("Kana", "Hani"),
-    "Hira": ("Kana",),
-    "Hrkt": ("Kana",),
-    "Kore": ("Hang", "Hani"),
-    "Latf": ("Latn",),
-    "Aran": ("Arab",),
-}
-
-# The likely script of a language in a region, by likelySubtags.json of Unicode's CLDR 45, where regions differ in it.
-_LIKELY_SCRIPTS = """
-az-AZ=Latn az-IQ=Arab az-IR=Arab az-RU=Cyrl kk-CN=Arab kk-KZ=Cyrl mn-CN=Mong mn-MN=Cyrl pa-IN=Guru pa-PK=Arab
-sr-BA=Cyrl sr-ME=Latn sr-RO=Latn sr-RS=Cyrl sr-TR=Latn uz-AF=Arab uz-CN=Cyrl uz-UZ=Latn yue-CN=Hans yue-HK=Hant
-zh-AU=Hant zh-CN=Hans zh-GB=Hant zh-HK=Hant zh-ID=Hant zh-MO=Hant zh-SG=Hans zh-TH=Hant zh-TW=Hant zh-US=Hant
-"""
-_SCRIPT_OF_REGION = dict(entry.split("=") for entry in _LIKELY_SCRIPTS.split())
-_SCRIPTS_OF_GETTEXT = {"latin": "Latn", "cyrillic": "Cyrl", "arabic": "Arab", "devanagari": "Deva", "iqtelif": "Latn"}
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
+_CODES = _pairs(_TABLES["codes"])
+_THREE_LETTERS = {alias: code for code, aliases in _CODES.items() for alias in aliases.split(",")}
+_CANONICAL = _THREE_LETTERS | _pairs(_TABLES["withdrawn"])
+_SCRIPT_OF_REGION, _SCRIPTS_OF_GETTEXT = _pairs(_TABLES["likely_scripts"]), _pairs(_TABLES["scripts_of_gettext"])
+_LANGUAGES = {script: tuple(codes.split()) for script, codes in _TABLES["languages"].items()}
+CHARACTERS_PER_WORD: dict[str, float] = _TABLES["characters_per_word"]
+"""Scripts without spaces between words, each with the number of characters that translate one English word."""
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
 _WELL_FORMED = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*(@[A-Za-z]{1,16})?")
@@ -163,8 +66,7 @@ def language_tag(code: str) -> str:
 def name_of(code: str) -> str:
     """The English name of a language; of languages that few programs translate, the code."""
     language = primary_language(code)
-    names = dict(entry.split("=") for entry in _ENGLISH_NAMES.split())
-    return names.get(language, language)
+    return _pairs(_TABLES["names"]).get(language, language)
 
 
 @functools.lru_cache(maxsize=100)  # Asked for every line.
@@ -180,9 +82,9 @@ def scripts_of(code: str) -> tuple[str, ...]:
     parts = _parts(code)
     if parts.script in _LANGUAGES or parts.script in CHARACTERS_PER_WORD:
         return (parts.script,)
-    if parts.script in _VARIANTS:
-        return _VARIANTS[parts.script]
-    return tuple(script for script, languages in _LANGUAGES.items() if parts.language in languages.split())
+    if parts.script in _TABLES["variants"]:
+        return tuple(_TABLES["variants"][parts.script].split())
+    return tuple(script for script, languages in _LANGUAGES.items() if parts.language in languages)
 
 
 def characters_of(scripts: Iterable[str]) -> str:
@@ -211,7 +113,7 @@ def well_formed(code: str) -> str:
 def is_language_code(code: str) -> bool:
     """Whether a code is a language code. Any three letters are accepted: most are the code of a language."""
     language = primary_language(code)
-    return language in _TWO_LETTERS or (len(language) == 3 and language.isascii() and language.isalpha())
+    return language in _CODES or (len(language) == 3 and language.isascii() and language.isalpha())
 
 
 def language_of_name(path: Path) -> str:
@@ -225,7 +127,7 @@ def language_of_name(path: Path) -> str:
     if match is None or suffix in _NO_LANGUAGES:
         return ""
     has_more = any(match.group(2, 3, 5))
-    is_known = match[1] in _TWO_LETTERS or match[1] in _THREE_LETTERS or (len(match[1]) == 3 and has_more)
+    is_known = match[1] in _CODES or match[1] in _THREE_LETTERS or (len(match[1]) == 3 and has_more)
     return suffix if is_known else ""
 
 
@@ -267,7 +169,7 @@ def _parts(code: str) -> _Code:
         script = _SCRIPTS_OF_GETTEXT.get(modifier.lower())
         others = [script, *others] if script else [*others, modifier]
     language = first.lower()
-    if language == "zh" and others and others[0].lower() in ("cmn", *_LANGUAGES["Hani"].split()):
+    if language == "zh" and others and others[0].lower() in ("cmn", *_LANGUAGES["Hani"]):
         language = others.pop(0).lower()  # "zh-yue" is an old form of "yue".
     script = others.pop(0).title() if others and re.fullmatch("[A-Za-z]{4}", others[0]) else ""
     region = others.pop(0).upper() if others and re.fullmatch("[A-Za-z]{2}|[0-9]{3}", others[0]) else ""

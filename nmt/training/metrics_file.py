@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from nmt.config.documents import DocumentError, parse_json
 from nmt.io.files import replacing
 from nmt.io.regular import open_regular
 from nmt.io.writing import append
@@ -23,7 +22,8 @@ from nmt.text.lines import read_lines
 from nmt.training.loss import perplexity
 from nmt.training.ranks.message import UpdateOutcome, UpdateResult
 
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+_MAX_UPDATE = 1 << 53
+Count = Annotated[int, Field(ge=0, lt=_MAX_UPDATE)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -41,13 +41,13 @@ class MetricsFile:
         """
         append(self._path, _line(record).encode())
 
-    def begin(self, start: dict[str, Any]) -> list[int]:
+    def begin(self, start: dict[str, Any]) -> int:
         """Append the record of a start, and drop the records of later updates, which will be repeated.
 
         The file is replaced atomically: a crash or a full disk leaves the old file, or none.
 
         Returns:
-            The numbers of damaged lines, which are dropped as well.
+            The number of damaged lines, which are dropped as well: a crash may cut the last one short.
         """
         records, damaged = self.read()
         kept = [record for record in records if record["update"] <= start["update"]]
@@ -55,45 +55,26 @@ class MetricsFile:
             stream.writelines(_line(record).encode() for record in [*kept, start])
         return damaged
 
-    def records(self) -> list[dict[str, Any]]:
-        """All valid records."""
-        return self.read()[0]
-
-    def read(self) -> tuple[list[dict[str, Any]], list[int]]:
-        """All valid records, and the numbers of the damaged lines.
-
-        A last line that a crash cut short counts as neither: its update will be repeated.
-        """
+    def read(self) -> tuple[list[dict[str, Any]], int]:
+        """All valid records, and the number of damaged lines."""
         if not self._path.exists():
-            return [], []
-        records, damaged, line_number = [], [], 0
-        for line_number, line in enumerate(read_lines(self._path, invalid="replace", opener=open_regular), start=1):
+            return [], 0
+        records, damaged = [], 0
+        for line in read_lines(self._path, invalid="replace", opener=open_regular):
             try:
-                record = json.loads(line, parse_int=_integer)
-            except (ValueError, RecursionError):
+                record = parse_json(line)
+            except DocumentError:
                 record = None
-            if isinstance(record, dict) and isinstance(record.get("update"), int):
+            update = record.get("update") if isinstance(record, dict) else None
+            if isinstance(update, int) and 0 <= update < _MAX_UPDATE:
                 records.append(record)
             else:
-                damaged.append(line_number)
-        if damaged[-1:] == [line_number] and not _ends_its_last_line(self._path):
-            damaged.pop()
+                damaged += 1
         return records, damaged
-
-
-def _integer(digits: str) -> int | float:
-    """An integer; or infinity if it exceeds the range of a float, like 1e400. No valid figure is so large."""
-    return int(digits) if len(digits) < sys.float_info.max_10_exp else float(digits)
 
 
 def _line(record: dict[str, Any]) -> str:
     return json.dumps(_finite(record), allow_nan=False) + "\n"
-
-
-def _ends_its_last_line(path: Path) -> bool:
-    with path.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read() == b"\n"
 
 
 def _finite(value: Any) -> Any:

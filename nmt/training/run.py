@@ -129,8 +129,7 @@ def train(
             check_disk(found)
             listener.measured(found)
             if damaged := _write_run_folder(run, data, learner, progress.update, found):
-                lines = ", ".join(f"{number:,}" for number in damaged)
-                listener.noticed(f"{RunFolder(run).metrics}: damaged lines were left out: {lines}.")
+                listener.noticed(f"{RunFolder(run).metrics}: {damaged:,} damaged lines were left out.")
         batch_tokens = min(found.micro_batch_tokens, VALIDATION_BATCH_TOKENS)
         vocab = data.sets.vocab
         validator = Validator(data.sets.folders, config, vocab, learner.hardware, ranks, batch_tokens=batch_tokens)
@@ -260,11 +259,11 @@ def _versions() -> Mapping[str, str]:
     return {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()}
 
 
-def _write_run_folder(run: Path, data: TrainingData, learner: Learner, update: int, found: Preflight) -> list[int]:
+def _write_run_folder(run: Path, data: TrainingData, learner: Learner, update: int, found: Preflight) -> int:
     """Write the run's settings, the origin of its data, and its hardware and versions (in ``metrics.jsonl``).
 
     Returns:
-        The numbers of damaged lines in ``metrics.jsonl``.
+        The number of damaged lines in ``metrics.jsonl``.
     """
     if not RunFolder(run).mark.exists():
         write_file(RunFolder(run).mark, b"")

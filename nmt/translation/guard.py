@@ -15,7 +15,11 @@ from nmt.text import verbatim
 from nmt.text.languages import is_unspaced, primary_language
 from nmt.text.sentences import sentences
 
-Problem = Literal["empty", "looping", "copied", "incomplete", "too_short", "too_long", "number", "placeholder", "url"]
+Problem = Literal[
+    "empty", "looping", "copied", "incomplete", "too_short", "too_long", "number", "placeholder", "url",
+    "refused", "cut_off", "several_lines", "rejected", "no_answer",
+]  # fmt: skip
+"""The problems of a translation. Those of the last line are of a teacher's answers (:mod:`nmt.translation.teacher`)."""
 
 # Good text rarely repeats a word more than three times, and a model's loop seldom ends before the limit.
 _MIN_REPEATS = 4

@@ -94,7 +94,7 @@ def _reporting_the_rest(streams: Streams, partial: Path, window: int) -> Iterato
         if partial.stat().st_size:
             streams.report.notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         else:
-            streams.report.notice(f"interrupted before the first {window:,} lines were finished: nothing was written.")
+            streams.report.notice(f"interrupted before the first {window:,} lines of the output were finished.")
         raise
     except WriteError as error:
         if error.path in OutputFile(streams.output).names:

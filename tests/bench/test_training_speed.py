@@ -86,7 +86,6 @@ def test_a_benchmark_counts_tokens_and_rounds(data, config):
     result = bench_train(data, config, rounds=2, updates=2, report=reported.append)
     assert result["rounds"] == len(reported) == len(result["nmt"]["rounds"]) == 2
     assert result["nmt"]["target_tokens_per_second"] == pytest.approx(np.median(result["nmt"]["rounds"]))
-    assert 0 < result["nmt"]["share_of_matrix_rate"] < 1.5
     assert 40 < result["target_tokens_per_update"] < 80
 
 

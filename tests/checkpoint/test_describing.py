@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.averaging import last_checkpoints
-from nmt.checkpoint.describing import age, describe_model, has_checkpoints, models_to_use, newest_trained_run
+from nmt.checkpoint.describing import describe_model, has_checkpoints, models_to_use, newest_trained_run
 from nmt.checkpoint.run_folder import RunFolder, chosen_bundle, newest_run, update_links
 from nmt.errors import CheckpointError, NmtError
 from nmt.lineage.reading import read_lineage
@@ -40,16 +40,14 @@ def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="da
     return run
 
 
-def test_a_checkpoint_is_described_by_update_score_and_age(root):
-    run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800], hours_old=3.5)
-    assert describe_model(RunFolder(run).checkpoint(800)).endswith(
-        "step-00000800 (update 800, BLEU 67.64, 3 hours old)"
-    )
+def test_a_checkpoint_is_described_by_update_and_score(root):
+    run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800])
+    assert describe_model(RunFolder(run).checkpoint(800)).endswith("step-00000800 (update 800, BLEU 67.64)")
 
 
 def test_a_model_is_described_by_its_direction(root):
     run = make_run(root, "x", updates=[400], settings="data: {source_lang: en, target_lang: pt_BR}")
-    assert describe_model(RunFolder(run).checkpoint(400)).endswith("(en-pt_BR, update 400, less than a minute old)")
+    assert describe_model(RunFolder(run).checkpoint(400)).endswith("(en-pt_BR, update 400)")
 
 
 @pytest.mark.parametrize("typed", ["runs/captoins", "captions", "rnus/captions"])
@@ -62,14 +60,14 @@ def test_a_mistyped_name_is_answered_with_the_nearest(root, typed):
 
 def test_a_checkpoint_that_was_not_validated_shows_no_score_of_another(root):
     run = make_run(root, "x", {"400": 10.0}, updates=[400, 1200])
-    assert describe_model(RunFolder(run).checkpoint(1200)).endswith("(update 1,200, less than a minute old)")
+    assert describe_model(RunFolder(run).checkpoint(1200)).endswith("(update 1,200)")
 
 
 def test_a_checkpoint_that_was_validated_after_it_was_saved_has_that_score(root):
     run = make_run(root, "x", {"1600": 9.0, "1200": 10.0}, updates=[1600])
     make_run(root / "x", "part", updates=[1200])
     (root / "x/part/checkpoints/step-00001200").rename(RunFolder(run).checkpoint(1200))
-    assert "(update 1,200, BLEU 10.00, " in describe_model(RunFolder(run).checkpoint(1200))
+    assert "(update 1,200, BLEU 10.00)" in describe_model(RunFolder(run).checkpoint(1200))
 
 
 def make_average(run, validation, *, of=(200, 400)):
@@ -85,9 +83,9 @@ def make_average(run, validation, *, of=(200, 400)):
 @pytest.mark.parametrize(
     ("validation", "facts"),
     [
-        ({"loss": 2.0, "bleu": 9.5}, "update 400, BLEU 9.50, "),
-        ({"loss": 2.0, "bleu": None}, "update 400, loss 2.000, "),
-        (None, "update 400, less than"),
+        ({"loss": 2.0, "bleu": 9.5}, "update 400, BLEU 9.50)"),
+        ({"loss": 2.0, "bleu": None}, "update 400, loss 2.000)"),
+        (None, "update 400)"),
     ],
 )
 def test_an_average_has_its_own_score_and_the_update_of_its_last_checkpoint(root, validation, facts):
@@ -129,7 +127,7 @@ def test_an_average_is_used_only_if_it_is_better_than_the_best_checkpoint(root, 
 
 def test_without_bleu_the_loss_is_told(root):
     run = make_run(root, "x", {"5": -1.25}, updates=[5], settings="validation: {bleu: false}")
-    assert "(update 5, loss 1.250, " in describe_model(RunFolder(run).checkpoint(5))
+    assert "(update 5, loss 1.250)" in describe_model(RunFolder(run).checkpoint(5))
 
 
 def test_a_bundle_that_says_nothing_of_itself_is_its_path(tmp_path):
@@ -137,14 +135,7 @@ def test_a_bundle_that_says_nothing_of_itself_is_its_path(tmp_path):
     (tmp_path / "model.safetensors").touch()
     (tmp_path / "notes.json").write_text('{"averaged": 3')
     (tmp_path / "training.json").write_text("[]")
-    assert describe_model(tmp_path) == f"{tmp_path} (less than a minute old)"
-
-
-def test_ages():
-    assert [age(seconds) for seconds in (0, 59, 60, 200, 3600, 7300, 86400 * 3)] == [
-        "less than a minute old", "less than a minute old", "1 minute old", "3 minutes old", "1 hour old",
-        "2 hours old", "3 days old",
-    ]  # fmt: skip
+    assert describe_model(tmp_path) == str(tmp_path)
 
 
 def test_the_newest_run_with_a_model_is_taken_and_newer_ones_are_named(root):

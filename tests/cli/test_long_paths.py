@@ -11,7 +11,7 @@ GROUP = typer.main.get_command(app)
 # What each command needs besides, so that it comes to its paths.
 NEEDED = {
     "compare": {"a": "a", "b": "b", "reference": "r"},
-    "export": {"model": "m", "to": "marian"},
+    "export": {"model": "m", "to": "huggingface"},
     "score": {"hypothesis": "h", "reference": "r"},
     "prepare-data": {"dataset": "toy-en-de"},
     "import": {"path": "m"},

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from nmt.cli.app import app
 from nmt.cli.options import _formats
-from nmt.cli.other_names import COMMANDS as RECOMMENDED_COMMANDS
-from nmt.cli.other_names import OPTIONS
+from nmt.cli.other_names import other_names
 from nmt.config import Config, setting_names
 from nmt.convert.formats import WRITABLE
 
 COMMANDS = typer.main.get_command(app).commands
+OPTIONS = {command: names for command, names in other_names().items() if command != "commands"}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_all_that_is_recommended_exists(command, advice):
 
 
 def test_all_commands_that_are_recommended_exist():
-    for advice in RECOMMENDED_COMMANDS.values():
+    for advice in other_names()["commands"].values():
         for part in advice.replace(", then ", " ").replace(" or ", " ").split("nmt ")[1:]:
             command, *flags = part.split()
             assert {word for word in flags if word.startswith("-")} <= {

@@ -47,7 +47,7 @@ def test_the_time_left_is_that_to_the_limit_that_comes_first(updates, minutes, e
     ("by_minutes", "words"), [(True, "1m30s, including validation"), (False, "1m30s, excluding validation")]
 )
 def test_the_time_to_finish_comes_last_and_says_whether_it_includes_validation(by_minutes, words):
-    lines = preflight_lines(Preflight(50, 50, 0, None, 1.0, 1.0, 1.0, 90.0, by_minutes, 2, 2, 1))
+    lines = preflight_lines(Preflight(50, 50, 0, None, 1.0, 90.0, by_minutes, 2, 2, 1))
     assert lines[0] == "worst micro-batch: 50 pieces per side, 0 bytes"
     assert "the disk will be full" in lines[2]
     assert lines[-1] == f"time to finish: about {words}"

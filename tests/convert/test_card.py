@@ -95,7 +95,7 @@ def test_a_shell_runs_the_lines_of_a_card_and_nothing_else(make_bundle, tmp_path
     """The programs are played by a script that notes its arguments."""
     programs, noted = tmp_path / "bin", tmp_path / "noted"
     programs.mkdir()
-    for program in ("pip", "python", "argos-translate", "spm_encode", "spm_decode", "marian-decoder"):
+    for program in ("pip", "python", "argos-translate"):
         (programs / program).write_text(f'#!/bin/sh\nprintf "%s\\n" {program} "$@" >> {noted}\n')
         (programs / program).chmod(0o755)
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
@@ -128,13 +128,12 @@ def test_a_language_that_is_no_code_is_no_name_of_a_file(language, make_bundle, 
 def test_every_card_says_what_to_install(make_bundle):
     for form in WRITABLE:
         install = code(card_of(form, make_bundle(), "out"))[0]
-        assert install.startswith("# marian-decoder: " if form.name == "marian" else "pip install "), form.name
+        assert install.startswith("pip install "), form.name
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_written(make_bundle, tmp_path):
     out = tmp_path / os.fsdecode(b"out\xff")
-    bundle = make_bundle(positions="tensor2tensor", decoder_start="zero", norm="pre", attention_bias=False)
-    export_model(bundle.folder, out, to="marian")
+    export_model(make_bundle().folder, out, to="huggingface")
     assert "out\\udcff" in (out / "README.md").read_text()
 
 

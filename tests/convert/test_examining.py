@@ -18,6 +18,7 @@ from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
+from nmt.convert.formats import find_format
 from nmt.convert.huggingface.software import HuggingFaceSide
 from nmt.errors import NmtError
 from tests.convert.marian_mt import STORED
@@ -99,7 +100,7 @@ def test_any_other_error_of_a_package_is_named():
         yield Side()
         missing_library(STORED)
 
-    opened, [remark] = examining._opened("transformers", sides())
+    opened, [remark] = examining._opened(find_format(STORED), sides())
     assert len(opened) == 1
     assert remark == (
         "The package transformers cannot be used for this model (no libx.so): the model was not compared with it."

@@ -1,14 +1,10 @@
 """Models of Marian: the stored ones were trained by Marian 1.12 on random sentences, which it also translated."""
 
-import contextlib
 import dataclasses
 import io
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -19,25 +15,21 @@ import yaml
 import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.config import DecodingConfig
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
-from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
-from nmt.convert.converting import export_model, import_model
+from nmt.convert.converting import import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_target
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
-from nmt.convert.marian.software import MarianSide
-from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
+from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from tests.convert.conftest import read_certificate
 from tests.convert.peers import MERGES, OF_MERGES
 from tests.convert.unexamined import examine_nothing
 
-MARIAN = find_target("Marian")
 DATA = Path(__file__).parent / "data"
 POST_NORM = ["marian-post", "marian-decoder"]
 NAMES = [*POST_NORM, "marian-pre"]
@@ -106,37 +98,15 @@ def test_translations_are_those_of_marian(name, imported):
         assert [ours for ours, _ in compared] == [theirs for _, theirs in compared]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_model_goes_back_to_the_form_that_it_came_from(name, imported, tmp_path):
-    export_model(imported / name, tmp_path / "out", to="marian")
-    before, _ = read_npz(DATA / name / "model.npz")
-    after, _ = read_npz(tmp_path / "out" / "model.npz")
-    assert before.keys() == after.keys()
-    for tensor, array in before.items():
-        np.testing.assert_array_equal(after[tensor], array)
-    first, again = read_marian(DATA / name), read_marian(tmp_path / "out")
-    assert (first.source.pieces, first.target.pieces, first.config) == (
-        again.source.pieces,
-        again.target.pieces,
-        again.config,
-    )
-
-
-@pytest.mark.parametrize("name", ["marian-decoder", "marian-post"])
-def test_marian_itself_takes_part_in_certificates(name, imported, tmp_path):
-    pytest.importorskip("pymarian")
-    job = Job("import", DATA / name, imported / name, "marian")
-    for certificate in (examine(job), export_model(imported / name, tmp_path / "out", to="marian")):
-        assert "pymarian" in certificate.software
-        compared = [check for check in certificate.checks if check.oracle.startswith("Marian (pymarian")]
-        assert [check.name for check in compared] == ["greedy outputs", "beam scores"]
-        assert not certificate.failed
-
-
 NASTY = [
     "</s>", "<unk>", "a", '"', "\\", "'", ": ", "null", "true", "1.0", "~", "? x", "# y", "- z", "{}", "\x07", "\u2028",
     "\x85", "😀", "▁", "▁Haus", " ", "key: 3", ",", "é", ">>deu<<", "@",
 ]  # fmt: skip
+
+
+def write_yaml_pieces(pieces):
+    """A vocabulary as YAML, whose pieces are in quotes."""
+    return "".join(f"{json.dumps(piece)}: {index}\n" for index, piece in enumerate(pieces))
 
 
 def test_every_piece_of_a_yaml_vocabulary_comes_back():
@@ -548,109 +518,8 @@ def test_a_model_without_sentencepiece_models_gets_a_remark(copy):
     assert any("separated by spaces" in remark for remark in read_marian(copy).remarks)
 
 
-class FakeMarian:
-    """pymarian as far as it is used; it keeps what it is given."""
-
-    def __init__(self):
-        self.given = []
-
-    def Translator(self, **options):  # noqa: N802
-        self.given.append(options)
-        return self
-
-    def translate(self, lines):
-        return ["0 ||| ▁a ||| WordScores= -1 -1 ||| F0= -2 ||| -2"]
-
-
-def install(pymarian, monkeypatch):
-    """Let a package be installed."""
-    monkeypatch.setitem(sys.modules, "pymarian", pymarian)
-    monkeypatch.setattr("nmt.convert.marian.software.metadata.version", lambda package: "1.12")
-    return pymarian
-
-
-@pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
-def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
-    pymarian = install(FakeMarian(), monkeypatch)
-    (copy / "model.npz").rename(copy / name)
-    copy = copy.rename(tmp_path / "a folder with spaces")
-    vocabularies = yaml.safe_load((copy / "decoder.yml").read_text())["vocabs"]
-    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name], "vocabs": vocabularies}))
-    side = MarianSide(copy, read_marian(copy))
-    with contextlib.suppress(KeyError):  # of the made-up output
-        side.search([("▁a",)], 1, 9)
-    [given] = pymarian.given
-    for path, original in ((given["models"][0], copy / name), (given["vocabs"][1], copy / vocabularies[1])):
-        assert re.fullmatch(r"[\w/.-]+", path)
-        assert Path(path).read_bytes() == original.read_bytes()
-
-
-@pytest.mark.parametrize(("name", "reason"), [("marian-pre", "pre-norm"), ("marian-post", "takes text, not pieces")])
-def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path, monkeypatch):
-    install(FakeMarian(), monkeypatch)
-    folder = Path(shutil.copytree(DATA / name, tmp_path / "model"))
-    model = read_marian(folder)
-    if name == "marian-post":
-        (folder / "vocab.spm").write_bytes(b"")
-        (folder / "decoder.yml").write_text("models: [model.npz]\nvocabs: [vocab.spm, vocab.spm]\n")
-    with pytest.raises(ImportError, match=reason):
-        MarianSide(folder, model)
-
-
-def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
-    install(FakeMarian(), monkeypatch)
-    (tmp_path / "a b").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a b"))
-    with pytest.raises(ImportError, match="set TMPDIR to a folder without spaces"):
-        MarianSide(copy, read_marian(copy))
-
-
-def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
-    side = object.__new__(MarianSide)
-    side._target_names = {"10\u00a0km": "▁10\u00a0km", "a": "▁a"}
-    line = "0 ||| {} ||| WordScores= {} ||| F0= -1 ||| -1"
-    found = side._hypothesis(line.format("10\u00a0km a", "-1 -2 -3"), 9)
-    assert (found.pieces, found.log_probability, found.is_complete) == (("▁10\u00a0km", "▁a"), -6.0, True)
-    assert side._hypothesis(line.format("", "-1"), 9).pieces == ()
-
-
-@pytest.mark.parametrize(
-    ("decoding", "normalize"),
-    [
-        ({"length_normalization": "paper", "length_penalty": 0, "beam": 2}, 0),
-        ({"length_normalization": "paper", "length_penalty": 0.8, "beam": 5}, 0.6),
-        ({"length_normalization": "length", "length_penalty": 0.8, "beam": 7}, 0.8),
-    ],
-)
-def test_a_search_without_a_length_penalty_stays_one_and_keeps_its_beam(decoding, normalize, make_bundle, tmp_path):
-    bundle = make_bundle(positions="tensor2tensor", decoder_start="zero")
-    config = bundle.config.model_copy(update={"decoding": DecodingConfig(**decoding)})
-    MARIAN.write(dataclasses.replace(bundle, config=config), tmp_path, "float32")
-    written = yaml.safe_load((tmp_path / "decoder.yml").read_text())
-    assert (written["normalize"], written["beam-size"]) == (normalize, decoding["beam"])
-
-
-def test_the_lines_of_the_card_keep_tags_whole(make_bundle, tmp_path):
-    """The programs of SentencePiece and Marian are played by the shell: pieces in brackets, outputs in capitals."""
-    programs = {
-        "spm_encode": """sed 's/[^ ][^ ]*/[&]/g'""",
-        "marian-decoder": "tr a-z A-Z",
-        "spm_decode": "cat",
-    }
-    for name, program in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
-        (tmp_path / name).chmod(0o755)
-    folder = tmp_path / "it's mine"
-    folder.mkdir()
-    (folder / "input.txt").write_text(">>deu<< ba do\n>>fra<< ki\n")
-    lines = MARIAN.usage(make_bundle(is_foreign=True), folder.name)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(["sh", "-eu", "-c", lines], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True)
-    assert (folder / "output.txt").read_text() == ">>DEU<< [BA] [DO]\n>>FRA<< [KI]\n"
-
-
 def test_the_name_of_a_format_may_be_in_capitals():
-    assert find_target("Marian").name == "marian"
+    assert find_target("CTranslate2").name == "ctranslate2"
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
 
@@ -672,11 +541,13 @@ DECOMPOSED = LineStatistics(
 def test_the_card_says_how_source_text_is_prepared(steps, expected, make_bundle):
     bundle = make_bundle()
     config = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"source_text": steps})})
-    made = Certificate("export", "Marian", None, {}, {}, {})
-    card = model_card(dataclasses.replace(bundle, config=config), MARIAN, "float32", made, "out")
+    made = Certificate("export", "CTranslate2", None, {}, {}, {})
+    card = model_card(dataclasses.replace(bundle, config=config), find_target("ctranslate2"), "float32", made, "out")
     assert re.findall(r"nmt prepares source text with (.*); do", card) == ([expected] if expected else [])
 
 
 def test_the_card_tells_the_layers_of_encoder_and_decoder(make_bundle):
-    made = Certificate("export", "Marian", None, {}, {}, {})
-    assert "(2 + 1 layers, width 32, 4 heads, " in model_card(make_bundle(), MARIAN, "float32", made, "out")
+    made = Certificate("export", "CTranslate2", None, {}, {}, {})
+    assert "(2 + 1 layers, width 32, 4 heads, " in model_card(
+        make_bundle(), find_target("ctranslate2"), "float32", made, "out"
+    )

@@ -25,7 +25,7 @@ PROGRAMS = {
     "sockeye": "sockeye_3",
 }
 """Toolkit -> the program in ``real_models`` that builds its models, each with the toolkit's scores in a file."""
-TESTS = {"transformers": "test_huggingface_software.py", "pymarian": "test_marian.py"}
+TESTS = {"transformers": "test_huggingface_software.py"}
 """Toolkit -> the tests that it takes part in where it is installed."""
 
 

@@ -9,21 +9,18 @@ from nmt.convert.marian.sed import steps_of_sed
 from nmt.text.steps import Spaces, normalizer
 
 KNOWN = [
-    ["s/a.b/x/g".replace(".", r"\.")], [r"s/\*/x/g"], ["s/*a/x/g"], ["s/a^b/x/g"], ["s/a$b/x/g"], [r"s/\^\$/x/g"],
-    ["s/a+/x/g"], ["s/a?b|c(d){e}/x/g"], ["-E", r"s/a\+b\?\|\(c\)\{d\}/x/g"], ["-r", "s/b/x/g"],
-    [r"s/\[/x/g;s/]/y/g"], [r"s/\//|/g"], ["s|/|x|g"], ["s#a#b/#g;s,b,c,g"], [r"s/\t/ TAB /g"], [r"s/a/\t/g"],
-    ["s/a/<&&>/g"], [r"s/a/\&\/\\/g"], [r"s/\\/x/g"], ["s/aa/b/g"], ["s/  / /g"], ["s/a *//g"], [r"s/a \+/-/g"],
-    ["-E", "s/a +/-/g"], ["s/a  */-/g"], ["-e", "s/a/b/g", "-e", "s/b/c/g"], ["-e", "s/a/b/g;"],
-    ["s/  */ /g;s/^ *//g;s/ *$//g"], [r"s/^ \+//; s/ \+$// ;s/ \+/ /g"], ["-E", "s/^ +//;s/ +$//;s/ +/ /g"],
-    ["s/a/ /g;s/ *$//;s/^ *//;s/   */ /g;s/b/ /g"], ["s/」/\"/g\ns/。 */. /g"], [""], [";\n "],
+    ["s/a.b/x/g".replace(".", r"\.")], [r"s/\*/x/g"], [r"s/\^\$/x/g"], ["s/a+/x/g"], ["s/a?b|c(d){e}/x/g"],
+    [r"s/\[/x/g;s/]/y/g"], [r"s/\//|/g"], [r"s/a/\&\/\\/g"], [r"s/\\/x/g"], ["s/aa/b/g"], ["s/  / /g"], ["s/a *//g"],
+    ["-e", "s/a/b/g", "-e", "s/b/c/g"], ["-e", "s/a/b/g;"], ["s/  */ /g;s/^ *//g;s/ *$//g"],
+    ["s/^ *//; s/ *$// ;s/  */ /g"], ["s/a/ /g;s/ *$//;s/^ *//;s/  */ /g;s/b/ /g"], ["s/」/\"/g\ns/。 */. /g"], [""],
+    [";\n "],
 ]  # fmt: skip
 UNKNOWN = [
     ["s/./x/g"], ["s/a*/x/g"], ["s/[ab]/x/g"], [r"s/a\|b/x/g"], [r"s/a\+/x/g"], [r"s/a\?/x/g"], [r"s/\(a\)/x/g"],
     [r"s/a\{2\}/x/g"], [r"s/\<a/x/g"], [r"s/\ba/x/g"], [r"s/\w/x/g"], [r"s/a\s*/x/g"], [r"s/a\n/x/g"], [r"s/\x41/x/g"],
-    [r"s/a\'/x/g"], ["s/^a/x/g"], ["s/a$/x/g"], ["s/^/x/g"], ["s/$/x/g"], ["-E", "s/a|b/x/g"], ["-E", "s/(a)/x/g"],
-    ["-E", "s/a?/x/g"], ["-E", "s/a{2}/x/g"], ["-E", "s/a^b/x/g"], ["-E", "s/a}/x/g"],
-    [r"s/a/\1/g"], [r"s/a/\n/g"], [r"s/a/\U&/g"], ["s/a */&/g"], ["s/ a */x/g"], ["s/  */_/g"], [r"s|a\|b|x|g"],
-    ["s/a/b/"], ["s/a/b/gI"], ["s/a/b/2"], ["s/a/b/gp"], ["s/ *$//g"], ["s/  */ /;s/^ *//;s/ *$//"], ["s/    */ /g"],
+    [r"s/a\'/x/g"], ["s/^a/x/g"], ["s/a$/x/g"], ["s/^/x/g"], ["s/$/x/g"], ["-E", "s/a/b/g"], ["-r", "s/a/b/g"],
+    [r"s/a/\1/g"], [r"s/a/\n/g"], [r"s/a/\U&/g"], ["s/a/&/g"], ["s/ a */x/g"], ["s/  */_/g"], ["s|a|x|g"],
+    ["s/a/b/"], ["s/a/b/gI"], ["s/a/b/2"], ["s/a/b/gp"], ["s/ *$//g"], ["s/  */ /;s/^ *//;s/ *$//"], ["s/ */ /g"],
     ["s/  */ /g;s/^ *//;s/a/b/g;s/ *$//"], ["s/^ *$//"], ["y/ab/cd/"], ["/x/s/a/b/g"], ["s/a/b/g}"], ["d"],
     ["-n", "s/a/b/g"], ["-i", "s/a/b/g"], ["-f", "x"], ["s/a/b/g", "FILE"], ["-e", "s/a/b/g", "s/a/b/g"], ["-e"], [],
     ["s/\0X/b/g"],

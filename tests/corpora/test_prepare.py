@@ -19,9 +19,7 @@ from nmt.corpora.recipe import kept_apart, own_recipe, parse_recipe, tagged, wit
 from nmt.corpora.schema import Normalisation
 from nmt.corpora.sources import Sources
 from nmt.corpora.toy import generate
-from nmt.data.encoded_text import touched_files
 from nmt.data.manifest import newest_data_set, read_manifest
-from nmt.data.shards import read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError, NmtWarning, OutputError
@@ -257,7 +255,7 @@ BUILT = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/
 
 
 def removed(out, what="vocab.model, vocab.txt, vocab.json, shards"):
-    return f"removed {what}: made from other text or another tag. Run `nmt build-vocab --data {out}` again."
+    return f"removed {what}, made from the data set before. Run `nmt build-vocab --data {out}` again."
 
 
 def built(out):
@@ -265,20 +263,19 @@ def built(out):
     return {name: (out / name).read_bytes() for name in BUILT if (out / name).exists()}
 
 
-@pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("links", [False, True])
-def test_vocabulary_and_shards_of_the_same_text_stay(own, tmp_path, monkeypatch, given, links):
+def test_the_vocabulary_of_the_same_text_stays(own, tmp_path, monkeypatch, links):
     out = tmp_path / "own"
     prepare(own, out)
-    build_vocabulary(out, **({"existing": given_model(tmp_path)} if given else {"size": 30}))
+    build_vocabulary(out, size=30)
     before, told = built(out), []
     if not links:
         monkeypatch.setattr("os.link", lambda *arguments: (_ for _ in ()).throw(OSError))
     assert prepare(own, out, force=True, notify=told.append).changed
-    assert (built(out), told) == (before, [])
-    assert len(before) == len(BUILT)
-    assert touched_files(out, read_index(out).text) == []  # which would be read again
-    assert not build_vocabulary(out, **({"existing": out / "vocab.model"} if given else {"size": 30})).changed
+    assert told == [removed(out, "shards")]
+    assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
+    assert build_vocabulary(out, size=30).trained is None
+    assert built(out)["shards/train.source.tokens"] == before["shards/train.source.tokens"]
 
 
 @pytest.mark.parametrize("of", ["other text", "the other direction", "another normalisation", "another tag"])
@@ -315,17 +312,14 @@ def test_a_vocabulary_that_was_given_stays_when_the_text_changes(own, tmp_path):
     prepare(own, out)
     model = given_model(tmp_path)
     build_vocabulary(out, existing=model)
-    (out / "vocab.model.before").write_text("given earlier")
     before, told = built(out), []
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
     assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
     assert (out / "vocab.model").read_bytes() == model.read_bytes()
-    assert (out / "vocab.model.before").read_text() == "given earlier"
     assert told == [
-        "removed shards: made from other text or another tag. vocab.model was given with --vocab, and stays. Run "
+        "removed shards, made from the data set before. vocab.model was given with --vocab, and stays. Run "
         f"`nmt build-vocab --data {out} --vocab {out / 'vocab.model'}` again."
     ]
-    assert build_vocabulary(out, existing=out / "vocab.model").kept is None
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -361,16 +355,6 @@ def test_text_that_was_edited_is_replaced_by_force_alone(own, tmp_path):
     assert told == [removed(out)]  # made from the edited text
 
 
-def test_what_was_made_from_the_restored_text_stays(own, tmp_path):
-    """Text that was edited after it was encoded, and restored: the shards are those of this text."""
-    out = tmp_path / "own"
-    prepare(own, out)
-    build_vocabulary(out, size=30)
-    write(out / "train.en", ["x", "y", "z"])
-    assert prepare(own, out, force=True).changed
-    assert not build_vocabulary(out, size=30).changed
-
-
 def test_what_a_killed_build_vocab_left_does_not_matter(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
@@ -380,7 +364,7 @@ def test_what_a_killed_build_vocab_left_does_not_matter(own, tmp_path):
     (out / "shards").rename(out / ".shards.nmt.old")
     (out / ".vocab.model.0123456789ab.tmp").write_text("half")
     assert prepare(own, out, force=True).changed
-    assert built(out) == before
+    assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
     assert list(out.glob(".*")) == []
 
 
@@ -607,18 +591,6 @@ def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path
     with pytest.warns(NmtWarning) as found:
         prepare(good, tmp_path / "data" / "ok")
     assert ["the filter empty" in str(warning.message) for warning in found] == [True]
-
-
-def test_decomposed_text_is_warned_of_where_it_stays(tmp_path):
-    """The rule of a recipe composes training text alone."""
-    texts, generated = {}, generate(1, train=90).train
-    for number, split in enumerate(("train", "valid", "test")):
-        pairs = generated[30 * number :][:30]
-        texts[split] = [corpus(tmp_path, split, [en for en, _ in pairs], [f"{de} a\u0308" for _, de in pairs])]
-    recipe = en_de(**texts)
-    with pytest.warns(NmtWarning, match="are not in Unicode normal form C") as found:
-        prepare(recipe.model_copy(update={"normalisation": Normalisation(nfc=True)}), tmp_path / "own")
-    assert [str(warning.message).split(":")[0] for warning in found] == ["valid", "test"]
 
 
 @pytest.mark.parametrize("change", ["grows", "shrinks", "is replaced", "is removed"])

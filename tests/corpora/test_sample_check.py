@@ -36,29 +36,6 @@ def test_correct_text_raises_no_doubt(pairs, count):
     assert doubts([(target, source) for source, target in pairs[:count]], "deu_Latn", "eng") == []
 
 
-@pytest.mark.parametrize(("share", "is_said"), [(0.005, False), (0.02, True), (1.0, True)])
-@pytest.mark.parametrize("sides", [(0,), (1,), (0, 1)])
-def test_decomposed_text_is_found_on_each_side(pairs, share, is_said, sides):
-    mixed = [list(pair) for pair in pairs[:1000]]
-    for pair in mixed[: int(share * 1000)]:
-        for side in sides:
-            pair[side] += " a\u0308"
-    found = [doubt for doubt in doubts(mixed) if "normal form C" in doubt]
-    named = " and ".join(f"{share:.0%} of the {('source', 'target')[side]} lines" for side in sides)
-    assert [doubt.startswith(f"{named} are not in") and "normalisation.nfc" in doubt for doubt in found] == [
-        True
-    ] * is_said
-
-
-def test_text_that_is_composed_anyway_raises_no_doubt(pairs):
-    sample = PairSample()
-    for number, (source, target) in enumerate(pairs[:100]):
-        sample.add(number, (source, f"{target} a\u0308"))
-    assert sample.doubts("en", "de") != [] == sample.doubts("en", "de", composes=True)
-    for composes in (False, True):
-        assert "references" in " ".join(sample.doubts("en", "de", composes=composes, trains=False))
-
-
 def test_exchanged_sides(pairs):
     [found] = doubts([(target, source) for source, target in pairs])
     assert "source and target seem to be exchanged: the source looks like de, the target like en." in found
@@ -101,12 +78,6 @@ def test_a_shift_in_the_middle_says_where_it_begins(pairs):
     [found] = doubts(shifted(pairs, 1, begin=1800))
     line = int(found.removeprefix("from about line ").partition(", the sides")[0].replace(",", ""))
     assert 1400 <= line <= 2200
-
-
-def test_numbers_show_a_shift_of_lines_of_one_length():
-    lines = [(f"row {n} of the table", f"Zeile {n} der Tabelle") for n in range(1000, 1400)]
-    assert doubts(lines) == []
-    assert "1 line earlier" in doubts(shifted(lines, 1))[0]
 
 
 def test_unrelated_and_equal_sides(pairs):

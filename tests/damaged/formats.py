@@ -52,6 +52,7 @@ from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.data_record import data_to_resume, write_data_record
 from nmt.training.start.model_memory import check_memory
 from nmt.training.start.resume import find_beginning, make_learner
+from nmt.translation.answers import Answer, Answers
 from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.options import translate_options
 from nmt.translation.resuming import OutputFile
@@ -306,6 +307,19 @@ def _write_partial_output(folder: Path) -> None:
             raise InterruptedError
     except InterruptedError:
         pass
+
+
+def _write_answers(folder: Path) -> None:
+    with Answers.opened(folder / "set.answers") as answers:
+        for number in range(5):
+            answers.keep(f"{number:064}", Answer("ein Brief kam"))
+
+
+def _read_answers(folder: Path) -> None:
+    with Answers.opened(folder / "set.answers") as answers:
+        for number in range(6):
+            answers.find(f"{number:064}")
+        answers.keep("new", Answer("zwei kleine Lampen"))
 
 
 def _read_output(folder: Path, made: Record = _MADE) -> None:
@@ -604,6 +618,7 @@ FORMATS: dict[str, Format] = {
         "out.de.partial.json", _write_partial_output, _read_output, "json", ("out.de",)
     ),
     "partial output": Format("out.de.partial", _write_partial_output, _read_output, None, ("out.de",)),
+    "answers of a teacher": Format("set.answers", _write_answers, _read_answers, is_changed=True),
     "hypothesis": Format("hypothesis.de", _write_text, _read_text, None, ("hypothes",)),
     **{
         f"hypothesis in {packer}": Format(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.manifest import read_manifest, write_manifest
-from nmt.data.mixing import MixedShards, epoch_population, mixture, parse_weighted
+from nmt.data.mixing import MixedShards, check_weights, epoch_population, mixture, parse_weighted
 from nmt.data.shards import SIDES, ParallelShards
 from nmt.data.vocab_record import VocabularySettings
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from tests.data.one_data_set import build_vocabulary
 
 SIZES = st.lists(st.integers(0, 50), min_size=1, max_size=4)
@@ -73,9 +73,21 @@ def test_weights_of_one_are_every_pair_once():
     assert epoch_population([5, 7], [1, 2], 1, 0).tolist() == [*range(5), *np.repeat(np.arange(5, 12), 2)]
 
 
-def test_weights_that_leave_nothing_are_an_error():
-    with pytest.raises(DataError, match="leave no pair"):
-        epoch_population([3], [1e-9], 1, 0)
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 2)), min_size=1, max_size=3), st.integers(0, 9))
+def test_weights_that_may_leave_an_epoch_without_pairs_are_refused(parts, epoch):
+    sizes, weights = zip(*parts, strict=True)
+    try:
+        check_weights(sizes, weights, "--data")
+    except ConfigError as error:
+        assert "an epoch may have no pair" in str(error)
+        assert (
+            any(len(epoch_population(sizes, weights, seed, 0)) == 0 for seed in range(200))
+            or sum(size * weight for size, weight in parts) > 0.9
+        )
+    else:
+        pairs = epoch_population(sizes, weights, 1, epoch)
+        assert pairs is None or len(pairs) > 0
 
 
 SENTENCES = st.lists(st.integers(4, 65_535), max_size=8)

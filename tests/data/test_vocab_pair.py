@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from nmt.config import AugmentationConfig
-from nmt.data.data_folder import DataFolder, vocabulary_files, vocabulary_fingerprint
+from nmt.data.data_folder import DataFolder, vocabulary_fingerprint
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.sampling import write_sampled_shards
 from nmt.data.shards import ParallelShards, Sampling, read_index
@@ -56,7 +56,6 @@ def test_a_model_of_another_name_has_no_other_files(tmp_path):
     VocabularyPair(SOURCE, TARGET).save(tmp_path / "vocab.model")
     (tmp_path / "pipe").write_bytes(SOURCE.model_bytes)
     assert VocabularyPair.load(tmp_path / "pipe").is_one
-    assert vocabulary_files(tmp_path / "vocab.model.before")[2] == tmp_path / "vocab.target.model.before"
 
 
 def test_a_model_that_is_not_there_is_an_error(tmp_path):
@@ -96,9 +95,6 @@ def test_another_vocabulary_of_the_target_is_another_vocabulary(data, tmp_path):
         VocabularyPair(SOURCE, target).save(tmp_path / "given.model")
         built = build_vocabulary(data, existing=tmp_path / "given.model", threads=1)
         assert built.changed
-    assert built.kept == data / "vocab.model.before"
-    kept = VocabularyPair.load(built.kept)
-    assert kept.fingerprint == VocabularyPair(SOURCE, TARGET).fingerprint
 
 
 def test_a_new_vocabulary_replaces_all_files_of_an_imported_one(data, tmp_path):
@@ -107,7 +103,6 @@ def test_a_new_vocabulary_replaces_all_files_of_an_imported_one(data, tmp_path):
     build_vocabulary(data, existing=tmp_path / "given.model", threads=1)
     built = build_vocabulary(data, size=30, threads=1)
     assert VocabularyPair.load(data / "vocab.model").fingerprint == built.vocab.fingerprint
-    assert VocabularyPair.load(built.kept).fingerprint == pair.fingerprint
     assert {file.name for file in DataFolder(data).vocabulary if file.exists()} == {"vocab.model", "vocab.txt"}
 
 

@@ -148,18 +148,6 @@ def test_whenever_a_process_dies_its_files_are_ours(write_data_set, data, tmp_pa
     assert not build_vocabulary(data, size=30, threads=1).changed
 
 
-def test_a_vocabulary_that_was_given_is_kept_where_another_replaces_it(data):
-    (data / "vocab.model").write_bytes(USERS.model_bytes)
-    in_place = build_vocabulary(data, existing=data / "vocab.model", threads=1)
-    assert in_place.kept is None
-    assert build_vocabulary(data, existing=data / "vocab.model", max_length=9, threads=1).kept is None
-    built = build_vocabulary(data, size=40, threads=1)
-    assert built.kept == data / "vocab.model.before"
-    assert built.kept.read_bytes() == USERS.model_bytes
-    assert (data / "vocab.model").read_bytes() == built.vocab.source.model_bytes
-    assert build_vocabulary(data, size=30, threads=1).kept is None  # the one before was trained here
-
-
 def test_a_file_that_an_earlier_vocabulary_left_goes(data):
     """A process died after the record was written, before the earlier files were removed."""
     fingerprint = read_index(data).vocab_fingerprint

@@ -123,6 +123,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.po", 'msgid "&File"\nmsgstr ""\n', ["文件"], 'msgid "&File"\nmsgstr "文件(&F)"\n'),
         ("a.po", 'msgid "AT&T user_id"\nmsgstr ""\n', ["von AT&T"], 'msgid "AT&T user_id"\nmsgstr "von AT&T"\n'),
         ("a.po", 'msgid "a\\tb"\nmsgstr ""\n', ['"c'], 'msgid "a\\tb"\nmsgstr "\\"c"\n'),
+        ("a.po", 'msgid "a"\nmsgstr ""\n', [""], 'msgid "a"\nmsgstr ""\n'),
         ("a.md", "A dog\n", ["# 1. *"], "\\# 1. \\*\n"),
         ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
@@ -133,6 +134,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.properties", "a = ü it\n", ["ä"], "a = ä\n"),
         ("a.properties", "a = {0} can''t\n", ["geht's"], "a = {0} geht''s\n"),
         ("a.srt", CUE + "A\ndog\n", ["ein Hund da"], CUE + "ein\nHund da\n"),
+        ("a.srt", (CUE + "A\ndog\n").replace("\n", "\r"), ["a b"], (CUE + "a\nb\n").replace("\n", "\r")),
         ("a.srt", CUE + "A\n\n\ndog\n", ["a b c"], CUE + "a b c\n\n\ndog\n"),
         ("a.srt", CUE + "{\\an8}A <i>&\n", ["a --> <b"], CUE + "{\\an8}<i> a → <b\n"),
         ("a.srt", CUE + "A dog\n" + CUE + "A cat\n", ["a", "b"], CUE + "a\n" + CUE + "b\n"),
@@ -141,6 +143,17 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.srt", CUE + "A dog\n- a cat\n", ["a b c"], CUE + "a b\nc\n"),
         ("a.vtt", VTT + "<v Ann Bo>A &lt;dog&gt;\n", ["a --> &\u00a0b"], VTT + "<v Ann Bo>a --&gt; &amp;&nbsp;b\n"),
         ("a.vtt", VTT + "A <c.x.y>dog</c> <00:19.000>is\nhere\n", ["a b"], VTT + "<c.x.y>w</c>\n<00:19.000> a b\n"),
+        (
+            "a.xlf", "<xliff><trans-unit><source>A. B.</source><seg-source><mrk>A.</mrk> <mrk>B.</mrk></seg-source>"
+            "<alt-trans/></trans-unit></xliff>", ["c"],
+            "<xliff><trans-unit><source>A. B.</source><seg-source><mrk>A.</mrk> <mrk>B.</mrk></seg-source>"
+            "<target><mrk>w</mrk> <mrk>w</mrk> c</target><alt-trans/></trans-unit></xliff>",
+        ),
+        (
+            "a.xlf", "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>",
+            ["c"],
+            "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g>w</g> c</x:target></segment></xliff>",
+        ),
         ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
     ],
 )  # fmt: skip
@@ -157,6 +170,7 @@ def test_what_is_written(name, text, translations, written):
         ("a.json", '{"a": "{{name}}", "@b": "kept", "c": {"@d": "kept"}, "n": "{n, plural, other {dogs}}"}'),
         ("messages.json", '{"a": {"message": "{{x}}", "description": "kept"}}'),
         ("a.xlf", '<xliff><file translate="no"><trans-unit><source>kept</source></trans-unit></file></xliff>'),
+        ("b.xlf", "<xliff><segment><source>A</source><target><![CDATA[ B ]]></target></segment></xliff>"),
         ("a.properties", "a=it''s '{0}'\n#kept=kept\n"),
     ],
 )  # fmt: skip
@@ -171,6 +185,7 @@ def test_what_is_not_translated(name, text):
         ("a.po", 'msgid "a\\xc3\\xa9 \\303\\251 \\377"\nmsgstr ""\n', "aé é \ufffd"),
         ("a.po", 'msgid ""\nmsgstr "Content-Type: charset=iso-8859-1\\n"\nmsgid "a\\xe9"\nmsgstr ""\n', "aé"),
         ("a.html", b'<meta charset="iso-8859-1"><p>\x93A\x94', "“A”"),
+        ("a.html", b"<meta charset=windows-1252><p>\x81A\x9d", "\x81A\x9d"),
         ("a.html", b"<meta charset=gb2312><p>\x90\x41", "怉"),
         ("a.html", b'\xef\xbb\xbf<meta charset="latin-1"><p>\xc3\xa4', "ä"),
         ("a.vtt", VTT + f"&#{'1' * 5000}; a &#228;&lt;", "\ufffd a ä<"),
@@ -180,6 +195,29 @@ def test_what_is_not_translated(name, text):
     ],
 )  # fmt: skip
 def test_characters_are_read(name, text, expected):
+    assert [unit.text for unit in read(name, text).units] == [expected]
+
+
+def test_bytes_that_a_charset_of_windows_leaves_undefined_stay():
+    raw = b"<meta charset=windows-1252><p>A\x81</p><p>\x8d B</p>"
+    parts = list(read("a.html", raw).parts([None, "\x90\u65e5"]))
+    assert b"".join(parts) == raw.replace(b"\x8d B", b"\x90&#26085;")
+    with pytest.raises(DataError, match=r"0xaa\) is not valid CP1253"):
+        read("a.html", b"<meta charset=windows-1253><p>\x81\xaa")
+    document = read_document(b"<meta charset=windows-1253>\x81\xaa", "html", Reading(), name="", invalid="replace")
+    assert document.text[-2:] == "\x81\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.html", "go<img/>on", "go on"),
+        ("a.html", "<b><a>Home</a><!-- --><a>News</a><a>42</a></b>", "Home News42"),
+        ("a.html", "a<u>b</u><i>c</i><wbr>d<img>.", "abcd."),
+        ("a.md", "go![x](y)on", "go on"),
+    ],
+)
+def test_words_that_an_image_or_two_links_divide_are_apart(name, text, expected):
     assert [unit.text for unit in read(name, text).units] == [expected]
 
 
@@ -197,6 +235,7 @@ def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
         ("a.html", "<p>a <b><i>b</i></b><i><img></i><img> c <img> <!-- d --> e <i></i><b>f</b></p>"),
         ("a.md", "See [page](u)![i](s) for\\![more](u) `![`\\![code](u)!\n"),
         ("a.vtt", VTT + "one <b>two</b><00:01.500> three\n"),
+        ("a.html", "<u></u> A <wbr>dog<b> </b><i><img></i>"),
     ],
 )
 def test_a_translation_equal_to_the_source_changes_nothing(name, text):
@@ -232,6 +271,16 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
     assert '"Plural-Forms: nplurals=3; plural=' in written
     assert "INTEGER" not in written
     assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
+
+
+@pytest.mark.parametrize(
+    ("language", "first"),
+    [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
+)
+def test_a_form_of_many_numbers_is_made_from_the_plural_if_the_singular_names_no_number(language, first):
+    template = 'msgid ""\nmsgstr ""\n"Language: \\n"\n\nmsgid "a dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n'
+    units = read("a.pot", template, target_lang=language).units
+    assert [unit.text for unit in units] == [first, *["%d dogs"] * (len(units) - 1)]
 
 
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="GNU gettext is not installed")

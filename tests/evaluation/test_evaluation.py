@@ -14,7 +14,6 @@ import pytest
 from nmt.errors import DataError, NmtError
 from nmt.evaluation.metrics import make_metric, score, sentence_scores
 from nmt.evaluation.paper_bleu import moses_tokenizer, paper_bleu, split_compounds
-from nmt.evaluation.scored_systems import look_exchanged
 from nmt.evaluation.significance import evaluate
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 
@@ -120,7 +119,6 @@ def test_systems_are_compared_with_the_first():
     assert same.value == base.value == score(make_metric("bleu"), HYPOTHESES * 20, [REFERENCES * 20]).value
     assert gold.p_bootstrap is not None
     assert gold.p_bootstrap < 0.01
-    assert {score.p_randomization for score in (base, same, gold)} == {None}
 
 
 def test_the_comparison_is_a_paired_bootstrap_by_its_signature_and_figures(monkeypatch):
@@ -252,10 +250,3 @@ def test_tokenisers_that_are_not_there_are_one_clear_error(monkeypatch, tmp_path
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     with pytest.raises(NmtError, match=r"flores200 needs .*models.*Fetch it from http"):
         score(make_metric("bleu", tokenize="flores200"), ["a"], [["a"]])
-
-
-def test_a_copy_of_the_source_is_not_in_place_of_the_reference(tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
-    source, reference, output = (tmp_path / name for name in ("test.en", "test.de", "out.de"))
-    assert not look_exchanged([source], [reference])
-    assert look_exchanged([reference], [output])

@@ -71,7 +71,7 @@ COMMANDS = {
         leaves=r"out\.txt\.partial(\.json)?|\.out\.txt\.nmt\.json",
     ),
     "a file": Command("report runs/run --out page.html", varies=r"page\.html"),
-    "a model of another toolkit": Command("export imported --to marian --out for-marian"),
+    "a model of another toolkit": Command("export imported --to huggingface --out for-marian"),
 }
 CASES = [
     (name, place, FAULTS[(number + PLACES.index(place)) % len(FAULTS)])

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from nmt.reports.attention_files import json_lines
+from nmt.reports.attention_page import json_lines
 
 
 def test_the_maps_come_back(make_maps):

@@ -65,6 +65,81 @@ def test_the_languages_of_glossaries_are_listed(running):
     assert running.client.get("/v2/glossary-language-pairs").json() == {"supported_languages": pairs}
 
 
+def multilingual(running: Running, *dictionaries: dict[str, str], name: str = "animals"):
+    given = dictionaries or (CATS, {"source_lang": "DE", "target_lang": "EN", "entries": "Hund\tdog"})
+    return running.client.post("/v3/glossaries", json={"name": name, "dictionaries": given})
+
+
+CATS = {"source_lang": "EN", "target_lang": "DE", "entries": "cat\tKatze"}
+
+
+def counts(answer) -> dict[str, int]:
+    return {f"{one['source_lang']}-{one['target_lang']}": one["entry_count"] for one in answer.json()["dictionaries"]}
+
+
+def test_a_glossary_of_several_directions_is_created_changed_and_deleted(running):
+    answer = multilingual(running)
+    assert (answer.status_code, counts(answer)) == (201, {"en-de": 1, "de-en": 1})
+    glossary = answer.json()["glossary_id"]
+    path = f"/v3/glossaries/{glossary}"
+    assert running.client.get("/v3/glossaries").json() == {"glossaries": [answer.json()]}
+    assert running.client.get(path).json() == answer.json()
+    added = running.client.patch(path, json={"dictionaries": [CATS | {"entries": "dog\tHund\ncat\tMieze"}]})
+    assert added.json() == answer.json() | {"dictionaries": added.json()["dictionaries"]}
+    assert counts(added) == {"en-de": 2, "de-en": 1}
+    renamed = running.client.patch(path, json={"name": "pets"})
+    assert renamed.json() == added.json() | {"name": "pets"}
+    entries = running.client.get(f"{path}/entries", params={"source_lang": "en-GB", "target_lang": "DE"})
+    of_cats = {"source_lang": "en", "target_lang": "de", "entries_format": "tsv"}
+    assert entries.json() == {"dictionaries": [of_cats | {"entries": "cat\tMieze\ndog\tHund"}]}
+    assert text_of(translated(running, "the cat", glossary)) == "THE Mieze"
+    assert text_of(translated(running, "ein Hund", glossary, source_lang="DE", target_lang="EN")) == "EIN dog"
+
+    replaced = running.client.put(f"{path}/dictionaries", json=CATS)
+    assert replaced.json() == {"source_lang": "en", "target_lang": "de", "entry_count": 1}
+    assert text_of(translated(running, "the cat dog", glossary)) == "THE Katze DOG"
+    direction = {"source_lang": "DE", "target_lang": "EN"}
+    for status in (204, 404):
+        assert running.client.delete(f"{path}/dictionaries", params=direction).status_code == status
+    assert running.client.get(f"{path}/entries", params=direction).status_code == 404
+    assert counts(running.client.get(path)) == {"en-de": 1}
+    assert running.client.delete(path).status_code == 204
+    for method, of in (("GET", ""), ("PATCH", ""), ("DELETE", "")):
+        assert running.client.request(method, path + of).status_code == 404
+
+
+def test_both_versions_show_the_same_glossaries(running):
+    single, several = created(running).json()["glossary_id"], multilingual(running).json()["glossary_id"]
+    assert counts(running.client.get(f"/v3/glossaries/{single}")) == {"en-de": 2}
+    listed = running.client.get("/v2/glossaries").json()["glossaries"]
+    assert [one["glossary_id"] for one in listed] == [single]
+    answer = running.client.get(f"/v2/glossaries/{several}")
+    message = "The glossary has 2 dictionaries, not 1: use /v3/glossaries."
+    assert (answer.status_code, answer.json()["message"]) == (400, message)
+    assert running.client.delete(f"/v2/glossaries/{several}").status_code == 204
+    assert len(running.client.get("/v3/glossaries").json()["glossaries"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("dictionaries", "message"),
+    [
+        ([CATS, CATS | {"source_lang": "en-US"}], "Two dictionaries are from en-US to DE: join them."),
+        ([CATS, CATS | {"target_lang": "XX"}], "Value for 'target_lang' not supported."),
+        ([CATS, {"source_lang": "EN", "entries": "a\tb"}], "Value for 'target_lang' not specified."),
+        ([CATS | {"entries": ""}], "Invalid glossary entries: entries: has no terms."),
+        (["x"], "Invalid request: dictionaries: Input should be a valid dictionary"),
+    ],
+)
+def test_dictionaries_that_cannot_be_read_are_refused_and_change_nothing(running, dictionaries, message):
+    before = multilingual(running)
+    changed = running.client.patch(
+        f"/v3/glossaries/{before.json()['glossary_id']}", json={"dictionaries": dictionaries}
+    )
+    for answer in (multilingual(running, *dictionaries), changed):
+        assert (answer.status_code, answer.json()["message"][: len(message)]) == (400, message)
+    assert running.client.get("/v3/glossaries").json() == {"glossaries": [before.json()]}
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -113,7 +188,7 @@ def test_a_glossary_is_that_of_its_key_and_of_its_languages(running):
     assert running.client.get(f"/v2/glossaries/{glossary}", headers=headers("two")).status_code == 404
     assert running.client.get("/v2/glossaries", headers=headers("two")).json() == {"glossaries": []}
     answer = translated(running, "cat", glossary, source_lang="DE", target_lang="EN")
-    message = "The glossary is from EN to de, and the translation from de to en."
+    message = "The glossary has no terms from de to en, but from EN to de."
     assert (answer.status_code, answer.json()["message"]) == (400, message)
 
 
@@ -126,10 +201,13 @@ def test_a_document_has_the_terms(running):
 
 
 def test_glossaries_have_limited_room(running, monkeypatch):
-    monkeypatch.setattr(glossaries, "MAX_SIZE", 1_500)
+    monkeypatch.setattr(glossaries, "MAX_SIZE", 2_500)
     glossary = created(running).json()["glossary_id"]
     assert created(running, "two").status_code == 201
     answer = created(running)
-    assert (answer.status_code, "at most 1,500 characters" in answer.json()["message"]) == (413, True)
+    assert (answer.status_code, "at most 2,500 characters" in answer.json()["message"]) == (413, True)
+    terms = {"dictionaries": [CATS | {"entries": "\n".join(f"cat{number}\tKatze" for number in range(100))}]}
+    assert running.client.patch(f"/v3/glossaries/{glossary}", json=terms).status_code == 413
+    assert counts(running.client.get(f"/v3/glossaries/{glossary}")) == {"en-de": 2}
     running.client.delete(f"/v2/glossaries/{glossary}")
     assert created(running).status_code == 201

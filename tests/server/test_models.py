@@ -36,6 +36,15 @@ def test_a_direction_is_found_by_any_spelling(models, asked, found):
 
 
 @pytest.mark.parametrize(
+    ("asked", "found"),
+    [(("en", "en"), "en"), (("en", "en-US"), "en-US"), (("en-GB", "en-US"), "en-US"), (("de", "de-AT"), "de")],
+)
+def test_a_language_is_translated_to_its_variants_as_it_is(asked, found):
+    direction = Models([Model("en", "de"), Model("de", "en_US")]).find(*asked)
+    assert (direction.source, direction.target, direction.is_identity) == (found, found, True)
+
+
+@pytest.mark.parametrize(
     ("asked", "message", "of_target"),
     [
         (("xx", "de"), "xx is not supported", False),

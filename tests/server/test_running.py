@@ -1,9 +1,11 @@
 """The command as its users and their service managers meet it: it starts, answers, and ends as it should."""
 
+import asyncio
 import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,13 +23,13 @@ from nmt.server.running import bound, run
 from tests.commands import run_command
 from tests.processes import SECONDS
 from tests.server.conftest import BUNDLE, serve_command
-from tests.server.doubles import Model, serving
+from tests.server.doubles import Model, serving, wait_for
 
 NOTES = json.loads((BUNDLE / "notes.json").read_text("utf-8"))["translations"]
 SLOW = "\n".join(f"{number} {line}" for number in range(20) for line in NOTES)  # equal lines are searched once
 ENDLESS = "\n".join(f"{number} {line}" for number in range(400) for line in NOTES)
 """Nobody waits for its translation."""
-SMALL_BATCHES = ("--threads", 1, "--batch-tokens", 50)
+SMALL_BATCHES = ("--threads", 1, "--batch-tokens", 50, "--timeout", SECONDS)
 
 
 def translate(port, q, host="127.0.0.1", **more):
@@ -35,12 +37,15 @@ def translate(port, q, host="127.0.0.1", **more):
     return httpx.post(f"http://{host}:{port}/translate", json=body, timeout=SECONDS)
 
 
-def wait_until_busy(port, host="127.0.0.1"):
+def waiting(port, host="127.0.0.1"):
+    """The source pieces that wait for a batch."""
+    metrics = httpx.get(f"http://{host}:{port}/metrics", timeout=SECONDS).text
+    return float(re.search(r"^nmt_waiting_pieces (\S+)$", metrics, re.MULTILINE)[1])
+
+
+def wait_until_busy(port):
     """Wait until a batch is searched and others wait."""
-    end = time.monotonic() + SECONDS
-    while "nmt_waiting_pieces 0.0" in httpx.get(f"http://{host}:{port}/metrics", timeout=SECONDS).text:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: waiting(port))
 
 
 def test_a_model_translates_over_http(real):
@@ -128,8 +133,11 @@ def test_sigterm_answers_what_was_accepted_and_waits_for_no_idle_connection():
         assert f"http://{name}:{command.port}/" in command.notices
         idle = [socket.create_connection((host, command.port)) for _ in range(20)]
         idle[0].sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Le")
-        answers = [executor.submit(translate, command.port, SLOW, host=name) for _ in range(2)]
-        wait_until_busy(command.port, name)
+        answers = []
+        for _ in range(2):
+            waited = waiting(command.port, name)
+            answers.append(executor.submit(translate, command.port, SLOW, host=name))
+            wait_for(lambda: waiting(command.port, name) > waited)  # noqa: B023 - it falls until the request is there
         command.process.terminate()
         for answer in answers:
             assert answer.result().status_code == 200
@@ -140,6 +148,44 @@ def test_sigterm_answers_what_was_accepted_and_waits_for_no_idle_connection():
             httpx.get(f"http://{name}:{command.port}/health")
         for connection in idle:
             connection.close()
+
+
+def test_a_second_ctrl_c_ends_each_request_as_if_its_client_had_gone(caplog):
+    """Also when it comes while uvicorn looks whether all requests have ended."""
+    model = Model("en", "de")
+    model.translator().gate.clear()
+    errors = []
+
+    def ask(port, loop):
+        with ThreadPoolExecutor(1) as executor:
+            answer = executor.submit(translate, port, "the cat")
+            wait_for(lambda: model.translator().batches)
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.3)
+            loop.call_soon_threadsafe(lambda: (time.sleep(0.2), signal.raise_signal(signal.SIGINT)))
+            errors.append(answer.exception(SECONDS))
+            model.translator().gate.set()
+
+    with bound("127.0.0.1", 0) as listening, ThreadPoolExecutor(1) as executor:
+
+        def started(_):
+            executor.submit(ask, listening.getsockname()[1], asyncio.get_running_loop())
+
+        run([model], listening, access=Access(), limits=Limits(), max_waiting=10, started=started)
+    assert isinstance(errors[0], httpx.HTTPError)
+    assert caplog.records == []
+
+
+def test_a_request_that_outlasts_the_server_is_refused(caplog):
+    with serving() as running, ThreadPoolExecutor(1) as executor:
+        running.models[0].translator().gate.clear()
+        running.server.config.timeout_graceful_shutdown = 1
+        answer = executor.submit(running.translate, "the cat")
+        wait_for(lambda: running.models[0].translator().batches)
+        running.server.should_exit = True
+        assert answer.result().status_code == 503
+        assert answer.result().json() == {"error": "The server is shutting down."}
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_a_second_ctrl_c_waits_for_no_request():

@@ -60,6 +60,20 @@ WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 1
         ),
         (marked("set in now", (4, 6, "<i>in</i>", "", "")), "innen ist da", [Link(0, 5, 0, 3), Link(10, 12, 7, 10)],
          "innen <i>in</i> ist da"),
+        # Of equal copies, the one with letters beside it is the one that had them.
+        (marked("f and fs", (0, 1, "<i>f</i>", "", ""), (6, 7, "<b>f</b>", "", "")), "fs und f",
+         [Link(0, 2, 6, 8), Link(7, 8, 0, 1)], "<b>f</b>s und <i>f</i>"),
+        (marked("f and fs", (0, 1, "<i>f</i>", "", ""), (6, 7, "<b>f</b>", "", "")), "f und f", WORDS[:1],
+         "<i>f</i> und <b>f</b>"),
+        # Pieces of a word that come from several words: the word is not divided, but that of a compound is.
+        (marked("I like driving", (2, 6, "<i>", "</i>"), (7, 14, "<b>", "</b>")), "Ich fahre gern",
+         [Link(0, 3, 0, 1), Link(4, 8, 7, 14), Link(8, 9, 2, 6), Link(10, 14, 2, 6)], "Ich <b>fahre</b> <i>gern</i>"),
+        (marked("a like b", (2, 6, "<i>", "</i>")), "gerne bx", [Link(0, 4, 2, 6), Link(4, 5, 0, 1), Link(6, 8, 7, 8)],
+         "<i>gerne</i> bx"),
+        (marked("a sled dog", (7, 10, "<b>", "</b>")), "Schlittenhund", [Link(0, 9, 2, 6), Link(9, 13, 7, 10)],
+         "Schlitten<b>hund</b>"),
+        (marked("un der", (0, 2, "<b>", "</b>"), (3, 3, "<br>")), "oder un", [Link(0, 2, 0, 2), Link(2, 4, 3, 6)],
+         "<b>od</b>er <br>un"),
         # Without an alignment, no word of the sentence is taken for what is kept.
         (marked("now press Enter here", (10, 15, "<kbd>Enter</kbd>", "", "")), "jetzt die Taste hier drücken", [],
          "jetzt die Taste <kbd>Enter</kbd> hier drücken"),
@@ -176,3 +190,15 @@ def test_the_time_of_following_links_grows_with_the_length_of_a_line():
         assert through(swapped, swapped) == straight
 
     assert_linear(followed, "ab ", 2_000)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "nested", "copied", "lost"])
+def test_the_time_of_placing_grows_with_the_number_of_spans(kind):
+    def placed(line: str) -> None:
+        ends = [(found.start(), len(line) if kind == "nested" else found.end()) for found in re.finditer("ab", line)]
+        text = None if kind in ("pairs", "nested") else ""
+        unit = marked(line, *((start, end, f"<{start}>", f"</{start}>", text) for start, end in ends))
+        output = line.replace("ab", "x") if kind == "lost" else line
+        place(unit, output, [Link(start, start + 1, start, start + 2) for start, _ in ends])
+
+    assert_linear(placed, "ab ", 1_000)

@@ -1,12 +1,15 @@
 """``nmt adapt``: a memory becomes a tuned model, with a verdict on both kinds of text."""
 
 import re
+from unittest.mock import Mock
 
 import pytest
 
 from nmt.api import adapting
+from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config import load_preset, parse_config
 from nmt.evaluation.significance import SystemScore
+from nmt.reporting import Reporter
 
 VERDICT = re.compile(r"(\S+): BLEU [\d.]+ before, [\d.]+ after \([+-][\d.]+, p = [\d.]+; (\d+) sentences\)")
 
@@ -46,6 +49,9 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
         refused = nmt("adapt", *given, cwd=tmp_path, check=False)
         assert "adapted/memory: holds a model that was adapted to other text" in refused.stderr
         assert (tmp_path / "adapted/memory/data/manifest.json").read_bytes() == manifest
+    fresh = nmt(*words, "--fresh", cwd=tmp_path)
+    assert "written: adapted/memory-2/model" in fresh.stderr
+    assert "weights of" not in fresh.stderr
     (tmp_path / "memory.tsv").write_text(text)
 
     monkeypatch.setattr(adapting, "_change", lambda folder, *_: change(-2.0 if folder == data else 3.0, 0.001))
@@ -54,6 +60,42 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     forgetting = nmt(*words, cwd=tmp_path, check=False)
     assert forgetting.returncode == 1
     assert "general text lost more than --max-loss 1.5" in forgetting.stderr
+
+
+@pytest.mark.slow
+def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
+    data, model = trained / "data/toy-en-de", trained / "runs/toy-en-de-tiny"
+    lines = zip(*((data / f"test.{code}").read_text().splitlines() for code in ("en", "de")), strict=True)
+    (tmp_path / "memory.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in lines))
+    for options, message in (
+        (
+            ["--general", data],
+            f"Leaked sentences are in a valid or test set, of this data set or of {data}: give other",
+        ),
+        (["--general", tmp_path / "nope"], "Name the folder of one with --general"),
+        (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
+        (["--set", "model.d_ff=64"], "is another model (model.d_ff: "),
+    ):
+        refused = nmt("adapt", model, "memory.tsv", *options, cwd=tmp_path, check=False)
+        assert refused.returncode == 2
+        assert message in refused.stderr
+        assert not any(each in refused.stderr for each in ("--apart-from", "--init-from", "--preset", "update "))
+
+
+@pytest.mark.slow
+def test_a_verdict_that_is_interrupted_says_where_the_model_is(trained, tmp_path, monkeypatch):
+    sides = [(trained / f"data/toy-en-de/train.{code}").read_text().splitlines()[:60] for code in ("en", "de")]
+    (tmp_path / "memory.tsv").write_text(
+        "".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+    )
+    monkeypatch.setattr(adapting, "_translate", Mock(side_effect=KeyboardInterrupt))
+    heard = Mock(spec=Reporter, wraps=Reporter())
+    how = {"out": tmp_path / "out", "set": ["training.max_updates=1", "validation.bleu=false"], "report": heard}
+    with pytest.raises(KeyboardInterrupt):
+        adapting.adapt(trained / "runs/toy-en-de-tiny", [str(tmp_path / "memory.tsv")], threads=1, **how)
+    run = tmp_path / "out/model"
+    heard.notice.assert_called_with(f"The adapted model is {run}. Run the same command for the verdict.")
+    assert bundle_to_use(run)
 
 
 def test_an_interrupted_training_says_how_to_resume(nmt, monkeypatch, tmp_path):

@@ -1,6 +1,5 @@
 """``nmt import`` and ``nmt export``, as typed."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -30,11 +29,11 @@ def folder(tmp_path_factory, nmt):
         "import", "opus", "--source-lang", "en", "--target-lang", "de", "--check-text", "check.txt", cwd=folder
     )
     assert "forced scores: log-probabilities of" in imported.stderr
-    assert "warning: The package pymarian is not installed" in imported.stderr or "Marian (pymarian" in imported.stderr
+    assert "The model was not compared with the toolkit itself" in imported.stderr
     assert "written: models/opus" in imported.stderr
     assert imported.stdout == ""
-    exported = nmt("export", "models/opus", "--to", "marian", cwd=folder)
-    assert "written: models/opus-marian" in exported.stderr
+    exported = nmt("export", "models/opus", "--to", "huggingface", cwd=folder)
+    assert "written: models/opus-huggingface" in exported.stderr
     return folder
 
 
@@ -51,7 +50,7 @@ def test_an_imported_model_translates(folder, nmt):
 
 
 def test_the_certificate_and_the_card_lie_beside_the_model(folder):
-    for model, direction in (("opus", "import"), ("opus-marian", "export")):
+    for model, direction in (("opus", "import"), ("opus-huggingface", "export")):
         parity = json.loads((folder / "models" / model / "parity.json").read_text())["parity"]
         assert parity["direction"] == direction
         assert all(check["passed"] for check in parity["checks"])
@@ -60,7 +59,7 @@ def test_the_certificate_and_the_card_lie_beside_the_model(folder):
         assert all(tensor["shape"] for tensor in parity["tensors"].values())
     imported = json.loads((folder / "models" / "opus" / "parity.json").read_text())["parity"]
     assert imported["files"].keys() == {"model.npz", "vocab.yml", "source.spm", "target.spm"}
-    card = (folder / "models" / "opus-marian" / "README.md").read_text()
+    card = (folder / "models" / "opus-huggingface" / "README.md").read_text()
     assert card.startswith("---\n")
     assert "marian-decoder -c decoder.yml" in card
     assert "language:\n- en\n- de\n" in card
@@ -75,14 +74,14 @@ def test_inspect_shows_both_and_takes_the_files_of_both(here):
     assert re.search(r"compared: (\d+) of \1 checks passed", imported)
     assert "file: opus/model.npz  [unchanged]" in imported
     assert invoke("inspect", "models/opus/model.safetensors").stdout == imported
-    exported = invoke("inspect", "models/opus-marian").stdout
-    assert exported.startswith("exported model: models/opus-marian  [unchanged]")
+    exported = invoke("inspect", "models/opus-huggingface").stdout
+    assert exported.startswith("exported model: models/opus-huggingface  [unchanged]")
     assert "model: models/opus  [unchanged]" in exported
     for name in ("model.npz", "vocab.yml", "parity.json", "lineage.json"):
-        assert invoke("inspect", f"models/opus-marian/{name}").stdout == exported
-    (here / "models" / "opus-marian" / "mine.txt").write_text("mine\n")
-    other = invoke("inspect", "models/opus-marian/mine.txt")
-    (here / "models" / "opus-marian" / "mine.txt").unlink()
+        assert invoke("inspect", f"models/opus-huggingface/{name}").stdout == exported
+    (here / "models" / "opus-huggingface" / "mine.txt").write_text("mine\n")
+    other = invoke("inspect", "models/opus-huggingface/mine.txt")
+    (here / "models" / "opus-huggingface" / "mine.txt").unlink()
     assert other.exit_code == 2
     assert "has no lineage. Name the JSON of a score" in other.stderr
 
@@ -100,12 +99,12 @@ def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(here):
 
 
 def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
-    shutil.copytree(folder / "models" / "opus-marian", tmp_path / "exported")
-    with (tmp_path / "exported" / "vocab.yml").open("a") as stream:
-        stream.write("#\n")
+    shutil.copytree(folder / "models" / "opus-huggingface", tmp_path / "exported")
+    with (tmp_path / "exported" / "vocab.json").open("a") as stream:
+        stream.write("\n")
     found = invoke("inspect", tmp_path / "exported")
     assert found.exit_code == 1
-    assert "vocab.yml" in found.stderr
+    assert "vocab.json" in found.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,12 +113,12 @@ def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
         (("import", "nothing"), "nothing: no such file or folder"),
         (("import", "."), "holds no model that can be imported. Known are"),
         (("import", "opus", "--format", "word"), "--format word: known are marian, "),
-        (("export", "models/opus", "--to", "word"), "--to word: models can be exported to marian"),
+        (("export", "models/opus", "--to", "word"), "--to word: models can be exported to ctranslate2"),
         (
-            ("export", "models/opus", "--to", "marian", "--quantization", "int3"),
-            "--quantization int3: Marian has float32",
+            ("export", "models/opus", "--to", "huggingface", "--quantization", "int3"),
+            "--quantization int3: Hugging Face MarianMT has float32",
         ),
-        (("export", "models", "--to", "marian"), "models"),
+        (("export", "models", "--to", "huggingface"), "models"),
     ],
 )
 def test_mistakes_are_one_clear_error(here, arguments, message):
@@ -136,7 +135,7 @@ def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypat
         "import", "Marian", None, {}, {}, {}, (Check("forced scores", False, "differ by 3", "x", 3.0, 1e-4),)
     )
     monkeypatch.setattr(converting, "examine", lambda job: failed)
-    for arguments in (("import", MARIAN), ("export", folder / "models" / "opus", "--to", "marian")):
+    for arguments in (("import", MARIAN), ("export", folder / "models" / "opus", "--to", "huggingface")):
         found = invoke(*arguments, "--out", tmp_path / "out")
         assert found.exit_code == 2
         assert "The check of forced scores failed: differ by 3" in found.stderr
@@ -155,13 +154,9 @@ def test_a_quantization_that_loses_too_much_is_not_a_bug(folder, tmp_path, monke
     from nmt.convert import converting
 
     failed = Certificate("export", "x", None, {}, {}, {}, (Check("quantized scores", False, "differ by 3", "x"),))
-    target = converting.find_target("marian")
     monkeypatch.setattr(converting, "examine", lambda job: failed)
-    monkeypatch.setattr(
-        converting, "find_target", lambda name: dataclasses.replace(target, quantizations=("float32", "int8"))
-    )
-    arguments = ("export", folder / "models" / "opus", "--to", "marian", "--out", tmp_path / "out")
-    found = invoke(*arguments, "--quantization", "int8")
+    arguments = ("export", folder / "models" / "opus", "--to", "huggingface", "--out", tmp_path / "out")
+    found = invoke(*arguments, "--quantization", "float16")
     assert "choose another --quantization" in " ".join(found.stderr.split())
     assert "report" not in found.stderr.partition("parity.json")[2]
     assert "please report this" in " ".join(invoke(*arguments).stderr.split())

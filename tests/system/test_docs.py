@@ -9,13 +9,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands import nmt_for_scripts
+from tests.commands import ForkedPython, nmt_for_scripts
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,9 +71,13 @@ def test_commands_run(kind, script, trained, tmp_path, program):
 def run_block(kind: str, script: str, folder: Path, program: Path) -> None:
     """Run a block in a folder, with the nmt of this very environment, whatever else is on the path."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = ["sh", "-eu", "-c", script] if kind == "sh" else [sys.executable, "-c", script]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
-    assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if kind == "sh":
+        process = subprocess.Popen(["sh", "-eu", "-c", script], cwd=folder, env=environment, **pipes)
+    else:
+        process = ForkedPython(["-c", script], str(folder), environment, **pipes)
+    output, errors = process.communicate()
+    assert process.returncode == 0, f"{script}\n{output.decode()}\n{errors.decode()}"
 
 
 @pytest.mark.slow

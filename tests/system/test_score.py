@@ -182,31 +182,23 @@ def test_a_test_set_offline_says_what_is_missing_and_where_to_put_it(files, nmt)
     assert "cache" in result.stderr
 
 
-def test_a_sheet_has_all_metrics_and_both_tests(files, nmt):
+def test_a_sheet_has_all_metrics_and_a_test(files, nmt):
     result = nmt("score", "--sheet", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files)
     lines = result.stdout.splitlines()
     assert lines[0] == "references: ref.de, 2 lines"
     assert lines[2].split("  ")[0] == "system"
     assert re.fullmatch(r"system +BLEU +tokenised BLEU +paper BLEU +chrF2 +TER", lines[2])
-    assert re.search(r"\nbad\.txt +[01]\.\d{4} / [01]\.\d{4}", result.stdout)
+    assert re.search(r"\nbad\.txt +[01]\.\d{4}", result.stdout)
 
 
 @pytest.mark.slow
-def test_a_sheet_as_json_holds_both_tests(files, nmt):
+def test_a_sheet_as_json_holds_the_test(files, nmt):
     record = json.loads(
         nmt("score", "--sheet", "--json", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files).stdout
     )
     assert [system["system"] for system in record["systems"]] == ["good.txt", "bad.txt"]
-    assert record["systems"][1]["scores"][0]["p_randomization"] <= 1
-    assert (record["lines"], record["seed"], record["samples"], record["trials"]) == (2, "12345", 1_000, 10_000)
-
-
-@pytest.mark.parametrize(
-    ("form", "begins"),
-    [("markdown", "References: `ref.de`"), pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow)],
-)
-def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
-    assert nmt("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)
+    assert record["systems"][1]["scores"][0]["p_bootstrap"] <= 1
+    assert (record["lines"], record["seed"], record["samples"]) == (2, "12345", 1_000)
 
 
 @pytest.mark.parametrize(
@@ -214,26 +206,9 @@ def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
     [
         (["--sheet", "--metric", "ter"], "--sheet has all metrics"),
         (["--sheet", "--paper-bleu"], "--sheet has all metrics"),
-        (["--json", "--format", "latex"], "--json and --format latex exclude each other"),
     ],
 )
 def test_a_sheet_refuses_what_it_has_or_cannot_show(files, nmt, options, says):
     result = nmt("score", *options, "--reference", "ref.de", "bad.txt", cwd=files, check=False)
     assert result.returncode == 2
     assert says in result.stderr
-
-
-@pytest.mark.parametrize("marker", [".out.de.nmt.json", "manifest.json"])
-def test_a_translation_in_place_of_the_reference_is_warned_about(tmp_path, nmt, marker):
-    """An output of `nmt translate --output`, which has a record; or text of a data set as the hypothesis."""
-    for name in ("out.de", "test.de"):
-        (tmp_path / name).write_text("Ein Hund rennt .\n")
-    (tmp_path / "elsewhere").mkdir()
-    ours, theirs = ("out.de", "elsewhere/ref.de") if marker.startswith(".") else ("elsewhere/ref.de", "test.de")
-    (tmp_path / "elsewhere" / "ref.de").write_text("Ein Hund rennt .\n")
-    (tmp_path / marker).write_text("{}")
-    right = nmt("score", "--reference", theirs, ours, "--target-lang", "de", cwd=tmp_path)
-    wrong = nmt("score", "--reference", ours, theirs, "--target-lang", "de", cwd=tmp_path)
-    assert "exchanged" not in right.stderr
-    assert f"are they exchanged? {ours} is compared with as the reference" in " ".join(wrong.stderr.split())
-    assert right.stdout == wrong.stdout

@@ -13,7 +13,9 @@ from sacrebleu import sentence_chrf
 import nmt as toolkit
 from nmt.api import synthesizing
 from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.translation.chat_server import KEY
 from tests.commands import running_command
+from tests.kit.chat import ChatDouble, chat_server, completion, error
 from tests.system.test_translate import WORDS, write_bundle
 
 EVALUATED = ("--valid", "v", "--test", "t")
@@ -73,8 +75,11 @@ def test_text_and_its_back_translation_become_a_data_set(nmt, project):
     assert json.loads((folder / "manifest.json").read_bytes())["tag"] == "BT"
 
     shown = nmt("inspect", "data/bt-de-en", cwd=project).stdout
-    assert f"nmt synthesize bt-de-en --model={project}/en-de --mono={project}/mono.en" in shown
+    command_shown = next(line for line in shown.splitlines() if "command:" in line)
+    assert f"nmt synthesize bt-de-en --model={project}/en-de --mono={project}/mono.en" in command_shown
     assert "mono.en  [unchanged]" in shown
+    assert "pairs.tsv" not in shown
+    assert "not here" not in shown
     assert "is up to date" in nmt(*command, cwd=project).stderr
     assert "is up to date" not in nmt(*command, "--min-length", "2", cwd=project).stderr
     write_lines(project / "v.en", 5, 77)
@@ -164,6 +169,110 @@ def test_mistakes_are_refused_before_anything_is_written(nmt, project, words, me
     before = sorted(project.rglob("*"))
     command = ("synthesize", "bt-de-en", "--mono", "mono.en", "--model", "en-de", *QUICK, *words)
     refused = nmt(*command, cwd=project, check=False)
+    assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+    assert sorted(project.rglob("*")) == before
+
+
+ADDRESS = ("--teacher", "http://localhost:1/v1", "--teacher-model", "big")
+TAUGHT = ("--threads", "1", "--jobs", "1", "--filter", "max-ratio=100", *EVALUATED)
+
+
+def asking(name: str, server: ChatDouble) -> tuple[str, ...]:
+    """The command that asks a teacher."""
+    address = ("--teacher", server.address, "--teacher-model", "big")
+    return ("synthesize", name, "--mono", "mono.en", *address, *TAUGHT)
+
+
+def test_a_teacher_translates_and_what_is_no_translation_is_dropped_and_counted(nmt, project, monkeypatch):
+    monkeypatch.setenv(KEY, "secret")
+    lines = lines_of(project / "mono.en")
+    bad = {
+        lines[0]: completion("Sorry, I cannot translate that."),
+        lines[1]: completion("eins\nzwei"),
+        lines[2]: completion("zwei\nzwei"),
+        lines[3]: error(400, "no"),
+        lines[4]: completion(""),
+    }
+
+    def answer(text, times):
+        return error(429, Retry_After="0") if times == 0 else bad.get(text, completion(f"a\t{text} b"))
+
+    with chat_server(answer) as server:
+        made = nmt(*asking("kd-en-de", server), "--forward", cwd=project)
+        assert "answers dropped as several lines: 2\n" in made.stderr
+        folder = project / "data/kd-en-de"
+        good = list(dict.fromkeys(line for line in lines if line not in bad))
+        assert lines_of(folder / "train.en") == good
+        assert lines_of(folder / "train.de") == [f"a {line} b" for line in good]
+        assert sorted(path.name for path in (project / "data").iterdir()) == ["kd-en-de", "kd-en-de.answers"]
+        shown = nmt("inspect", "data/kd-en-de", cwd=project).stdout
+        assert "answers dropped as refused: 1" in shown
+        assert (
+            f"nmt synthesize kd-en-de --mono={project}/mono.en --teacher={server.address} --teacher-model=big" in shown
+        )
+        assert b"secret" not in b"".join(path.read_bytes() for path in (project / "data").rglob("*") if path.is_file())
+        asked = len(server.requests)
+        assert "is up to date" in nmt(*asking("kd-en-de", server), "--forward", cwd=project).stderr
+        options = ("--forward", "--keep", "0.5", "--scored-by", "de-en")
+        nmt(*asking("kd-en-de", server), *options, cwd=project)
+        assert 0 < len(lines_of(folder / "train.en")) <= (len(good) + 1) // 2
+        assert server.texts[asked:] == [lines[3]]  # the one that was not paid for
+
+
+def test_a_teacher_that_goes_away_loses_nothing(nmt, project):
+    lines = list(dict.fromkeys(lines_of(project / "mono.en")))
+    with chat_server(lambda text, times: error(503) if text in lines[20:] else completion(f"<{text}>")) as server:
+        stopped = nmt(*asking("kd-en-de", server), "--forward", "--tries", "1", cwd=project, check=False)
+    assert (stopped.returncode, "Run the same command to resume" in stopped.stderr) == (2, True), stopped.stderr
+    with chat_server(lambda text, times: completion(f"<{text}>")) as moved:
+        nmt(*asking("kd-en-de", moved), "--forward", cwd=project)
+    assert sorted(moved.texts) == sorted(lines[20:])
+    assert lines_of(project / "data/kd-en-de/train.de") == [f"<{line}>" for line in lines]
+
+
+def test_killed_while_a_teacher_answers_it_asks_for_nothing_twice(nmt, project):
+    lines = list(dict.fromkeys(write_lines(project / "mono.en", 200, 9)))
+    answered: set[str] = set()
+
+    def answer(text, times):
+        time.sleep(0.01)
+        answered.add(text)
+        return completion(f"<{text}>")
+
+    with chat_server(answer) as server:
+        command = [*asking("kd-en-de", server), "--forward", "--concurrency", "2"]
+        for number in (40, 120):
+            with running_command(command, cwd=project) as process:
+                while len(answered) < number and process.poll() is None:
+                    time.sleep(0.005)
+                process.kill()
+        nmt(*command, cwd=project)
+        twice = len(server.texts) - len(set(server.texts))
+    assert twice <= 2 * 2  # what was on its way, at each kill
+    assert lines_of(project / "data/kd-en-de/train.de") == [f"<{line}>" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--teacher", "http://localhost:1/v1"], "--teacher needs --teacher-model"),
+        (
+            ["--teacher", "localhost:1", "--teacher-model", "big"],
+            "--teacher localhost:1: is not the address of a server",
+        ),
+        (["-m", "en-de", "--teacher", "http://localhost:1/v1"], "give one."),
+        ([], "--model MODEL translates the text, or a language model with --teacher URL: give one."),
+        (["-m", "en-de", "--teacher-model", "big"], "--teacher-model only goes with --teacher"),
+        ([*ADDRESS, "--beam", "2"], "only go with --model"),
+        ([*ADDRESS, "--sample"], "only go with --model"),
+        ([*ADDRESS, "--keep", "0.5"], "--keep needs --scored-by MODEL beside --teacher"),
+        ([*ADDRESS, "--teacher-request", "nowhere.yaml"], "nowhere.yaml: there is no such file."),
+        ([*ADDRESS, "--concurrency", "0"], "--concurrency: must be at least 1"),
+    ],
+)
+def test_mistakes_about_a_teacher_are_refused_before_anything_is_written(nmt, project, words, message):
+    before = sorted(project.rglob("*"))
+    refused = nmt("synthesize", "kd-de-en", "--mono", "mono.en", *TAUGHT, *words, cwd=project, check=False)
     assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
     assert sorted(project.rglob("*")) == before
 

@@ -63,7 +63,6 @@ def main() -> None:
     from nmt.training.listener import Listener
     from nmt.training.loop import Trainer
     from nmt.training.run import Outcome, train
-    from nmt.training.start import trial
     from nmt.training.start.settings import resolve_config
     from nmt.training.validation import Validator
 
@@ -104,7 +103,6 @@ def main() -> None:
         return train(TrainingData.open([data], config), folder / name, Listener())
 
     run_module.Trainer = Noted
-    trial.training_flops = lambda *arguments: 1.0  # counting takes longer than a run, and is only printed
     Learner.begin, Trainer._save, Validator.validate = begin_disturbed, save_disturbed, validate_disturbed
     run("straight")
     found = {}

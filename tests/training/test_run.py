@@ -264,7 +264,6 @@ def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path
     assert sum(positions > 20 for update, positions in tried if update > 0) <= 1  # what did not fit is not tried again
     found = listener.preflight
     assert found.target_tokens_per_second > 0
-    assert 0 < found.share_of_matrix_rate < 1.5
     assert found.checkpoint_bytes < found.checkpoints_bytes < found.disk_free
 
 

@@ -120,9 +120,7 @@ def _imported(job: Job) -> _Theirs:
     form = find_format(job.path, job.format)
     assert form.read is not None
     model = form.read(job.path, job.given)
-    sides, remarks = _opened(form.package, _sides(form, job.path, model))
-    if form.side is None:
-        remarks = ["The model was not compared with the toolkit itself."]
+    sides, remarks = _opened(form, _sides(form, job.path, model))
     return _Theirs(
         model.toolkit, sides, model.files, model.tensors, version=model.version, remarks=(*model.remarks, *remarks)
     )
@@ -137,7 +135,7 @@ def _sides(form: Format, path: Path, model: ForeignModel) -> Iterator[Side]:
 def _exported(job: Job, bundle: Bundle) -> _Theirs:
     """The folder that a bundle was exported to."""
     form = find_target(job.format)
-    sides, remarks = _opened(form.package, form.sides(job.made, bundle))
+    sides, remarks = _opened(form, form.sides(job.made, bundle))
     return _Theirs(
         form.toolkit,
         sides,
@@ -153,17 +151,17 @@ def _arrays(bundle: Bundle) -> dict[str, Array]:
     return {name: tensor.float().numpy() for name, tensor in bundle.weights.items()}
 
 
-def _opened(package: str, sides: Iterable[Side]) -> tuple[list[Side], list[str]]:
-    """The sides that can be opened here, and a remark if that of a package cannot."""
+def _opened(form: Format, sides: Iterable[Side]) -> tuple[list[Side], list[str]]:
+    """The sides that can be opened here, and a remark if the toolkit itself is not one of them."""
     opened: list[Side] = []
     try:
         for side in sides:
             opened.append(side)
     except ImportError as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == form.package
         problem = "is not installed" if is_missing else f"cannot be used for this model ({error})"
-        return opened, [f"The package {package} {problem}: the model was not compared with it."]
-    return opened, []
+        return opened, [f"The package {form.package} {problem}: the model was not compared with it."]
+    return opened, [] if form.package else ["The model was not compared with the toolkit itself."]
 
 
 def _took_part(ours: OurSide, sides: Sequence[Side], checks: Sequence[Check]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from nmt.convert.foreign import (
     Naming,
 )
 from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies, start_piece
-from nmt.convert.settings import Settings, Table, unknown_remarks, version_of
+from nmt.convert.settings import Settings, expressible, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError, NmtError
@@ -48,7 +48,7 @@ _ATTENTIONS = {
 }
 _NORM = {"weight": "layer_norm/gamma", "bias": "layer_norm/beta"}
 _SPECIAL = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-_CONFIG_SETTINGS: Table = {"add_source_bos": ((False,), "bos before each source")}
+_CONFIG_SETTINGS = expressible("CTranslate2")
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("add_source_bos", "add_source_eos"), (bool,)),
     **dict.fromkeys(_SPECIAL, (str,)),

@@ -12,7 +12,7 @@ from nmt.config import DecodingConfig
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
 from nmt.convert.files import shown
 from nmt.convert.foreign import OUTPUT_BIAS, Array, ForeignVocabulary, Naming, matrices
-from nmt.convert.settings import Settings, Table, valid_settings
+from nmt.convert.settings import Settings, valid_settings
 from nmt.convert.tensors import read_safetensors, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError
@@ -22,14 +22,6 @@ WEIGHTS, _SHARDS, _PICKLED = "model.safetensors", "model-*-of-*.safetensors", "p
 NORM_EPSILON = 1e-5
 """Layer norms have no setting for it."""
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
-YES_OR_NO = (True, False)
-SETTINGS: Table = {
-    "is_encoder_decoder": ((True,), "a decoder without an encoder"),
-    "quantization_config": ((None,), "quantised layers: take the model that it was made from"),
-    "tie_word_embeddings": (YES_OR_NO, "true or false"),
-    "scale_embedding": (YES_OR_NO, "true or false"),
-}
-"""Settings of all kinds of models."""
 # Options of transformers' search that a bundle does not keep -> the values without effect.
 SEARCH: dict[str, tuple[Any, ...]] = {
     "do_sample": (False,),

@@ -18,7 +18,6 @@ from nmt.convert.huggingface.folder import (
     CONFIG,
     GENERATION,
     SEARCH,
-    SETTINGS,
     TOKENIZER,
     decoding,
     read_weights,
@@ -27,7 +26,7 @@ from nmt.convert.huggingface.folder import (
     weight_files,
 )
 from nmt.convert.segmenters import pieces_by_id, read_codes, segmented_vocabularies
-from nmt.convert.settings import Settings, Table, flat, unknown_remarks, unused_remarks, version_of
+from nmt.convert.settings import Settings, expressible, flat, unknown_remarks, unused_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.data.byte_pair_codes import JOINER
 from nmt.errors import CheckpointError
@@ -47,7 +46,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 """Settings of transformers that a file may leave out."""
 _SEARCH = {"num_beams": 5}
-_MODEL: Table = {**SETTINGS, "model_type": ((FSMT,), "another architecture")}
+_MODEL = expressible("Hugging Face", _TOOLKIT)
 _END = "</w>"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _OUTPUT = "model.decoder.output_projection.weight"

@@ -20,7 +20,6 @@ from nmt.convert.huggingface.folder import (
     GENERATION,
     MATRICES,
     SEARCH,
-    SETTINGS,
     TOKENIZER,
     decoding,
     read_weights,
@@ -30,7 +29,7 @@ from nmt.convert.huggingface.folder import (
     weight_files,
 )
 from nmt.convert.segmenters import model_pieces, pieces_by_id, read_segmenter
-from nmt.convert.settings import Settings, Table, flat, unknown_remarks, unused_remarks, version_of
+from nmt.convert.settings import Settings, Table, expressible, flat, unknown_remarks, unused_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, ConfigError
 from nmt.text.languages import fitting
@@ -61,7 +60,11 @@ class _Kind:
     """The piece of a language; the group is its code."""
     model: Mapping[str, Any]
     """Settings of our model."""
-    table: Table
+
+    @property
+    def table(self) -> Table:
+        """What ours can express of its settings."""
+        return expressible("Hugging Face", self.toolkit)
 
 
 MULTILINGUAL = {
@@ -69,20 +72,11 @@ MULTILINGUAL = {
         "Hugging Face M2M-100",
         re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})"),  # NLLB-200 has the second form
         {"positions": "tensor2tensor", "first_position": FIRST_POSITION},
-        {**SETTINGS, "model_type": (("m2m_100",), "another architecture")},
     ),
     "mbart": _Kind(
         "Hugging Face mBART-50",
         re.compile(r"([a-z]{2}_[A-Z]{2})"),
         {"positions": "learned", "embedding_norm": True},
-        {
-            **SETTINGS,
-            "model_type": (("mbart",), "another architecture"),
-            "normalize_before": ((True,), "post-norm"),
-            "normalize_embedding": ((True,), "embeddings without a norm"),
-            "add_final_layer_norm": ((True,), "pre-norm without final norms"),
-            "static_position_embeddings": ((False,), "computed positions"),
-        },
     ),
 }
 """The type of a model -> its kind."""

@@ -13,9 +13,7 @@ from nmt.convert.huggingface.folder import (
     GENERATION,
     MATRICES,
     SEARCH,
-    SETTINGS,
     TOKENIZER,
-    YES_OR_NO,
     decoding,
     read_weights,
     sizes,
@@ -26,7 +24,7 @@ from nmt.convert.huggingface.folder import (
 from nmt.convert.huggingface.fsmt import FSMT, read_fsmt
 from nmt.convert.huggingface.multilingual import MULTILINGUAL, read_multilingual
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabularies
-from nmt.convert.settings import Settings, Table, flat, unknown_remarks, unused_remarks, version_of
+from nmt.convert.settings import Settings, expressible, flat, unknown_remarks, unused_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -34,15 +32,7 @@ TOOLKIT = "Hugging Face MarianMT"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
 SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
 # Older versions computed with more values than these.
-_MODEL: Table = {
-    **SETTINGS,
-    "model_type": (("marian",), "another architecture"),
-    "static_position_embeddings": ((True,), "positions that are learned"),
-    "normalize_embedding": ((False,), "a norm of the embeddings"),
-    "normalize_before": ((False,), "pre-norm without final norms"),
-    "add_final_layer_norm": ((False,), "final norms in a post-norm model"),
-    "share_encoder_decoder_embeddings": (YES_OR_NO, "true or false"),
-}
+_MODEL = expressible("Hugging Face", TOOLKIT)
 _ARCHITECTURE = "MarianMTModel"
 _SPECIAL = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
 

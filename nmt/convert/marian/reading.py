@@ -19,7 +19,7 @@ from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.segmenters import find_codes, read_codes, read_segmenter
 from nmt.convert.settings import (
     Settings,
-    Table,
+    expressible,
     only_file,
     parse_yaml_settings,
     read_yaml_settings,
@@ -64,31 +64,7 @@ NORM_EPSILON = 1e-6
 _ACTIVATION = "transformer-ffn-activation"
 _ALIGNMENT_LAYER = "transformer-guided-alignment-layer"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
-_MODEL: Table = {
-    "type": (("transformer",), "another kind of network"),
-    "transformer-decoder-autoreg": (
-        ("self-attention",),
-        "a decoder of another kind (rnn with ssru: students of the Bergamot project)",
-    ),
-    "transformer-attention-mask": (("default",), "another attention mask"),
-    # Marian multiplies embeddings by sqrt(dim-emb) only where it adds sinusoids (addPositionalEmbeddings).
-    "transformer-train-position-embeddings": ((False,), "embeddings that are not multiplied by sqrt(d_model)"),
-    "transformer-disable-position-embeddings": ((False,), "a model without positions"),
-    "transformer-alibi-shift": ((False,), "ALiBi"),
-    "transformer-no-affine": ((False,), "norms without scale and bias"),
-    "transformer-no-bias": ((False,), "layers without biases"),
-    "transformer-no-projection": ((False,), "attention without an output projection"),
-    "transformer-pool": ((False,), "pooling in place of attention"),
-    "transformer-tied-layers": (([],), "layers that share their weights"),
-    "transformer-ffn-depth": ((2,), "deeper feed-forward networks"),
-    "transformer-decoder-ffn-depth": ((0, 2), "deeper feed-forward networks"),
-    "transformer-postprocess-emb": (("d", ""), "a norm of the embeddings"),
-    "factors-dim-emb": ((0,), "factors"),
-    "lemma-dim-emb": ((0,), "factors"),
-    "ulr": ((False,), "universal embeddings"),
-    "input-types": (([],), "further inputs"),
-    "right-left": ((False,), "writing from right to left"),
-}
+_MODEL = expressible("Marian")
 
 
 @dataclass(frozen=True)

@@ -102,13 +102,3 @@ def _unquoted(key: str) -> str:
 def _character(match: re.Match[str]) -> str:
     code = match[1] or match[2] or match[3]
     return chr(int(code, 16)) if code else _NAMED.get(match[4], match[4])
-
-
-def write_yaml_pieces(pieces: list[str]) -> str:
-    """A YAML vocabulary, as Marian reads it."""
-    return "".join(f"{_quoted(piece)}: {index}\n" for index, piece in enumerate(pieces))
-
-
-def _quoted(piece: str) -> str:
-    escaped = piece.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else "\\U" + f"{ord(c):08X}" for c in escaped) + '"'

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal
-
-MAX_PAIRS = 100_000
-"""Lines with more pairs of equal words, between their common beginning and end, are not compared word by word."""
 
 # Words, single characters of scripts without spaces, spaces, and single other characters.
 _UNSPACED = r"\u3040-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -41,7 +37,8 @@ def word_diff(first: str, second: str, reference: str) -> tuple[list[Part], list
     a, b = _WORDS.findall(first), _WORDS.findall(second)
     words_a, words_b = ([word for word in line if not word.isspace()] for line in (a, b))
     known = set(_WORDS.findall(reference))
-    blocks = _equal_blocks(words_a, words_b)
+    # It ignores words of which a long line has very many: else its time would be quadratic.
+    blocks = SequenceMatcher(None, words_a, words_b).get_matching_blocks()
     same_a = {i + offset for i, _, size in blocks for offset in range(size)}
     same_b = {j + offset for _, j, size in blocks for offset in range(size)}
     return _parts(a, same_a, known), _parts(b, same_b, known)
@@ -65,25 +62,3 @@ def _parts(line: Sequence[str], same: Container[int], reference: Container[str])
             kinds[index] = before if before is not None and before == after else "same"
     groups = groupby(enumerate(line), key=lambda item: kinds[item[0]])
     return [Part("".join(word for _, word in group), kind) for kind, group in groups]
-
-
-def _equal_blocks(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Equal words in the same order: where they begin in both lines, and how many there are.
-
-    Very long lines are compared only at their common ends: :class:`difflib.SequenceMatcher` looks at pairs again and
-    again.
-    """
-    begin = _common_beginning(a, b)
-    end = _common_beginning(a[begin:][::-1], b[begin:][::-1])
-    ends = [(0, 0, begin), (len(a) - end, len(b) - end, end)]
-    middle_a, middle_b = a[begin : len(a) - end], b[begin : len(b) - end]
-    occurrences = Counter(middle_b)
-    if sum(occurrences[word] for word in middle_a) > MAX_PAIRS:
-        return ends
-    middle = SequenceMatcher(None, middle_a, middle_b, autojunk=False).get_matching_blocks()
-    return [*ends, *((begin + i, begin + j, size) for i, j, size in middle)]
-
-
-def _common_beginning(a: Sequence[str], b: Sequence[str]) -> int:
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((index for index, (one, other) in pairs if one != other), min(len(a), len(b)))

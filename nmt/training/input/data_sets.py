@@ -22,7 +22,7 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
-from nmt.data.mixing import MixedShards, epoch_population, mixture
+from nmt.data.mixing import MixedShards, check_weights, epoch_population, mixture
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ENCODED_SPLITS, ParallelShards, Sampling, ShardIndex, build_command
 from nmt.data.training_lines import sample_sizes
@@ -140,17 +140,21 @@ class TrainingData:
 
         Raises:
             DataError: shards are empty, or were made from other text or with another vocabulary.
-            ConfigError: a sentence is longer than the model's positions, or a stage has no weight for a data set.
+            ConfigError: a sentence is longer than the model's positions, a stage has no weight for a data set, or
+                weights are too small.
         """
         for folder, opened, part in zip(data.folders, data.parts, config.data.parts, strict=True):
             _check_shards(folder, opened, part.fingerprint, config, DataFolder(data.folders[0]).vocab)
+        sizes = [len(part) for part in data.parts]
+        check_weights(sizes, data.weights, "--data")
         for stage in config.training.stages:
+            name = f"training.stages: the stage after {stage.after:,} updates"
             if len(stage.weights) != len(data.folders):
                 raise ConfigError(
-                    f"training.stages: the stage after {stage.after:,} updates needs a weight for each data set, in "
-                    f"their order. Data sets: {len(data.folders)}; weights: {len(stage.weights)}. To train without "
-                    "stages, add --set training.stages=[]."
+                    f"{name} needs a weight for each data set, in their order. Data sets: {len(data.folders)}; "
+                    f"weights: {len(stage.weights)}. To train without stages, add --set training.stages=[]."
                 )
+            check_weights(sizes, stage.weights, name)
         shards = mixture(data.folders, data.parts)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
         if config.encodes_epochs:

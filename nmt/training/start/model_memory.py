@@ -30,10 +30,12 @@ def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
     needed = minimum_memory(config, hardware, ranks)
     if needed > usable:
         count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
+        from rich.filesize import decimal
+
         parts = "weights, gradients, Adam's moments" + (", a copy to save" if hardware.device.type == "cpu" else "")
         raise TrainingError(
-            f"a model of {count:,} parameters needs at least {_size(needed)} ({parts}); {_size(usable)} is available "
-            f"on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
+            f"a model of {count:,} parameters needs at least {decimal(needed)} ({parts}); {decimal(usable)} is "
+            f"available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
         )
 
 
@@ -88,13 +90,3 @@ def parameter_count(config: ModelConfig, vocab_size: int, source_vocab_size: int
 
 def _per_rank(hardware: Hardware, ranks: Ranks) -> str:
     return " for each rank" if hardware.device.type == "cpu" and ranks.local_size > 1 else ""
-
-
-def _size(count: int) -> str:
-    """A number of bytes in words."""
-    value, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB", "PB", "EB"):
-        if value < 1_000:
-            break
-        value, unit = value / 1_000, larger
-    return f"{value:,.3g} {unit}" if value < 1_000 else f"{value:,.0f} {unit}"

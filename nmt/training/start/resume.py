@@ -65,6 +65,7 @@ def find_beginning(
     config = data.config
     bundle: Bundle | None = None
     state: TrainingState | None = None
+    progress = Progress()
     if ranks.is_main:
         checkpoint, problems = latest_intact_checkpoint(run)
         # Without a checkpoint nothing has been learnt with the earlier settings.
@@ -76,17 +77,16 @@ def find_beginning(
         if checkpoint is not None:
             set_aside_damaged(run, newer_than=checkpoint)
             state = load_training_state(checkpoint)
-            _check_progress(checkpoint, state)
+            progress = _checked_progress(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
-                listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
+                listener.noticed(f"The weights of {init_from} are not used: the run resumes from its own checkpoint.")
             bundle = load_bundle(checkpoint, is_verified=True)
             _check_fit(bundle.folder, bundle.config, bundle.vocab, config, data.sets)
         else:
             bundle = initial_bundle(init_from, data)
     # The main rank decides for all: each rank's own texts name another device, and ranks that began differently would
     # wait for each other for ever.
-    progress = Progress() if state is None else Progress.from_values(dict(state.values))
     is_auto = config.training.precision == "auto"
     if is_auto:
         hardware = _with_precision_of_run(hardware, progress)
@@ -112,15 +112,15 @@ def initial_bundle(init_from: Path | None, data: TrainingData) -> Bundle | None:
     return bundle
 
 
-def _check_progress(checkpoint: Path, state: TrainingState) -> None:
-    """Refuse a damaged training state on the main rank, before the other ranks receive it."""
+def _checked_progress(checkpoint: Path, state: TrainingState) -> Progress:
+    """The progress of a checkpoint; a damaged one is refused on the main rank, before the other ranks receive it."""
     try:
         progress = Progress.from_values(dict(state.values))
     except ValueError as error:
         problem = str(error)
     else:
         if progress.skipped <= progress.update:
-            return
+            return progress
         problem = f"skipped: {progress.skipped} is more than the {progress.update} updates."
     raise _damaged(checkpoint, BundleFolder(checkpoint).training_state, problem)
 
@@ -251,8 +251,8 @@ def _check_fit(folder: Path, their_config: Config, their_vocab: VocabularyPair, 
     if different := [change for change in differences(their_config, config) if belongs_to_weights(change[0])]:
         listed = "; ".join(f"{key}: {theirs}, not {ours}" for key, theirs, ours in different)
         raise CheckpointError(
-            f"{folder} is another model ({listed}). Leave out the options that set these (--preset, "
-            "--config, --set): --init-from then takes the bundle's settings."
+            f"{folder} is another model ({listed}). Leave out the options that set these (such as "
+            "--set): the settings are then the bundle's."
         )
 
 

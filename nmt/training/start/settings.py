@@ -143,7 +143,7 @@ def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: P
         path = BundleFolder(bundle_to_use(init_from)).config
         # Stages are of the bundle's data sets, as is its data section.
         values = overlay(load_yaml(path), {"training": {"stages": []}})
-        return Choice((Layer(str(path), values),), "tuned", f"settings: {path} (--preset takes others)")
+        return Choice((Layer(str(path), values),), "tuned", f"settings: {path}")
     name, reason = (preset, None) if preset is not None else fitting_preset(manifests)
     description = None if reason is None else f"preset: {name} ({reason}; override with --preset)"
     return Choice((Layer(f"preset {name}", load_preset(name)),), name, description, reason=reason)

@@ -22,7 +22,6 @@ from nmt.training.input.micro_batches import MicroBatching, Padded
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.schedule import peak_update
-from nmt.training.start.cost import matrix_rate, training_flops
 
 _SMALLEST = 256
 # Larger micro-batches gain nothing on a CPU: its matrix products are at full speed before, and its caches are small.
@@ -51,9 +50,6 @@ class Preflight:
     memory_for_use: int | None
     target_tokens_per_second: float
     """The speed of all ranks together on the worst micro-batch: long sentences, without padding."""
-    flops_per_second: float
-    matrix_rate: float
-    """Floating-point operations per second of matrix products only."""
     seconds_left: float | None
     """The time until the run's limits: ``max_updates`` at the speed of the worst micro-batch, without validation, or
     ``max_minutes``. None if only patience ends the run."""
@@ -76,11 +72,6 @@ class Preflight:
         if self.checkpoints_bytes <= self.disk_free:
             return None
         return "the disk will be full before the run ends: free some room, or lower checkpoints.keep_last"
-
-    @property
-    def share_of_matrix_rate(self) -> float:
-        """The speed as a share of the speed of matrix products only."""
-        return self.flops_per_second / self.matrix_rate
 
 
 def preflight(
@@ -117,8 +108,6 @@ def preflight(
         memory_bytes=tried.memory_bytes,
         memory_for_use=memory_for_use(hardware.device),
         target_tokens_per_second=rate,
-        flops_per_second=training_flops(config, worst.pairs, data.longest, data.longest) / tried.seconds,
-        matrix_rate=matrix_rate(config, hardware, max(worst.positions, 512)),
         seconds_left=seconds_left,
         ends_by_minutes=ends_by_minutes,
         checkpoint_bytes=checkpoint,

@@ -34,8 +34,6 @@ REQUIREMENTS = {
     "sockeye": ("sockeye==3.1.34",),
     "transformers": ("transformers==5.24.0 huggingface-hub==2.4.0 tokenizers==0.23.3 hf-xet==1.8.0 httpx2==2.16.2 "
                      "httpcore2==2.16.2 truststore==0.10.5 shellingham",),
-    "pymarian": ("pymarian==1.12.42 portalocker requests charset-normalizer urllib3 huggingface-hub==2.4.0 "
-                 "httpx2==2.16.2 httpcore2==2.16.2 truststore==0.10.5 shellingham",),
     "argos": ("argostranslate==1.11.0 minisbd==0.9.5",),
 }  # fmt: skip
 """Toolkit -> the words of each call of ``pip install``, which installs no dependencies."""

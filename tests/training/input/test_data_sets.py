@@ -111,11 +111,18 @@ def test_a_data_set_alone_has_its_weight_too(data):
     assert TrainingData.open([data], config(data, weight=2.5)).epoch_size()[0] == 100
 
 
-def test_a_stage_has_a_weight_for_each_data_set(data):
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("1, 2", r"after 5 updates needs a weight for each data set.* sets: 1; weights: 2"),
+        ("1e-9", r"after 5 updates: with the weights 1e-09, an epoch may have no pair \(pairs: 40\)"),
+    ],
+)
+def test_the_weights_of_a_stage_are_checked_before_the_first_update(data, weights, message):
     few = config(data)
-    stages = parse_layers([setting_layer("training.stages=[{after: 5, weights: [1, 2]}]")]).training.stages
+    stages = parse_layers([setting_layer(f"training.stages=[{{after: 5, weights: [{weights}]}}]")]).training.stages
     few = few.model_copy(update={"training": few.training.model_copy(update={"stages": stages})})
-    with pytest.raises(ConfigError, match=r"after 5 updates needs a weight for each data set.* sets: 1; weights: 2"):
+    with pytest.raises(ConfigError, match=message):
         TrainingData.open([data], few)
 
 

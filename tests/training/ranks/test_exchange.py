@@ -16,6 +16,7 @@ from nmt.errors import ConfigError, TrainingError
 from nmt.io.locking import holder
 from nmt.training.ranks import exchange
 from nmt.training.ranks.exchange import LostPeerError, Ranks
+from tests.commands import run_command
 from tests.training.conftest import assert_same, records, saved
 from tests.training.rank_processes import SCRIPT, start_ranks
 
@@ -163,10 +164,8 @@ def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_
     assert not (tmp_path / "run" / "checkpoints" / "step-00000005").exists()
 
 
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGHUP))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed_words, number):
     endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
     with subprocess.Popen(
@@ -213,12 +212,10 @@ def test_ranks_whose_starter_is_killed_save_and_end(settings, tmp_path, reversed
 
 
 def test_mistakes_are_told_once_before_any_rank_starts(tmp_path, reversed_words):
-    result = subprocess.run(
-        [sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words), "--set", "model.drop=1"],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
-    )  # fmt: skip
+    command = ["train", "--nproc", "2", "--data", reversed_words, "--set", "model.drop=1"]
+    result = run_command(command, cwd=tmp_path)
     assert result.returncode == 2
-    assert result.stderr.count("model.dropout") == 1
+    assert result.stderr.count(b"model.dropout") == 1
 
 
 @pytest.mark.parametrize("is_stopping", [False, True])

@@ -145,7 +145,7 @@ with process_group(ranks, torch.device("cpu")):
 def test_ranks_exchange_json_and_nothing_else(tmp_path):
     with private_rendezvous() as rendezvous:
         processes = [
-            subprocess.Popen([sys.executable, "-c", EXCHANGE, tmp_path], env=environment_of_rank(rank, 2, rendezvous))
+            ForkedPython(["-c", EXCHANGE, str(tmp_path)], str(tmp_path), environment_of_rank(rank, 2, rendezvous))
             for rank in range(2)
         ]
         assert [process.wait(300) for process in processes] == [0, 0]
@@ -204,49 +204,66 @@ def test_a_killed_rank_is_named(ranks_that):
         launch([], 2)
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_the_command_names_a_rank_that_is_killed_while_training_and_else_finishes_once(
-    monkeypatch, settings, tmp_path, reversed_words, is_killed
-):
-    run, errors = tmp_path / "run", tmp_path / "errors"
+def forked(monkeypatch, folder: Path, words: list[str] | None = None, disturb=lambda rank: None) -> Path:
+    """Let ranks begin as copies of a process that has imported torch; returns the file of what they write to stderr.
+
+    Args:
+        words: what each runs in place of its command.
+        disturb: called in a thread with rank 1.
+    """
+    errors = folder / "errors"
 
     def start(module, arguments, *, environment):
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
         with errors.open("ab") as stderr:
-            rank = ForkedPython(["-m", module, *arguments], str(tmp_path), environment, stderr=stderr, **streams)
-        if is_killed and environment["RANK"] == "1":
-            threading.Thread(target=kill_in_training, args=(rank,)).start()
+            rank = ForkedPython(words or ["-m", module, *arguments], str(folder), environment, stderr=stderr, **streams)
+        if environment["RANK"] == "1":
+            threading.Thread(target=disturb, args=(rank,)).start()
         return rank
 
-    def kill_in_training(rank):
-        while not (run / "last").exists() and rank.poll() is None:
-            time.sleep(0.05)
-        rank.send_signal(signal.SIGKILL)
-
     monkeypatch.setattr(launch_module, "start_module", start)
-    last = settings(f"training.max_updates={1_000_000 if is_killed else 10}", "training.patience=null")
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [
+        ("nothing", 0, "Finished at update 10"),
+        ("kill", 2, "rank 1 was killed by SIGKILL"),
+        ("stop", 128 + signal.SIGTERM, "Saved. Run the same command to resume."),
+    ],
+)
+def test_the_command_says_once_how_its_ranks_ended(
+    monkeypatch, settings, tmp_path, reversed_words, what, code, message
+):
+    run = tmp_path / "run"
+
+    def disturb(rank):
+        while what != "nothing" and not (run / "last").exists() and rank.poll() is None:
+            time.sleep(0.05)
+        if what == "kill":
+            rank.send_signal(signal.SIGKILL)
+        elif what == "stop" and rank.poll() is None:
+            os.kill(os.getpid(), signal.SIGTERM)  # this process is the command
+
+    errors = forked(monkeypatch, tmp_path, disturb=disturb)
+    last = settings(f"training.max_updates={10 if what == 'nothing' else 1_000_000}", "training.patience=null")
     command = ["train", "--nproc", "2", "--data", str(reversed_words), "--config", str(last), "--out", str(run)]
     ended = CliRunner().invoke(app, command)
     said = ended.stderr + errors.read_text()
-    assert ended.exit_code == (2 if is_killed else 0), said
-    assert said.count("rank 1 was killed by SIGKILL") == is_killed
-    assert said.count("Finished at update 10") == (not is_killed)
+    assert ended.exit_code == code, said
+    assert said.count(message) == 1
     assert "Traceback" not in said
+    assert "torch/distributed" not in said
 
 
-def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
-    monkeypatch, settings, tmp_path, reversed_words, capfd
-):
-    command = [sys.executable, str(SCRIPT), str(reversed_words), str(settings()), str(tmp_path / "run")]
-
-    def start(module, arguments, *, environment):
-        return subprocess.Popen([*command, str(tmp_path / "out"), "raise", "1", "5"], env=environment)
-
-    monkeypatch.setattr(launch_module, "start_module", start)
+def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(monkeypatch, settings, tmp_path, reversed_words):
+    places = map(str, (SCRIPT, reversed_words, settings(), tmp_path / "run", tmp_path / "out"))
+    errors = forked(monkeypatch, tmp_path, [*places, "raise", "1", "5"])
     with pytest.raises(PrintedError) as error:
         launch([], 2)
     assert error.value.exit_code == 1
-    said = capfd.readouterr().err
+    said = errors.read_text()
     assert "a mistake of this test" in said
     assert "It happened after update 4." in said
     assert "This was rank 1 of 2." in said

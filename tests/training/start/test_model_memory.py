@@ -32,7 +32,7 @@ def test_parameters_are_counted_without_building_the_model(config):
     [
         ("model.d_model=100000", ["parameters needs at least", "TB", "model.d_model", "--preset"]),
         ("model.encoder_layers=1000000000", ["parameters needs at least", "numbers of layers"]),
-        ("model.max_positions=1000000000000", ["parameters needs at least", "448 TB", "model.max_positions"]),
+        ("model.max_positions=1000000000000", ["parameters needs at least", "448.0 TB", "model.max_positions"]),
         ("model.d_ff=1000000000000000000", ["fits into no memory"]),
         ("model.d_model=80000000000", ["fits into no memory"]),
     ],

@@ -138,7 +138,7 @@ def test_the_settings_of_a_bundle_that_is_tuned_are_named_by_their_file(choose, 
     config = Config(model=model, training=training)
     save_bundle(bundle, Transformer(model, vocab.source.size).state_dict(), config, vocab)
     choice = choose(init_from=bundle)
-    assert choice.description == f"settings: {bundle / 'config.yaml'} (--preset takes others)"
+    assert choice.description == f"settings: {bundle / 'config.yaml'}"
     assert [layer.name for layer in choice.layers] == [str(bundle / "config.yaml")]
     tuned = resolve(init_from=bundle)
     assert (tuned.model, tuned.training.r_drop, tuned.training.stages) == (model, 2, ())  # stages are of other data

@@ -194,7 +194,7 @@ def test_ranks_are_as_many_times_as_fast_as_one(measured, monkeypatch):
 def test_no_logits_of_an_apple_gpu_take_4_gib(measured, settled, monkeypatch, size):
     """Larger ones end the process, whether the size was asked for or not."""
     monkeypatch.setattr(module, "_LARGEST_ON_MPS", 100 * settled().data.target_pieces)
-    for name, value in {"memory_in_use": 1, "memory_for_use": 10**12, "matrix_rate": 1.0}.items():
+    for name, value in {"memory_in_use": 1, "memory_for_use": 10**12}.items():
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
     tried = []
     monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: tried.append(batch.positions) or 1.0)

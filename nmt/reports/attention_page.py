@@ -1,21 +1,15 @@
-"""Attention weights as files: a page or JSON, by the suffix."""
+"""The attention weights of sentences as a page, and as JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nmt.config.documents import parse_json
-from nmt.errors import ConfigError
-from nmt.io.files import replacing
-from nmt.io.ownership import Kind, check_replaceable
 from nmt.reports.attention_views import views
-from nmt.reports.labelled_attention import ATTENTIONS, LabelledAttention, labelled
 from nmt.reports.pages import Page
 from nmt.text.printable import writable
 
@@ -25,51 +19,24 @@ if TYPE_CHECKING:
 ATTENTION = Page("nmt attention", "attention.html")
 UNITS = 10_000
 """A weight of 1 in the integers of the page, which shows weights to 1/1,000. The script has the same number."""
+ATTENTIONS = {
+    "encoder": ("Encoder self-attention", "Rows (queries) and columns (keys) are the source pieces."),
+    "decoder": (
+        "Decoder self-attention",
+        "Rows (queries) and columns (keys) are the pieces that the decoder reads. A piece attends to itself and to "
+        "earlier pieces.",
+    ),
+    "memory": (
+        "Decoder attention over the encoder",
+        "Rows (queries) are the target pieces, each at the position that predicts it. Columns (keys) are the source "
+        "pieces.",
+    ),
+}
+"""The three attentions of a model: a title, and what the rows and columns are."""
 
 # Enough to tell apart all float32 weights that differ by more than rounding.
 _DIGITS = 7
 _FIELDS = ("model", "source", "target", "source_pieces", "input_pieces", "output_pieces", *ATTENTIONS)
-
-
-def _is_json(path: Path) -> bool:
-    with path.open("rb") as stream:
-        first = stream.readline()
-    try:
-        values = parse_json(first)
-    except ValueError:
-        return False
-    return isinstance(values, dict) and values.keys() >= set(_FIELDS)
-
-
-_KINDS = {".html": ATTENTION.kind, ".json": Kind("attention weights", _is_json)}
-
-
-def check_attention_file(path: Path) -> None:
-    """Check that a file can be written, before any work for it.
-
-    Raises:
-        ConfigError: no form has this suffix.
-        OutputError: something else exists at ``path``.
-    """
-    if path.suffix not in _KINDS:
-        raise ConfigError(f"--out {path}: expected a name that ends in {' or '.join(_KINDS)}.")
-    check_replaceable(path, _KINDS[path.suffix])
-
-
-def write_attention(maps: Sequence[AttentionMaps], path: Path) -> None:
-    """Write a page or JSON, by the suffix.
-
-    Raises:
-        ConfigError: no form has this suffix.
-        OutputError: something else exists at ``path``.
-        WriteError: the file cannot be written.
-    """
-    check_attention_file(path)
-    if path.suffix == ".html":
-        ATTENTION.write(path, attention_page(maps))
-        return
-    with replacing(path) as stream:
-        stream.write(json_lines(maps).encode())
 
 
 def attention_page(maps: Sequence[AttentionMaps]) -> str:
@@ -83,14 +50,18 @@ def _sentence(maps: AttentionMaps) -> dict[str, Any]:
     return {
         "source": maps.source,
         "target": maps.target,
-        "attentions": {name: _attention(labelled(maps, name)) for name in ATTENTIONS},
+        "attentions": {name: _attention(maps, name) for name in ATTENTIONS},
         "views": [asdict(view) for view in views(maps)],
     }
 
 
-def _attention(attention: LabelledAttention) -> dict[str, Any]:
-    """Labels and weights, nested by layer, head, row and column."""
-    return vars(attention) | {"weights": np.rint(attention.weights * UNITS).astype(int).tolist()}
+def _attention(maps: AttentionMaps, name: str) -> dict[str, Any]:
+    """Labels, and weights nested by layer, head, row (query) and column (key)."""
+    rows = {"encoder": maps.source_pieces, "decoder": maps.input_pieces, "memory": maps.output_pieces}[name]
+    columns = maps.input_pieces if name == "decoder" else maps.source_pieces
+    weights = np.rint(getattr(maps, name) * UNITS).astype(int).tolist()
+    title, legend = ATTENTIONS[name]
+    return {"title": title, "legend": legend, "rows": rows, "columns": columns, "weights": weights}
 
 
 def json_lines(maps: Sequence[AttentionMaps]) -> str:
