@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.checkpoint.bundle_files import BundleFolder, Verification, is_bundle
+from nmt.checkpoint.bundle_files import BundleFolder, Verification, check_files, is_bundle
 from nmt.checkpoint.describing import describe_model, models_to_use
-from nmt.config import read_config
+from nmt.config import Config, read_config
 from nmt.errors import ConfigError
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.text.languages import fitting
@@ -81,6 +81,17 @@ class NamedModels:
             missing = f"to {via}" if onward else f"from {via}"
             raise ConfigError(f"--via {via} needs a model to {via} and one from {via}: name one {missing}, too.")
         return [cls.of(into, engine), cls.of(onward, engine)]
+
+    def check(self) -> Config:
+        """Check what can be checked in milliseconds: the files of each bundle. Returns the settings of the first model.
+
+        Raises:
+            CheckpointError: a file is missing, or the weights are incomplete.
+            ConfigError: the settings cannot be read.
+        """
+        for folder in filter(is_bundle, self.folders):
+            check_files(folder)
+        return read_config(BundleFolder(self.folders[0]).config)
 
     def load(
         self,

@@ -162,11 +162,11 @@ def test_differences_are_named_by_key():
 def test_statistics_of_lines_are_no_difference():
     side = "{sentences: [9, 1], pieces: {p50: 1, p90: 2, p99: 3, p999: 4, max: 5}}"
     ratio = "{p1: 0.6, p10: 0.8, p50: 1.0, p90: 1.2, p99: 1.5}"
-    described = parsed(f"data.lines={{max_length: 256, source: {side}, target: {side}, target_per_source: {ratio}}}")
+    described = parsed(f"data.lines={{max_pieces: 256, source: {side}, target: {side}, target_per_source: {ratio}}}")
     assert described.data.lines is not None
     assert differences(parsed(), described) == differences(described, parsed()) == []
-    longer = parsed(f"data.lines={{max_length: 9, source: {side}, target: {side}, target_per_source: {ratio}}}")
-    assert differences(described, longer) == [("data.lines.max_length", "256", "9")]
+    longer = parsed(f"data.lines={{max_pieces: 9, source: {side}, target: {side}, target_per_source: {ratio}}}")
+    assert differences(described, longer) == [("data.lines.max_pieces", "256", "9")]
     assert parse_config(yaml.safe_load(dump_config(described)), name="dumped") == described
 
 

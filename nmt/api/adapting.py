@@ -26,6 +26,8 @@ _HELD_OUT, _HELD_OUT_SHARE = 1_000, 0.15
 """Pairs of the memory that are kept for validation, and as many for the verdict."""
 _PEAK = 1 / 3
 """Of the learning rate that the model was trained with, at the same size of updates."""
+_ADAPTERS_PEAK = 3.0
+"""The same of adapters."""
 _WARMUP, _WARMUP_SHARE = 50, 0.25
 """Updates, and at most this share of all: the training of a small memory ends before 50."""
 _EPOCHS = 20
@@ -96,6 +98,9 @@ def adapt(
     target_lang: Annotated[
         str | None, Option("Target language, for models of several.", STREAMS, unset="the model's", metavar="LANG")
     ] = None,
+    adapter_rank: Annotated[
+        int | None, Ge(1), Option("Train low-rank adapters of this rank.", SETTINGS, unset="all weights", metavar="N")
+    ] = None,
     max_minutes: Annotated[float, Gt(0), Option("End training after about X minutes.", SETTINGS)] = 20,
     max_loss: Annotated[float, Ge(0), Option("BLEU that general text may lose.", SCORES)] = 1.0,
     set: Annotated[Texts, Option("Change a setting: schedule.factor=0.1.", SETTINGS, metavar="KEY=VALUE")] = (),
@@ -155,7 +160,7 @@ def adapt(
         (str(data), *mixed),
         init_from=model,
         out=run,
-        set=(*_settings(config, own, others, weights), *set),
+        set=(*_settings(config, own, others, weights, adapter_rank), *set),
         accept_changes=accept_changes,
         max_minutes=max_minutes,
         device=device,
@@ -205,7 +210,9 @@ def _prepare(
         prepare(recipe, folder, progress=display("bytes"), pairs_progress=display("pairs"), notify=report.notice)
 
 
-def _settings(config: Config, own: DataSets, others: Sequence[DataSets], weights: Sequence[float]) -> list[str]:
+def _settings(
+    config: Config, own: DataSets, others: Sequence[DataSets], weights: Sequence[float], rank: int | None
+) -> list[str]:
     """The settings of a short training at a low rate, in which validations are frequent."""
     tokens = _tokens(own) + sum(map(operator.mul, weights, map(_tokens, others)))
     update = round(min(config.batching.update_tokens, max(_FEWEST_TOKENS, tokens / _UPDATES_PER_EPOCH)))
@@ -214,7 +221,7 @@ def _settings(config: Config, own: DataSets, others: Sequence[DataSets], weights
     schedule, d_model = config.schedule, config.model.d_model
     old_peak = schedule.factor * (d_model * schedule.warmup) ** -0.5
     # Adam's steps are as noisy as its gradients are, so that smaller updates need a lower rate (Malladi et al. 2022).
-    peak = _PEAK * old_peak * math.sqrt(update / config.batching.update_tokens)
+    peak = (_PEAK if rank is None else _ADAPTERS_PEAK) * old_peak * math.sqrt(update / config.batching.update_tokens)
     values: dict[str, object] = {
         "batching.update_tokens": update,
         "batching.group_tokens": min(update, config.batching.group_tokens),
@@ -222,6 +229,7 @@ def _settings(config: Config, own: DataSets, others: Sequence[DataSets], weights
         "schedule.factor": f"{peak * math.sqrt(d_model * warmup):.4g}",
         "schedule.decay": "inverse_sqrt",
         "schedule.decay_updates": "null",
+        "training.adapter_rank": "null" if rank is None else rank,
         "training.max_updates": _EPOCHS * epoch,
         "training.patience": _PATIENCE,
         "validation.every_updates": epoch,

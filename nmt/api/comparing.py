@@ -67,7 +67,7 @@ def compare(
         DataError: a file cannot be read, or the numbers of lines differ.
         OutputError: ``out`` is something that must not be replaced.
     """
-    from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
+    from nmt.api.text_warnings import warn_of_hypothesis, warn_of_languages
     from nmt.data.manifest import read_manifest
     from nmt.evaluation.differences.finding import find_differences
     from nmt.evaluation.differences.parallel_texts import parallel_texts
@@ -83,7 +83,7 @@ def compare(
         raise ConfigError(f"{a} was given twice: give the translations of two systems.")
     if out is not None:
         COMPARISON.check(out)
-    warn_of_language(target_lang, report)
+    warn_of_languages([target_lang], report)
     manifest = None if data is None else read_manifest(data)
     language = target_lang or reference_language(reference) or ("" if manifest is None else manifest.target_lang)
     lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))

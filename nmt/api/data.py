@@ -306,7 +306,7 @@ def build_vocab(
         existing_steps=steps,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         check_unused=lambda folder, other: refuse_while_used(folder, "pieces" if other and not force else None),
-        max_length=max_pieces,
+        max_pieces=max_pieces,
         aligns=align,
         threads=threads,
         notify=report.notice,

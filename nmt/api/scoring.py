@@ -310,9 +310,9 @@ def _check(texts: _Texts, by_comet: bool, language: str, paper_bleu: bool) -> No
 
 def _warn_of_texts(texts: _Texts, target_lang: str | None, report: Reporter) -> None:
     """Warn of what is scored in vain."""
-    from nmt.api.text_warnings import warn_of_hypothesis, warn_of_language
+    from nmt.api.text_warnings import warn_of_hypothesis, warn_of_languages
 
-    warn_of_language(target_lang, report)
+    warn_of_languages([target_lang], report)
     for name, lines in texts.systems.items():
         warn_of_hypothesis(lines, texts.references, name if len(texts.systems) > 1 else "", report)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,12 @@ def serve(
     max_characters: Annotated[int, Ge(1), Option("Maximum characters per request.", LIMITS)] = 50_000,
     max_waiting: Annotated[int, Ge(1), Option("Maximum source pieces that wait; more get 503.", LIMITS)] = 100_000,
     timeout: Annotated[float, Ge(0.1), Option("Seconds until a request is given up.", LIMITS)] = 120.0,
+    unload_after: Annotated[
+        float | None, Ge(0), Option("Load models on demand; unload them after so many idle seconds.", LIMITS)
+    ] = None,
+    max_loaded: Annotated[
+        int | None, Ge(1), Option("Load models on demand; keep at most so many in memory.", LIMITS)
+    ] = None,
     engine: Annotated[EngineName, ENGINE] = "torch",
     device: Annotated[DeviceChoice, DEVICE] = "auto",
     precision: Annotated[TranslationPrecision, PRECISION] = "auto",
@@ -59,11 +66,11 @@ def serve(
     Args:
         own options: listed by ``help(nmt.serve)``.
         beam, length_penalty, batch_tokens: as of :meth:`nmt.Model.translate`.
-        report: hears what is served, and where.
+        report: hears what is served, and where; and which models are loaded and unloaded.
 
     Raises:
         ConfigError: an argument is not allowed, the address cannot be used, two models serve the same languages, or a
-            pivot language has no model into it or from it.
+            pivot language has no model into it or from it, or needs two models in memory.
         CheckpointError: a model does not exist or is damaged.
         NmtError: a package of the extra ``serve`` is missing, or the process of a model has ended by itself.
     """
@@ -87,14 +94,16 @@ def serve(
         check_origin(origin)
     keys = _keys(api_keys, host, public)
     access = Access(keys, requests_per_minute, allow_origin, only_loopback=not (keys or public))
+    if via and max_loaded == 1:
+        raise ConfigError("--via needs two models in memory: give --max-loaded 2 or more.")
     named = [NamedModels.of(each, engine) for each in ([[model] for model in models] or [[]])]
     with bound(host, port) as listening:
         served = []
         for each in named:
             for line in each.notices:
                 report.notice(line)
-            loaded = load_in_process(each, device, precision, threads, report=report.notice)
-            served.append(ServedModel(loaded, options, batches))
+            load = partial(load_in_process, each, device, precision, threads, report=report.notice)
+            served.append(ServedModel(", ".join(map(str, each.folders)), each.check(), load, options, batches))
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         run(
             served,
@@ -103,7 +112,10 @@ def serve(
             limits=Limits(max_characters, timeout),
             max_waiting=max_waiting,
             via=via,
+            unload_after=unload_after,
+            max_loaded=max_loaded,
             started=lambda found: report.notice(f"{found}: {address} (Ctrl-C to stop)"),
+            report=report.notice,
         )
 
 

@@ -10,18 +10,9 @@ from nmt.reporting import Reporter
 from nmt.text.languages import is_language_code
 
 
-def warn_of_language(target_lang: str | None, report: Reporter) -> None:
-    """Warn if the language that was given, if any, is none."""
-    if target_lang and not is_language_code(target_lang):
-        report.warn(
-            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
-            "applied."
-        )
-
-
-def warn_of_languages(codes: Sequence[str], report: Reporter) -> None:
-    """Warn once if languages of a data set are none."""
-    if unknown := [code for code in codes if not is_language_code(code)]:
+def warn_of_languages(codes: Sequence[str | None], report: Reporter) -> None:
+    """Warn once if codes that are given are those of no language."""
+    if unknown := [code for code in codes if code and not is_language_code(code)]:
         report.warn(
             f"{' and '.join(unknown)}: no language code of ISO 639, such as de or pt_BR: the rules of no language are "
             "applied."

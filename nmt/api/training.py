@@ -64,7 +64,8 @@ def train(
     ] = (),
     *,
     preset: Annotated[
-        str | None, Option("tiny, small, base or big.", SETTINGS, unset="by corpus and device", metavar="NAME")
+        str | None,
+        Option("tiny, small, practice, base or big.", SETTINGS, unset="by corpus and device", metavar="NAME"),
     ] = None,
     config: Annotated[Path | None, Option("YAML with your settings, which override the preset's.", SETTINGS)] = None,
     set: Annotated[Texts, Option("Change a setting: model.dropout=0.3.", SETTINGS, metavar="KEY=VALUE")] = (),

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import vocabulary_files
 from nmt.errors import CheckpointError
@@ -78,6 +80,23 @@ def verify(folder: Path) -> None:
     _refuse(damage(folder))
 
 
+def check_files(folder: Path) -> None:
+    """Check in milliseconds that a bundle's files exist, and that its weights have their length.
+
+    Raises:
+        CheckpointError: names the file that is missing or damaged.
+    """
+    problem = missing_file(folder)
+    if problem is None:
+        weights = BundleFolder(folder).weights
+        try:
+            with safe_open(weights, "numpy"):
+                pass
+        except (OSError, SafetensorError) as error:
+            problem = f"{weights} is damaged: {error}."
+    _refuse(problem)
+
+
 class Verification:
     """:func:`verify` for several bundles, in a background thread that rarely holds the GIL."""
 
@@ -100,6 +119,12 @@ def damage(folder: Path) -> str | None:
     """A message that names the first missing or damaged file of a bundle; None if the bundle is intact."""
     if not folder.is_dir():
         return f"{folder}: there is no such folder."
+    record = BundleFolder(folder).checksums.name
+    return missing_file(folder) or damaged_file(folder, recorded_checksums(folder), record)
+
+
+def missing_file(folder: Path) -> str | None:
+    """A message that names the first missing file of a bundle, or its damaged record; None if there is neither."""
     files = BundleFolder(folder)
     try:
         checksums = recorded_checksums(folder)
@@ -108,7 +133,7 @@ def damage(folder: Path) -> str | None:
     for name in dict.fromkeys([*(path.name for path in files.required), *checksums]):
         if not (folder / name).is_file():
             return f"{folder} is not a complete bundle: {name} is missing."
-    return damaged_file(folder, checksums, files.checksums.name)
+    return None
 
 
 def damaged_file(folder: Path, checksums: Mapping[str, str], record: str) -> str | None:

@@ -66,7 +66,7 @@ class LengthRatio(Section):
 class LineStatistics(Section):
     """Statistics of training lines, by which translate recognises lines that are unlike them."""
 
-    max_length: int = Field(ge=1, description="pieces; longer pairs were left out of training")
+    max_pieces: int = Field(ge=1, description="pieces; longer pairs were left out of training")
     source: SideLines
     target: SideLines
     target_per_source: LengthRatio

@@ -81,7 +81,7 @@ def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
         {
             key: value
             for key, value in flatten(config.model_dump(mode="json"))
-            if not key.startswith("data.lines") or key == "data.lines.max_length"
+            if not key.startswith("data.lines") or key == "data.lines.max_pieces"
         }
         for config in (before, after)
     )

@@ -20,7 +20,7 @@ from nmt.config.sections import Config
 from nmt.errors import ConfigError
 from nmt.io.regular import open_regular
 
-PRESETS = ("tiny", "small", "base", "big")
+PRESETS = ("tiny", "small", "practice", "base", "big")
 """The built-in presets, smallest model first."""
 
 

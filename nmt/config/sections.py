@@ -187,6 +187,11 @@ class TrainingConfig(Section):
     freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (
         Field((), description="parameters that are not trained, by name: encoder.*, embedding.*")
     )
+    adapter_rank: int | None = Field(
+        None,
+        ge=1,
+        description="rank of low-rank adapters (LoRA) that are trained in place of all weights, and merged when saved",
+    )
     ema_decay: float | None = Field(
         None,
         gt=0,
@@ -216,6 +221,12 @@ class TrainingConfig(Section):
         begins = [stage.after for stage in self.stages]
         if begins != sorted(set(begins)):
             raise ValueError(f"stages must begin one after the other, not after {', '.join(map(str, begins))} updates")
+        return self
+
+    @model_validator(mode="after")
+    def _adapters_are_not_averaged(self) -> Self:
+        if self.adapter_rank is not None and self.ema_decay is not None:
+            raise ValueError("ema_decay does not go with adapter_rank: set one of them to null")
         return self
 
 

@@ -28,7 +28,6 @@ _OLDEST_TORCH = "2.10"
 """Before, a hostile file could corrupt memory in the restricted unpickler (CVE-2026-24747)."""
 _LARGEST_PICKLE = 512 * 2**20
 """Bytes of the pickle in an archive: names, settings and vocabularies."""
-_BIG_ENDIAN = re.compile(rb"little_endian(q.|r....)?\x89", re.DOTALL)
 _PICKLES_OF_OLDER = 5  # a magic number, the protocol, the machine, the value, the keys of the storages
 _TORCH = re.compile(
     r"torch\.([A-Z]\w+Storage|Size|device|b?float\w*|half|double|u?int\d+|bool)"
@@ -117,8 +116,6 @@ def _names_in_archive(path: Path, stream: IO[bytes]) -> set[str]:
                     f"{path}: has {shown(member.filename)} of {member.file_size:,} bytes, so it is damaged or holds no "
                     "model."
                 )
-        if (byte_order := pickles[0].removesuffix("data.pkl") + "byteorder") in archive.namelist():
-            _check_byte_order(path, archive.read(byte_order) == b"little")
         if (broken := archive.testzip()) is not None:  # torch does not look at checksums
             raise CheckpointError(f"{path}: is damaged: {shown(broken)} does not have its checksum.")
         return _names(path, io.BytesIO(archive.read(pickles[0])))
@@ -128,15 +125,8 @@ def _names_in_older(stream: IO[bytes]) -> set[str]:
     path, names = Path(stream.name), set[str]()
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never reads more than the file has
         for _ in range(_PICKLES_OF_OLDER):
-            begin = content.tell()
             names |= _names(path, cast(IO[bytes], content))
-            _check_byte_order(path, _BIG_ENDIAN.search(content[begin : min(content.tell(), begin + 1_000)]) is None)
     return names
-
-
-def _check_byte_order(path: Path, is_little: bool) -> None:
-    if not is_little:
-        raise CheckpointError(f"{path}: was written on a big-endian machine, and cannot be read.")
 
 
 def _names(path: Path, stream: IO[bytes]) -> set[str]:

@@ -6,23 +6,19 @@ recipe's downloads, or ``KEY!MEMBER`` for a member of a downloaded archive.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import itertools
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
-from nmt.io.input_files import State, state_of
 from nmt.text.addresses import is_address
 from nmt.text.languages import fitting
 from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 
-_BLOCK = 1 << 20
 _LINES_LOOKED_AT = 10
 _MEMBER = "!"
 _OTHER_FORMS = (
@@ -57,7 +53,7 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
             code at its end may be another one of the language (see :func:`files_of_prefix`).
 
     Raises:
-        DataError: there is no such file, or there are several with different text.
+        DataError: there is no such file, or there are several of the language.
     """
     if location == STDIN:
         return Input(STDIN, Path(STDIN)), ""
@@ -105,24 +101,6 @@ def kind_of(path: Path | str) -> Literal["", "file", "folder", "other"]:
     return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
 
 
-def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") -> Path:
-    """The first of a file and its compressed copies.
-
-    Args:
-        existing: their paths.
-        otherwise: what else to do than remove one.
-
-    Raises:
-        DataError: they hold different text.
-    """
-    if len(existing) > 1 and len({_text_digest(path, state_of(path)) for path in existing}) > 1:
-        raise DataError(
-            f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
-            f"Remove or rename one, {otherwise}."
-        )
-    return existing[0]
-
-
 def _file(path: Path, nor: str) -> Path:
     kind = kind_of(path)
     if form := other_form(path.name) if kind == "file" else "":
@@ -133,8 +111,8 @@ def _file(path: Path, nor: str) -> Path:
     raise DataError(f"{path}: {found}.{nor}")
 
 
-def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
-    """The files of a prefix in a language by the code at their ends: plain, then compressed.
+def files_of_prefix(prefix: str, language: str) -> dict[str, Path]:
+    """The files of a prefix in a language by the code at their ends. A plain file comes before its compressed copies.
 
     A code that is equal to the language's comes before others that fit, such as ``zho_CN`` for ``zh``.
     """
@@ -143,18 +121,17 @@ def files_of_prefix(prefix: str, language: str) -> dict[str, list[Path]]:
         names = [path.name for path in start.parent.iterdir() if path.name.startswith(f"{start.name}.")]
     except (OSError, ValueError):
         return {}
-    found: dict[str, list[Path]] = {}
+    found: dict[str, Path] = {}
     for ending in ("", *ARCHIVES):
         for name in sorted(names):
             code = name.removeprefix(f"{start.name}.").removesuffix(ending)
             if name.endswith(ending) and "." not in code and kind_of(start.with_name(name)) == "file":
-                found.setdefault(code, []).append(start.with_name(name))
+                found.setdefault(code, start.with_name(name))
     return {code: found[code] for code in fitting(found, language)}
 
 
 def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
     existing = files_of_prefix(prefix, language)
-    both = "name both files, one after the other"
     if not existing and (form := other_form(Path(prefix).name)):
         raise DataError(f"{prefix}: {form}{nor}")
     if not existing:
@@ -162,9 +139,11 @@ def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
         missing = f"there is no {prefix}.{language} (nor {', '.join(others)} or {last})"
         raise DataError(f"{missing}. {_advice(prefix)}{nor}")
     if len(existing) > 1:
-        named = " and ".join(str(paths[0]) for paths in existing.values())
-        raise DataError(f"{named} may both be {language}: {both}, or give the code with its region or script.")
-    return the_one(next(iter(existing.values())), f"or {both}")
+        raise DataError(
+            f"{' and '.join(map(str, existing.values()))} may both be {language}: name both files, one after the "
+            "other, or give the code with its region or script."
+        )
+    return next(iter(existing.values()))
 
 
 def other_form(name: str) -> str:
@@ -208,13 +187,3 @@ def has_columns(path: Path) -> bool:
         return False
     tabs = {line.count(b"\t") for line in lines if not line.startswith(b"#")}  # Anki's exports begin with comments
     return len(tabs) == 1 and tabs != {0}
-
-
-@functools.lru_cache(maxsize=32)
-def _text_digest(path: Path, state: State) -> str:
-    """sha256 of a file's unpacked text. Its state is part of the cache's key."""
-    digest = hashlib.sha256()
-    with open_bytes(path) as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()

@@ -13,10 +13,10 @@ from typing import BinaryIO
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Fetcher
 from nmt.corpora.formats import CorpusFile, Pair, ParallelText, listed
-from nmt.corpora.locations import Input, has_columns
+from nmt.corpora.locations import Input
 from nmt.corpora.schema import SPLITS, Recipe
 from nmt.data.data_folder import DataFolder
-from nmt.data.manifest import SourceRecord, read_manifest
+from nmt.data.manifest import SourceRecord, read_manifest, record_of_text
 from nmt.errors import DataError, DownloadError
 from nmt.io.hashing import sha256_of
 from nmt.io.input_files import InputFiles
@@ -76,7 +76,7 @@ class Sources:
         A pipe, such as ``<(zcat corpus.gz)``, and standard input can be read only once, so their content is copied.
 
         Raises:
-            DataError: a path is neither a file nor a pipe, or two tab-separated pipes were taken for two sides.
+            DataError: a path is neither a file nor a pipe.
         """
         for number, part in enumerate(self._inputs):
             if part.remote is not None:
@@ -90,22 +90,12 @@ class Sources:
             elif part.path.is_file():
                 self._paths[part] = part.path
                 record = _record(part.name, part.path)
-                made = file_record("file", part.path, record.sha256).below(Path.cwd())
-                self.own_records.append(record.model_copy(update={"made_by": made} if made.command else {}))
+                made = record_of_text(part.path, record.sha256) or file_record("file", part.path, record.sha256)
+                made_by = {"made_by": made.below(Path.cwd())} if made.command else {}
+                self.own_records.append(record.model_copy(update=made_by))
             else:
                 raise DataError(f"{part.path}: is neither a file nor a pipe, so it may have no end. Name a file.")
-        for parts in self._parts.values():
-            self._refuse_tables([part for part, _ in parts if part in self._paths and part.path.is_fifo()])
         return self.own_records
-
-    def _refuse_tables(self, pipes: list[Input]) -> None:
-        """Refuse two tab-separated pipes: nothing but their text tells them from a source and a target."""
-        if len(pipes) < 2 or not all(has_columns(self._paths[pipe]) for pipe in pipes):
-            return
-        raise DataError(
-            f"{' and '.join(str(pipe.path) for pipe in pipes)}: two pipes are read as source and target, but both hold "
-            "tab-separated text. Give it in one pipe: --train <(zcat a.tsv.gz b.tsv.gz)."
-        )
 
     def fetch(self, fetcher: Fetcher) -> None:
         """Fetch the downloads that are not in the cache. Those that were fetched before are left.

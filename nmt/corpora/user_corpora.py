@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.corpora.corpus_kinds import Format
 from nmt.corpora.formats import listed
-from nmt.corpora.locations import files_of_prefix, has_columns, kind_of, other_form, the_one
+from nmt.corpora.locations import files_of_prefix, has_columns, kind_of, other_form
 from nmt.corpora.tab_separated import SOURCE, TARGET
 from nmt.errors import ConfigError, DataError
 from nmt.text.addresses import check_address, file_name, is_address, public_address
@@ -43,7 +43,7 @@ def user_corpora(
 
     Raises:
         ConfigError: an address is invalid, or its file holds one side alone.
-        DataError: a folder holds no parallel text, or a file and a compressed file of the same name that differ.
+        DataError: a folder holds no parallel text.
     """
     for word in (text,) if isinstance(text, str) else text:
         _name(word)
@@ -155,23 +155,23 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
     """The corpora in a folder by their names, and in the order of these; folders within it are left alone.
 
     Raises:
-        DataError: there are none, the folder cannot be read, or a file and its compressed copy differ.
+        DataError: there are none, or the folder cannot be read.
     """
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}).") from None
-    files: dict[str, list[Path]] = {}
+    files: dict[str, Path] = {}
     stems = set()
     for name in names:
         plain = _without_compression(name)
         if format_by_name(name) is not None:
-            files.setdefault(plain, []).append(folder / name)
+            files.setdefault(plain, folder / name)  # a plain file before its compressed copies
         elif fitting([code := plain.rpartition(".")[2]], languages[0]):
             stems.add(plain.removesuffix(f".{code}"))
     prefixes = [stem for stem in stems if _is_prefix(str(folder / stem), languages)]
     found = [(stem, _prefix(str(folder / stem))) for stem in prefixes]
-    for path in map(the_one, files.values()):
+    for path in files.values():
         form = format_by_name(path.name)
         assert form is not None
         found.append((path.name, _pair_file(str(path), form, table)))

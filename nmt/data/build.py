@@ -76,7 +76,7 @@ def build_vocabulary(
     existing_steps: TextSteps | None = None,
     existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
     check_unused: Callable[[Path, bool], None] = lambda data, replaced: None,
-    max_length: int = 256,
+    max_pieces: int = 256,
     aligns: bool | None = None,
     threads: int | None = None,
     notify: Callable[[str], object] = lambda message: None,
@@ -92,7 +92,7 @@ def build_vocabulary(
         existing_origin: gives the record of its training, by its fingerprint; None if that is not known.
         check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
             or maximum length replaces the data set's.
-        max_length: pairs with a side of more pieces are left out and counted.
+        max_pieces: pairs with a side of more pieces are left out and counted.
         aligns: align the pieces of the training pairs. None aligns those of all data sets if one is aligned: that took
             long, and runs may need it.
         threads: all usable cores if not given.
@@ -111,7 +111,7 @@ def build_vocabulary(
     texts = _texts(data)
     if aligns is None:
         aligns = any(text.index is not None and text.index.is_aligned for text in texts)
-    if aligns and max_length > MOST_ALIGNED:
+    if aligns and max_pieces > MOST_ALIGNED:
         raise ConfigError(f"--align takes pairs of at most {MOST_ALIGNED:,} pieces: lower --max-pieces, or --no-align.")
     trained = None
     sampled: dict[str, int] = {}
@@ -139,7 +139,7 @@ def build_vocabulary(
             trained = replace(_train(texts, settings, steps), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    encoding = Encoding(vocab, max_length, steps, threads or vocab.source.threads, aligns=aligns, notify=notify)
+    encoding = Encoding(vocab, max_pieces, steps, threads or vocab.source.threads, aligns=aligns, notify=notify)
     built = _encode_all(texts, replace(record, files=_checksums(vocab)), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
@@ -210,7 +210,7 @@ def _encode_all(
     pending = [text for text in texts if not _is_up_to_date(text, record, encoding)]
     replaced = {
         text.data: bool(Made({}, record.files).edited(text.data))
-        or (text.index is not None and text.index.max_length != encoding.max_length)
+        or (text.index is not None and text.index.max_pieces != encoding.max_pieces)
         for text in pending
     }
     for text in pending:
@@ -384,5 +384,5 @@ def warnings(built: BuiltVocabulary) -> list[str]:
             )
     total = train.pairs + train.too_long + train.empty
     if total and train.too_long / total > 0.01:
-        found.append(f"{train.too_long:,} of {total:,} training pairs are longer than {built.index.max_length} pieces.")
+        found.append(f"{train.too_long:,} of {total:,} training pairs are longer than {built.index.max_pieces} pieces.")
     return found

@@ -63,7 +63,7 @@ class ChunkEncoder:
     languages: Mapping[Side, str]
     is_byte: Mapping[Side, NDArray[np.bool_]]
     """Side -> by id, whether the piece is a single byte."""
-    max_length: int
+    max_pieces: int
     """Pairs with a side of more pieces are left out."""
     affixes: Mapping[Side, int]
     """The number of pieces of each line that are not made of its text."""
@@ -80,7 +80,7 @@ class ChunkEncoder:
         }
         rows = {side: self.encode(texts[side], side, chunk.number) for side in SIDES}
         lengths = np.stack([rows[side].lengths for side in SIDES])
-        is_short = lengths.max(axis=0) <= self.max_length
+        is_short = lengths.max(axis=0) <= self.max_pieces
         added = np.array([[self.affixes[side]] for side in SIDES])
         is_full = (lengths > added).all(axis=0) | self.keeps_empty
         is_kept = is_short & is_full

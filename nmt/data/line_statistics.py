@@ -25,7 +25,7 @@ def line_statistics(shards: Sequence[ParallelShards]) -> LineStatistics | None:
         return None
     indices = [part.index for part in shards]
     return LineStatistics(
-        max_length=max(index.max_length for index in indices),
+        max_pieces=max(index.max_pieces for index in indices),
         source=_side("source", indices, shards),
         target=_side("target", indices, shards),
         target_per_source=_ratio(shards),

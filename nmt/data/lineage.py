@@ -39,14 +39,14 @@ def encoded_record(folder: Path) -> Record:
     if not vocabulary.is_given and others:  # a joint vocabulary: the others are all data sets, this one among them
         data, others = others, []
     options = vocabulary.settings or {"vocab": _given_file(others), "source_normalization": index.steps.rule}
-    facts: dict[str, Fact] = {"fingerprint": index.vocab_fingerprint, "maximum pieces per side": index.max_length}
+    facts: dict[str, Fact] = {"fingerprint": index.vocab_fingerprint, "maximum pieces per side": index.max_pieces}
     return Record(
         kind=VOCABULARY,
         path=str(folder),
         command=(
             "build-vocab",
             *(f"--data={each.path}" for each in data),
-            *option_words(options | {"max_pieces": index.max_length}),
+            *option_words(options | {"max_pieces": index.max_pieces}),
         ),
         files=vocabulary.files,
         facts=facts | _training_facts(vocabulary),

@@ -22,6 +22,8 @@ from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
 from nmt.text.steps import Choice, Steps
 
+SYNTHETIC = "synthetic text"
+"""The kind of the record of pairs that ``nmt synthesize`` made."""
 _DATA_SETS = Path("data")
 """The folder of data sets, unless another is named."""
 _MOST_SHOWN = 5
@@ -42,7 +44,7 @@ class SourceRecord(_Part):
     sha256: str
     bytes: int
     made_by: Annotated[Record | None, PlainSerializer(lambda record: record and record.stored())] = None
-    """The record of a file that this program wrote, such as a back-translation; its paths are absolute."""
+    """The record of a file that this program wrote, or of the data set that it belongs to; its paths are absolute."""
 
     def record(self) -> Record:
         """The record of the file: an archive, or a file of the user or of this program."""
@@ -119,8 +121,16 @@ class Manifest(_Part):
 
         The file of the pairs was removed at the end: the command makes it again.
         """
-        made = (source.made_by for source in self.sources)
-        return next((each for each in made if each and each.command[:2] == ("synthesize", self.name)), None)
+        made = (part for part in self._made_from if part.kind == SYNTHETIC)
+        return next((part for part in made if part.command[:2] == ("synthesize", self.name)), None)
+
+    @property
+    def _made_from(self) -> tuple[Record, ...]:
+        """The records of the sources; those of both sides of another data set are one."""
+        parts: list[Record] = []
+        for record in (source.record() for source in self.sources):
+            parts += [record] if record not in parts else []
+        return tuple(parts)
 
     def changed_sources(self, without: Collection[str] = ()) -> list[str]:
         """The files, other than downloads, that the data set was made from, and that are gone or have changed."""
@@ -142,7 +152,7 @@ class Manifest(_Part):
         """
         lines = {name: self.files[f"{name}.{self.source_lang}"].lines for name in ("train", "valid", "test")}
         command: tuple[str, ...] = ("prepare-data", SETTINGS, f"--out={folder}")
-        facts, settings, made_from = dict[str, Fact](), self.recipe, tuple(source.record() for source in self.sources)
+        facts, settings, made_from = dict[str, Fact](), self.recipe, self._made_from
         if (pairs := self.synthetic) is not None:
             command = tuple(f"--out={folder}" if word.startswith("--out=") else word for word in pairs.command)
             others = (part for part in made_from if part is not pairs)
@@ -226,6 +236,13 @@ def known_manifest(folder: Path) -> Manifest | None:
         return read_manifest(folder)
     except DataError:
         return None
+
+
+def record_of_text(path: Path, sha256: str) -> Record | None:
+    """The record of the data set that a file is a text of; None if it is no such file, or was changed since."""
+    manifest = known_manifest(path.parent)
+    text = None if manifest is None else manifest.files.get(path.name)
+    return manifest.record(path.parent) if manifest and text and text.sha256 == sha256 else None
 
 
 def _what_to_name(folder: Path, option: str) -> str:

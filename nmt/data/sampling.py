@@ -61,7 +61,7 @@ def _encoding(data: Path, vocab: VocabularyPair, sampling: Sampling) -> tuple[En
     """
     index, manifest = read_index(data), read_manifest(data)
     names = [f"train.{language}" for language in (manifest.source_lang, manifest.target_lang)]
-    encoding = Encoding(vocab, index.max_length, index.steps, sampling=sampling)
+    encoding = Encoding(vocab, index.max_pieces, index.steps, sampling=sampling)
     return encoding, {name: index.text[name] for name in names}
 
 

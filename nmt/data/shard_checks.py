@@ -47,7 +47,7 @@ def mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         raise Damage(f"{path}: cannot be read ({error}).") from None
 
 
-def check_lengths(path: Path, offsets: NDArray[np.int64], max_length: int) -> None:
+def check_lengths(path: Path, offsets: NDArray[np.int64], max_pieces: int) -> None:
     """Check that offsets begin at 0 and never decrease, and that no sentence is longer than the limit.
 
     Raises:
@@ -60,8 +60,8 @@ def check_lengths(path: Path, offsets: NDArray[np.int64], max_length: int) -> No
     if falls.any():
         raise Damage(f"{path}: is damaged: the offsets fall at sentence {int(falls.argmax()) + 1:,}.")
     longest = int(np.diff(offsets).max(initial=0))
-    if longest > max_length:
-        raise Damage(f"{path}: is damaged: a sentence has {longest:,} pieces; the maximum is {max_length:,}.")
+    if longest > max_pieces:
+        raise Damage(f"{path}: is damaged: a sentence has {longest:,} pieces; the maximum is {max_pieces:,}.")
 
 
 def check_sample(path: Path, tokens: NDArray[Any], vocab_size: int) -> None:

@@ -61,7 +61,7 @@ class Encoding:
     """How the text of data sets is encoded: train and valid, or train alone at random."""
 
     vocab: VocabularyPair
-    max_length: int = 256
+    max_pieces: int = 256
     """Pairs with a side of more pieces are left out and counted. In valid, this affects only the loss: BLEU is measured
     on its text, which is never filtered."""
     steps: TextSteps = NO_STEPS
@@ -84,7 +84,7 @@ class Encoding:
             manifest.source_lang,
             manifest.target_lang,
             manifest.source_text,
-            self.max_length,
+            self.max_pieces,
             self.aligns,
             self.steps,
             dict(text),
@@ -139,7 +139,7 @@ class Encoding:
             _normalizers(manifest, split, self.steps),
             languages,
             {side: _are_bytes(self.vocab.of(side)) for side in SIDES},
-            self.max_length,
+            self.max_pieces,
             affixes={side: vocab.of(side).affix_count for side in SIDES},
             keeps_empty=split != "train",
             counted_step=step,

@@ -140,7 +140,7 @@ class ShardInputs:
     target_lang: str
     source_text: Steps
     """What the recipe does to source text, which is done to valid here."""
-    max_length: Annotated[int, Field(ge=1, le=_LARGEST)]
+    max_pieces: Annotated[int, Field(ge=1, le=_LARGEST)]
     is_aligned: bool
     """Whether the training pairs have alignments."""
     steps: TextSteps
@@ -284,7 +284,7 @@ class ParallelShards:
             for side in SIDES:
                 tokens_path, offsets_path = (folder / name for name in file_names(split, side))
                 offsets[side] = mapped(offsets_path, np.dtype(np.int64), pairs + 1)
-                check_lengths(offsets_path, offsets[side], index.max_length)
+                check_lengths(offsets_path, offsets[side], index.max_pieces)
                 tokens[side] = mapped(tokens_path, np.dtype(index.dtype), int(offsets[side][-1]))
                 check_sample(tokens_path, tokens[side], index.vocab_size)
             alignments = None

@@ -68,9 +68,12 @@ def _escape(text: str) -> str:
 def _written(unit: Unit, translation: str) -> str:
     translation = translation.strip()
     if "![" in translation:  # a ! of the text before a link would make an image of it
-        markup = sorted((part for span in unit.spans for part in (span.before, span.after) if part), key=len)
+        parts = (part.strip() for span in unit.spans for part in (span.before, span.after))
+        markup = sorted(filter(None, parts), key=len)
         pattern = "|".join([*map(re.escape, reversed(markup)), r"(!)(?=\[)"])
         translation = re.sub(pattern, lambda found: "\\!" if found[1] else found[0], translation)
+    if codes := "|".join(re.escape(span.before) for span in unit.spans if span.before.startswith("`")):
+        translation = re.sub(f"({codes})(?=`)", r"\1 ", translation)  # two in a row would be one
     found = _AT_BEGIN.match(translation)
     if found is None:
         return translation

@@ -1,10 +1,11 @@
-"""Linear layers: several matrices in one.
+"""Linear layers: several matrices in one, and their adapters.
 
-Shapes: N rows, I features in, O features out.
+Shapes: N rows, I features in, O features out, R rank of an adapter.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -25,6 +26,8 @@ class Linear(nn.Linear):
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, ends: Sequence[int] = ()) -> None:
         self.ends = ends or [out_features]
         super().__init__(in_features, out_features, bias=bias)
+        self.adapter: Adapter | None = None
+        """Learns in place of the weights; see :func:`nmt.model.adapters.add_adapters`."""
 
     def reset_parameters(self) -> None:
         """Initialise the weights."""
@@ -39,6 +42,25 @@ class Linear(nn.Linear):
 
     def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
         """Only the features from ``start`` to ``end``, which must be one of the parts."""
-        if (start, end) == (0, self.out_features):
-            return F.linear(x_NI, self.weight, self.bias)
-        return F.linear(x_NI, self.weight[start:end], None if self.bias is None else self.bias[start:end])
+        weight_OI: Tensor = self.weight
+        bias_O: Tensor | None = self.bias
+        if (start, end) != (0, self.out_features):
+            weight_OI, bias_O = weight_OI[start:end], None if bias_O is None else bias_O[start:end]
+        y_NO = F.linear(x_NI, weight_OI, bias_O)
+        return y_NO if self.adapter is None else y_NO + self.adapter(x_NI, start, end)
+
+
+class Adapter(nn.Module):
+    """x A^T B^T, which is added to x W^T; B is 0 until it learns (Hu et al. 2021, section 4.1, with alpha = R)."""
+
+    __call__: Callable[..., Tensor]
+
+    def __init__(self, in_features: int, out_features: int, rank: int) -> None:
+        super().__init__()
+        self.down = nn.Parameter(torch.empty(rank, in_features))
+        self.up = nn.Parameter(torch.zeros(out_features, rank))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))  # as in the authors' code
+
+    def forward(self, x_NI: Tensor, start: int, end: int) -> Tensor:
+        """(N, I) to the features from ``start`` to ``end``."""
+        return F.linear(F.linear(x_NI, self.down), self.up[start:end])

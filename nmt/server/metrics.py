@@ -20,6 +20,7 @@ class Metrics:
         self._requests = Counter("nmt_requests", "Requests", ["dialect", "status"], registry=registry)
         self._seconds = Histogram("nmt_request_seconds", "Seconds per request", ["dialect"], registry=registry)
         self._waiting = Gauge("nmt_waiting_pieces", "Source pieces that wait for a batch", registry=registry)
+        self._models = Gauge("nmt_models", "Models in memory", registry=registry)
         buckets = [2.0**power for power in range(2, 15)]
         self._pieces = Histogram("nmt_batch_pieces", "Source pieces per batch", buckets=buckets, registry=registry)
         self._batch_seconds = Histogram("nmt_batch_seconds", "Seconds per batch", registry=registry)
@@ -44,9 +45,10 @@ class Metrics:
             for problem in finding.problems:
                 self._guard.labels(problem, str(finding.repaired).lower()).inc()
 
-    def watch(self, waiting: Callable[[], int]) -> None:
-        """Report what waits whenever the metrics are read."""
+    def watch(self, waiting: Callable[[], int], models: Callable[[], int]) -> None:
+        """Report what waits, and the models in memory, whenever the metrics are read."""
         self._waiting.set_function(waiting)
+        self._models.set_function(models)
 
     def text(self) -> bytes:
         """All metrics in Prometheus's text format."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
+from nmt.config import Config
 from nmt.errors import ConfigError, NmtError
 from nmt.server.engine_process import RemoteEngine
 from nmt.server.errors import UnknownLanguageError
@@ -15,7 +15,7 @@ from nmt.text.languages import fitting, language_tag
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Searcher
 from nmt.translation.line_translator import LineTranslator
-from nmt.translation.options import SplitSentences, translate_options
+from nmt.translation.options import SplitSentences, TranslateOptions, translate_options
 from nmt.translation.pivot import PivotTranslator
 from nmt.translation.segment import Line
 from nmt.translation.translator import Translator
@@ -31,44 +31,73 @@ _Use = tuple[str, str, int, SplitSentences | None]
 
 @dataclass(eq=False)
 class ServedModel:
-    """A loaded model, and how it translates."""
+    """A model, which may be in memory, and how it translates."""
 
-    engine: RemoteEngine
+    name: str
+    """Of its folders."""
+    config: Config
+    load_engine: Callable[[], RemoteEngine]
     options: Mapping[str, Any]
     """The options of translating that were given."""
     workers: int | None = None
+    version: object = None
+    """Another one after each loading: the model may have been replaced in its folder."""
+    _engine: RemoteEngine | None = None
+    _searcher: Searcher | None = None
+    """What searches for all translators: they share its workers and the memory that is free when it is made."""
     _translators: dict[_Use, Translator] = field(default_factory=dict)
 
-    def warm_up(self) -> int:
-        """Translate something with each worker, since its first translation takes seconds; returns their number."""
-        translator = self.translator(*self.directions()[0])
-        for _ in range(translator.worker_count):
-            [segments] = translator.prepare([Line("1")])
-            translator.search(segments)
+    def load(self) -> int:
+        """Load the model. Translates something with each worker, since its first translation takes seconds.
+
+        Returns:
+            The number of workers.
+
+        Raises:
+            NmtError: it cannot be loaded.
+        """
+        self._engine = self.load_engine()
+        self.version = object()
+        try:
+            self._searcher = self._engine.searcher(self._default_options, self.workers, shared=True)
+            translator = self.translator(*self.directions()[0])
+            for _ in range(translator.worker_count):
+                [segments] = translator.prepare([Line("1")])
+                translator.search(segments)
+        except BaseException:
+            self.unload()
+            raise
         return translator.worker_count
 
-    @cached_property
-    def _searcher(self) -> Searcher:
-        """What searches for all translators: they share its workers and the memory that is free at the start."""
-        options = translate_options(self.engine.config.decoding, **self.options)
-        return self.engine.searcher(options, self.workers, shared=True)
+    def unload(self) -> None:
+        """End all searches, and the process of the model: nobody waits for them."""
+        if self._engine is not None:
+            self._engine.process.end(AbandonedError())
+        self._engine = self._searcher = None
+        self._translators.clear()
 
     def watch(self, lost: Callable[[NmtError], object]) -> None:
         """Let a function be called, in another thread, when the process of the model has ended by itself."""
-        self.engine.process.watch(lost)
+        assert self._engine is not None
+        self._engine.process.watch(lost)
 
-    def abandon(self) -> None:
-        """End all searches, and the process of the model: nobody waits for them."""
-        self.engine.process.end(AbandonedError())
+    @property
+    def parts(self) -> Sequence[ServedModel]:
+        """The models that must be in memory for it to translate."""
+        return [self]
+
+    @property
+    def _default_options(self) -> TranslateOptions:
+        return translate_options(self.config.decoding, **self.options)
 
     @property
     def max_candidates(self) -> int:
         """The maximum number of translations of a text."""
-        return translate_options(self.engine.config.decoding, **self.options).beam
+        return self._default_options.beam
 
     def directions(self) -> list[tuple[str, str]]:
         """The codes of source and target of each direction: those that were trained, or all if that is not known."""
-        data = self.engine.config.data
+        data = self.config.data
         if data.directions:
             return data.directions
         sources, targets = codes_of(data, "source") or [""], codes_of(data, "target") or [""]
@@ -78,7 +107,7 @@ class ServedModel:
     def translator(
         self, source: str, target: str, candidates: int = 1, split: SplitSentences | None = None
     ) -> Translator:
-        """What translates with so many candidates. Several threads may use it; only one calls this method.
+        """What translates with so many candidates, while the model is in memory. Several threads may use it.
 
         Args:
             source, target: a direction of :meth:`directions`.
@@ -89,8 +118,9 @@ class ServedModel:
         if key not in self._translators:
             given = {**self.options, "source_lang": source or None, "target_lang": target or None, "nbest": candidates}
             given |= {"split_sentences": split} if split else {}
-            options = translate_options(self.engine.config.decoding, **given)
-            self._translators[key] = Translator(self.engine, options, searcher=self._searcher)
+            assert self._engine is not None
+            options = translate_options(self._engine.config.decoding, **given)
+            self._translators[key] = Translator(self._engine, options, searcher=self._searcher)
         return self._translators[key]
 
 
@@ -105,6 +135,18 @@ class PivotModel:
     onward: str
     """The same, as the second spells it."""
     _translators: dict[_Use, LineTranslator] = field(default_factory=dict)
+    _made_for: object = None
+    """The version of the models that the translators are made of."""
+
+    @property
+    def parts(self) -> Sequence[ServedModel]:
+        """As :attr:`ServedModel.parts`."""
+        return [self.first, self.second]
+
+    @property
+    def version(self) -> object:
+        """As :attr:`ServedModel.version`."""
+        return self.first.version, self.second.version
 
     @property
     def max_candidates(self) -> int:
@@ -116,6 +158,8 @@ class PivotModel:
     ) -> LineTranslator:
         """As :meth:`ServedModel.translator`. Only the second model gives several candidates."""
         key = source, target, candidates, split
+        if self._made_for != self.version:
+            self._translators, self._made_for = {}, self.version
         if key not in self._translators:
             first = self.first.translator(source, self.into, split=split)
             self._translators[key] = PivotTranslator(

@@ -122,9 +122,15 @@ class Pool:
         """When each worker began its batch."""
         self._rate = 0.0  # pieces per second of one worker, averaged
         self._changed = threading.Condition()
-        self._threads = [threading.Thread(target=self._work, name=f"pool-{number}") for number in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        self.grow(workers)
+
+    def grow(self, workers: int) -> None:
+        """Have at least so many threads."""
+        with self._changed:
+            for number in range(len(self._threads), workers):
+                self._threads.append(threading.Thread(target=self._work, name=f"pool-{number}"))
+                self._threads[-1].start()
 
     @property
     def waiting(self) -> int:

@@ -18,6 +18,7 @@ from nmt.server.app import application
 from nmt.server.connection import Connection
 from nmt.server.detection import Detector
 from nmt.server.exchange import Limits, Server
+from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
 from nmt.server.models import Models, ServedModel
 from nmt.server.pool import Pool
@@ -70,14 +71,20 @@ def run(
     limits: Limits,
     max_waiting: int,
     via: Sequence[str] = (),
+    unload_after: float | None = None,
+    max_loaded: int | None = None,
     started: Callable[[Models], None] = lambda models: None,
+    report: Callable[[str], object] = lambda line: None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; then answer those that were accepted.
 
     Args:
         max_waiting: the maximum source pieces that wait for a batch.
         via: codes of pivot languages, as of :class:`~nmt.server.models.Models`.
+        unload_after, max_loaded: as of :class:`~nmt.server.loader.Loader`. With either, only the first model is loaded
+            at the start, which shows whether models can be loaded with these options.
         started: called when requests are answered.
+        report: hears which models are loaded and unloaded later.
 
     Raises:
         ConfigError: as :class:`~nmt.server.models.Models`, or another server began to listen at the address while the
@@ -86,23 +93,36 @@ def run(
     """
     models, metrics = Models(served, via), Metrics()
     detector = Detector(models.languages)
-    workers = max([model.warm_up() for model in served])
     detector.ranked("a")
-    pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
-    metrics.watch(lambda: pool.waiting)
     stopping = _Stopping()
+    pool = Pool(0, max_waiting=max_waiting, observe=metrics.searched)
+
+    def loaded(model: ServedModel, workers: int) -> None:
+        pool.grow(workers)
+        model.watch(stopping.lose)
+
+    loader = Loader(unload_after=unload_after, max_loaded=max_loaded, loaded=loaded, report=report)
+    metrics.watch(lambda: pool.waiting, lambda: loader.count)
     try:
-        service = Service(models, pool, detector, metrics)
+        first = served if unload_after is None and max_loaded is None else served[:1]
+        workers = [model.load() for model in first]
+        service = Service(models, pool, detector, metrics, loader)
         app = application(Server(service, access, limits, is_ending=lambda: stopping.has_begun))
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
+
+        def begin() -> None:
+            for model, count in zip(first, workers, strict=True):
+                loaded(model, count)
+            loader.start(first)
+
         with _explained(*listening.getsockname()[:2]):
             listening.listen(_BACKLOG)
-        asyncio.run(_serve(server, listening, stopping, served, lambda: started(models)))
+        asyncio.run(_serve(server, listening, stopping, begin, lambda: started(models)))
     finally:
         pool.drop()  # nobody waits any more: requests are answered, or given up
         for model in served:
-            model.abandon()
+            model.unload()
         pool.close()
     if stopping.lost is not None:
         raise stopping.lost
@@ -153,12 +173,11 @@ async def _serve(
     server: uvicorn.Server,
     listening: socket.socket,
     stopping: _Stopping,
-    served: Sequence[ServedModel],
+    begin: Callable[[], None],
     started: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
-    for model in served:
-        model.watch(stopping.lose)
+    begin()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping, number)
     serving = asyncio.ensure_future(server._serve([listening]))

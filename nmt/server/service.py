@@ -19,6 +19,7 @@ from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
 from nmt.server.errors import InternalError, QueueFullError, RequestError, ShuttingDownError
 from nmt.server.layout import HtmlLayout, Layout, Newlines
+from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
 from nmt.server.pool import BusyError, Job, Pool
@@ -83,6 +84,7 @@ class Service:
     pool: Pool
     detector: Detector
     metrics: Metrics
+    loader: Loader
     cache: LineCache = field(default_factory=LineCache)
 
     async def identify(
@@ -179,29 +181,36 @@ class Service:
         Raises:
             RequestError: as :meth:`translate`.
         """
+        if not units:
+            return
         try:
-            candidates = max(1, min(candidates, direction.model.max_candidates))
-            searcher = direction.translator(candidates, split)  # searches with and without glossaries in one batch
-            translator = searcher if glossary is None else GlossaryTranslator(searcher, glossary)
-            terms = "" if glossary is None else glossary.fingerprint
-            tasks = [unit.task for unit in units]
-            places = {task: (searcher, terms, owner, task.spans) for task in tasks}
-            cached = {
-                task: found for task, place in places.items() if (found := self.cache.get(place, task.text)) is not None
-            }
-            new = await self._prepared(translator, [task for task in places if task not in cached])
-            job = Job(searcher, list(new.values()))
-            searched = dict(zip(new, job.found, strict=True))
-            lines = [cached.get(task) or searched[task] for task in tasks]
-            async for number, parts, is_whole in self._searched(job, lines):
-                if not is_whole and not in_parts:
-                    continue
-                task = tasks[number]
-                translation = translator.joined(task.text, parts)
-                if is_whole and new.pop(task, None) is not None:
-                    self.metrics.translated(translation.guard)
-                    self.cache.put(places[task], task.text, parts)
-                yield translation, is_whole
+            async with self.loader.using(direction.model.parts, direction):
+                candidates = max(1, min(candidates, direction.model.max_candidates))
+                searcher = direction.translator(candidates, split)  # searches with and without glossaries in one batch
+                translator = searcher if glossary is None else GlossaryTranslator(searcher, glossary)
+                terms = "" if glossary is None else glossary.fingerprint
+                tasks = [unit.task for unit in units]
+                # A place holds no translator, which would stay in memory when its model is unloaded.
+                of_model = direction, direction.model.version, candidates, split
+                places = {task: (of_model, terms, owner, task.spans) for task in tasks}
+                cached = {
+                    task: found
+                    for task, place in places.items()
+                    if (found := self.cache.get(place, task.text)) is not None
+                }
+                new = await self._prepared(translator, [task for task in places if task not in cached])
+                job = Job(searcher, list(new.values()))
+                searched = dict(zip(new, job.found, strict=True))
+                lines = [cached.get(task) or searched[task] for task in tasks]
+                async for number, parts, is_whole in self._searched(job, lines):
+                    if not is_whole and not in_parts:
+                        continue
+                    task = tasks[number]
+                    translation = translator.joined(task.text, parts)
+                    if is_whole and new.pop(task, None) is not None:
+                        self.metrics.translated(translation.guard)
+                        self.cache.put(places[task], task.text, parts)
+                    yield translation, is_whole
         except BusyError as error:
             raise QueueFullError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
         except NmtError as error:

@@ -273,8 +273,12 @@ class _Translation:
                 parts.append(following)
                 continue
             end, within = following.start, list[_Node | str]()
+            has_kept = False  # just before
             for child in sorted(following.children, key=lambda child: (child.start, child.end)):
-                within += [escape(self._text(end, child.start)), self._space(child, before=True), child.span.before]
+                has_kept = has_kept and child.start == end
+                space = self._space(child, before=True, has_kept=has_kept)
+                within += [escape(self._text(end, child.start)), space, child.span.before]
+                has_kept = child.span.text is not None
                 within.append(child if child.span.text is None else escape(child.span.text))
                 within += [child.span.after, self._space(child, before=False)]
                 end = child.end
@@ -286,14 +290,14 @@ class _Translation:
             return self._output[start:end]
         return "".join(self._output[place] for place in range(start, end) if place not in self._dropped)
 
-    def _space(self, node: _Node, *, before: bool) -> str:
+    def _space(self, node: _Node, *, before: bool, has_kept: bool = False) -> str:
         """A space between a word and what was put beside it, if there is one in the source."""
         span = node.span
         if span.text is None or span.start == span.end or node.start < node.end:
             return ""
         place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.start)
         had = 0 <= place < len(self._source) and self._source[place].isspace()
-        has_word = 0 <= beside < len(self._output) and not self._output[beside].isspace()
+        has_word = has_kept or (0 <= beside < len(self._output) and not self._output[beside].isspace())
         return " " if had and has_word else ""
 
 

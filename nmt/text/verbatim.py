@@ -37,8 +37,9 @@ _PUNCTUATION = ".,;:!?'()[]*_/"
 # belong to the language.
 _PLACEHOLDER = re.compile(
     r"\{\{\s*+[\w.$:|-]*+\s*+\}\}|[$#%]?\{\s*+[\w.$:-]*+\s*+\}"  # {name}, {0}, {{ name }}, ${name}, #{name}
-    r"|(?<!\d)(?<!\d[ \u00a0\u202f])%(?:\(\w++\)|\d++\$)?[-+#0]*+\d*+(?:\.\d++)?"  # %s, %5.2f, %1$s, %(name)s
-    r"(?:hh?|ll?|[Lqjzt])?[@AEFGXacdefgioprsux](?!\w)"
+    r"|%\(\w++\)[-+#0]*+\d*+(?:\.\d++)?[A-Za-z]"  # %(name)s
+    r"|(?<!\d)(?<!\d[ \u00a0\u202f])%(?:\d++\$)?[-+#0]*+\d*+(?:\.\d++)?"  # %s, %5.2f, %1$s
+    r"(?:hh?|ll?|[Lqjzt])?[@AEFGXacdefgioprsux](?![A-Za-z\d_])"
     r"|(?<![\d\w])%[A-Za-z_]++%(?!\w)|(?<![\w$])\$[a-z_]\w++"  # %name%, $name
     r"|\[\[\w++\]\]|(?<!\w)__[A-Z\d_]+?__(?!\w)|(?<![\w:]):[a-z]\w++:(?![\w:])"  # [[name]], __NAME__, :name:
     r"|(?P<tag></\w++(?=\s*>)|<\w++(?=\s*/>|\s[^<>=]*=[^<>]*>)|<(?=[A-Za-z]*\d)\w++(?=>)"  # </b>, <0/>, <a x="">, <h1>

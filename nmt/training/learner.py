@@ -23,7 +23,9 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import NmtError, TrainingError
 from nmt.machine.device import Hardware, is_out_of_memory, release_memory
+from nmt.model.adapters import merged
 from nmt.model.guiding import Guide
+from nmt.model.linear import Linear
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import start_clock
 from nmt.training.gradients import GradientBuffer
@@ -305,11 +307,11 @@ class Learner:
     def weights(self) -> dict[str, Tensor]:
         """The tensors that are saved as the model."""
         with self.weights_in_use():
-            return dict(self.model.state_dict())
+            return merged(self.model.state_dict())
 
     def state_dict(self) -> dict[str, Tensor]:
         """The tensors that are saved beside the model: Adam's moments by parameter name; also the weights that learn,
-        if the saved model is their average or is rounded from fp64.
+        if the saved model is their average or is rounded from fp64, and adapters with the matrices that they change.
         """
         return self.optimizer.moments() | self._learnt()
 
@@ -319,9 +321,12 @@ class Learner:
         return moments + sum(tensor.numel() for tensor in (*self.weights().values(), *self._learnt().values()))
 
     def _learnt(self) -> dict[str, Tensor]:
-        if self.average is None and self.hardware.weights_dtype != torch.float64:
-            return {}
-        return {f"learnt.{name}": parameter.detach() for name, parameter in self.parameters.items()}
+        is_exact = self.average is None and self.hardware.weights_dtype != torch.float64
+        kept = {} if is_exact else dict(self.parameters)
+        for name, module in self.model.named_modules():
+            if isinstance(module, Linear) and module.adapter is not None:
+                kept |= module.named_parameters(name)
+        return {f"learnt.{name}": parameter.detach() for name, parameter in kept.items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], updates: int) -> None:
         """Resume from :meth:`state_dict`; the model already holds the tensors of :meth:`weights`.
@@ -332,7 +337,7 @@ class Learner:
         self.optimizer.load_moments(tensors, updates)
         if self.average is not None:
             self.average.restart()
-        for name, parameter in self.parameters.items():
+        for name, parameter in self.model.named_parameters():
             if f"learnt.{name}" in tensors:
                 parameter.data.copy_(tensors[f"learnt.{name}"])
 

@@ -46,7 +46,7 @@ class ChatServer:
             concurrency: how many threads send requests.
             timeout: seconds that a try may take.
             tries: per request.
-            first_wait: seconds after the first try; after each further one they double.
+            first_wait: seconds after the first try; after each of the next nine they double.
 
         Raises:
             ConfigError: the address is none.
@@ -73,11 +73,15 @@ class ChatServer:
         self._in_a_row, self._reason = 0, ""
         self._has_answered = False
         self._lock = threading.Lock()
-        self._is_closing = threading.Event()
+        self._is_stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Repeat no request any more. Those that are sent are still answered."""
+        self._is_stopping.set()
 
     def close(self) -> None:
-        """Repeat no request any more. Those that are sent are answered."""
-        self._is_closing.set()
+        """Close the connections."""
+        self._client.close()
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """The answer to a request.
@@ -87,9 +91,9 @@ class ChatServer:
         """
         reason, wait = "", 0.0
         for attempt in range(self._tries):
-            if attempt and self._is_closing.wait(wait):
+            if attempt and self._is_stopping.wait(wait):
                 break
-            wait = self._first_wait * 2**attempt * random.uniform(0.5, 1)
+            wait = self._first_wait * 2 ** min(attempt, 9) * random.uniform(0.5, 1)
             try:
                 response, content = self._post(request)
             except httpx.RequestError as error:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.lineage import bundle_record
-from nmt.data.manifest import Manifest, known_manifest
+from nmt.data.manifest import SYNTHETIC, Manifest, known_manifest
 from nmt.record import PATHS, Record, file_record, option_words
 from nmt.translation.lineage import checksum
 from nmt.translation.options import recorded_words
-
-_KIND = "synthetic text"
 
 
 def synthesis_record(
@@ -38,7 +36,7 @@ def synthesis_record(
     values = {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in options.items()}
     paths: dict[str, Any] = {option: [each.path for each in found] for option, found in records.items()}
     return Record(
-        kind=_KIND,
+        kind=SYNTHETIC,
         path=str(path),
         command=(
             "synthesize",
@@ -62,7 +60,7 @@ def same_data_set(folder: Path, asked: Record) -> Manifest | None:
     manifest = known_manifest(folder)
     if manifest is None:
         return None
-    made = {each.file: each.made_by for each in manifest.sources if each.made_by and each.made_by.kind == _KIND}
+    made = {each.file: each.made_by for each in manifest.sources if each.made_by and each.made_by.kind == SYNTHETIC}
     is_same = (
         list(map(_content, made.values())) == [_content(asked)]
         and not manifest.changed_sources(without=made.keys())

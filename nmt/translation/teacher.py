@@ -118,8 +118,9 @@ class Teacher(LineTranslator):
             try:
                 yield teacher
             finally:
-                server.close()
+                server.stop()
                 teacher._pool.shutdown(cancel_futures=True)
+                server.close()
 
     @property
     def settings(self) -> dict[str, object]:

@@ -88,7 +88,7 @@ class Translator(LineTranslator):
                 f"max_source_length: got {options.max_source_length}, but the model has positions for "
                 f"{self._positions} source pieces. Give --max-source-length at most {self._positions}."
             )
-        trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
+        trained_length = data.lines.max_pieces if data.lines is not None else _TRAINED_LENGTH
         self.max_source_length = options.max_source_length or min(trained_length, self._positions)
         self.language_tags = () if self._vocab.source.before else self._vocab.source.language_tags
         self._searcher = searcher or engine.searcher(self._first_search, workers)

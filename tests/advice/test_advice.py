@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -189,9 +188,6 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
     written("corpus/scored.tsv", "".join(f"ba {n}\tdo {n}\t0.9\n" for n in range(60))): [
         (f"{TABLE} --filter min_score=0.5", f"{TABLE} --filter min_score=0.5 --columns en,de,score"),
         (f"{TABLE} --columns en,de,score --filter min_score", f"{TABLE} --columns en,de,score --filter min_score=0.5"),
-    ],
-    lambda: Path("corpus/c.en.gz").write_bytes(gzip.compress(b"ba do\n")): [
-        (OWN, "prepare-data my-en-de --train corpus/c.en corpus/c.de", "hold different text")
     ],
     written("out", "x\n"): [(TO_OUT, f"{TO_OUT} --fresh")],
     written("out.partial", "x\n"): [(TO_OUT, f"{TO_OUT} --fresh")],

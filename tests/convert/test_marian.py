@@ -526,7 +526,7 @@ def test_the_name_of_a_format_may_be_in_capitals():
 
 _SIDE = SideLines(sentences=(1,), pieces=PieceCounts(p50=1, p90=1, p99=1, p999=1, max=1), decomposed=1)
 DECOMPOSED = LineStatistics(
-    max_length=1, source=_SIDE, target=_SIDE, target_per_source=LengthRatio(p1=1, p10=1, p50=1, p90=1, p99=1)
+    max_pieces=1, source=_SIDE, target=_SIDE, target_per_source=LengthRatio(p1=1, p10=1, p50=1, p90=1, p99=1)
 )
 
 

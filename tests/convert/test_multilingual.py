@@ -10,6 +10,7 @@ from sentencepiece import SentencePieceTrainer
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
+from nmt.config import read_config
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.huggingface.multilingual import _OF_M2M_100
@@ -174,7 +175,7 @@ def test_a_file_that_is_missing_is_named(tmp_path, name):
 
 
 def test_a_server_lists_all_directions(imported):
-    models = Models([ServedModel(nmt.load(imported[1])._engines[0], {})])
+    models = Models([ServedModel("m", read_config(imported[1] / "config.yaml"), lambda: None, {})])
     count = len(models.sources)
     assert count == {"m2": 100, "nl": 5, "mb": 4}[imported[0].parent.name[:2]]
     assert all(len(targets) == count - 1 for targets in models.sources.values())

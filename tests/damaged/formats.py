@@ -113,7 +113,7 @@ def _write_settings(folder: Path) -> None:
 
 _SIDE = {"sentences": [9, 1], "pieces": {"p50": 1, "p90": 2, "p99": 3, "p999": 4, "max": 5}}
 _RATIO = {"p1": 0.6, "p10": 0.8, "p50": 1.0, "p90": 1.2, "p99": 1.5}
-_LINES_OF_DATA = {"max_length": 256, "source": _SIDE, "target": _SIDE, "target_per_source": _RATIO}
+_LINES_OF_DATA = {"max_pieces": 256, "source": _SIDE, "target": _SIDE, "target_per_source": _RATIO}
 
 
 def _read_settings(folder: Path) -> None:

@@ -19,7 +19,7 @@ from nmt.io.files import locked_folders
 from nmt.text.lines import NormalizationRule
 from nmt.text.steps import TextSteps
 
-_ARGUMENTS = ("existing", "check_unused", "max_length", "aligns", "threads", "notify")
+_ARGUMENTS = ("existing", "check_unused", "max_pieces", "aligns", "threads", "notify")
 
 
 def build_vocabulary(data: Path, **options: Any) -> BuiltVocabulary:
@@ -37,12 +37,12 @@ def write_shards(
     data: Path,
     vocab: Vocabulary | VocabularyPair,
     *,
-    max_length: int = 256,
+    max_pieces: int = 256,
     threads: int = 1,
     source_normalization: NormalizationRule = "identity",
 ) -> ShardIndex:
     """Encode train and valid of a data set."""
-    encoding = Encoding(_pair(vocab), max_length, TextSteps().with_rule(source_normalization), threads)
+    encoding = Encoding(_pair(vocab), max_pieces, TextSteps().with_rule(source_normalization), threads)
     text = examine_text(data, read_manifest(data), ENCODED_SPLITS)
     with (
         locked_folders([DataFolder(data).shards], SHARDS) as locked,
@@ -55,12 +55,12 @@ def write_shards(
 def are_current(
     data: Path,
     vocab: Vocabulary | VocabularyPair,
-    max_length: int = 256,
+    max_pieces: int = 256,
     source_normalization: NormalizationRule = "identity",
 ) -> bool:
     """Whether a data set's shards are undamaged and were made from its text with these settings."""
     index, manifest = known_index(data), read_manifest(data)
-    inputs = Encoding(_pair(vocab), max_length, TextSteps().with_rule(source_normalization)).inputs(
+    inputs = Encoding(_pair(vocab), max_pieces, TextSteps().with_rule(source_normalization)).inputs(
         manifest, examine_text(data, manifest, ENCODED_SPLITS)
     )
     return index is not None and is_current(data, index, inputs)

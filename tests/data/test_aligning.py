@@ -97,7 +97,7 @@ def test_shards_hold_alignments_of_training_pairs(write_data_set, tmp_path):
     share = f"{np.count_nonzero(found) / len(found):.1%} of the target pieces"
     assert re.fullmatch(rf".*data: aligned 25 training pairs in \d+ s; {share} come from a source piece", said[0])
     with pytest.raises(ConfigError, match="align takes pairs of at most 65,535 pieces: lower --max-pieces, or --no-al"):
-        build_vocabulary(data, size=40, max_length=65_536)
+        build_vocabulary(data, size=40, max_pieces=65_536)
     assert not build_vocabulary(data, size=40, aligns=True).changed
     assert not build_vocabulary(data, size=40).changed
     assert build_vocabulary(data, size=39).index.is_aligned

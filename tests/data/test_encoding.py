@@ -33,7 +33,7 @@ def test_shards_hold_what_encoding_line_by_line_gives(write_data_set, tmp_path, 
     monkeypatch.setattr(shard_writing, "_CHUNK_PAIRS", chunk)
     monkeypatch.setattr(shard_writing, "SENTENCES_COUNTED", 14)  # in every third pair
     data = write_data_set(tmp_path / "data", SOURCE, TARGET)
-    train = write_shards(data, vocab, max_length=LIMIT, threads=threads).splits["train"]
+    train = write_shards(data, vocab, max_pieces=LIMIT, threads=threads).splits["train"]
 
     encoded = [[vocab.encode([line])[0] for line in pair] for pair in zip(SOURCE, TARGET, strict=True)]
     kept = [number for number, pair in enumerate(encoded) if all(0 < len(ids) <= LIMIT for ids in pair)]

@@ -222,7 +222,7 @@ def test_if_one_data_set_fails_all_stay_as_they_were(sets):
     with pytest.raises(DataError, match="not valid UTF-8"):
         build(sets, size=190)
     with pytest.raises(DataError, match="not valid UTF-8"):
-        build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1, max_length=20)
+        build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1, max_pieces=20)
     for folder, held in zip(sets[:2], before[:2], strict=True):
         assert contents(folder) == held
     assert contents(sets[2]).keys() == before[2].keys()

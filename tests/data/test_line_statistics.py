@@ -11,9 +11,9 @@ from tests.data.one_data_set import write_shards
 VOCAB = train_vocabulary(["a b c d . x"] * 9, size=14, normalization="identity").vocab
 
 
-def data_set(write_data_set, folder, source, target, max_length=90, vocab=VOCAB):
+def data_set(write_data_set, folder, source, target, max_pieces=90, vocab=VOCAB):
     data = write_data_set(folder, source, target)
-    write_shards(data, vocab, max_length=max_length)
+    write_shards(data, vocab, max_pieces=max_pieces)
     return ParallelShards.open(data, "train")
 
 
@@ -21,7 +21,7 @@ def test_lengths_are_percentiles_of_the_lines_in_the_shards(write_data_set, tmp_
     source = [" ".join("a" * length) for length in range(1, 101)]
     data = data_set(write_data_set, tmp_path / "data", source, ["b b"] * 100)
     lines = line_statistics([data])
-    assert lines.max_length == 90
+    assert lines.max_pieces == 90
     assert lines.source.sentences == (90,)
     assert lines.source.pieces.model_dump() == {"p50": 45, "p90": 81, "p99": 90, "p999": 90, "max": 90}
     assert lines.target.pieces.model_dump() == {"p50": 2, "p90": 2, "p99": 2, "p999": 2, "max": 2}
@@ -61,7 +61,7 @@ def test_the_share_of_decomposed_lines_is_of_those_that_have_another_form(write_
 @pytest.mark.parametrize("limits", [(90, 30), (30, 90)])
 def test_the_limit_of_several_data_sets_is_the_largest(write_data_set, tmp_path, limits):
     folders = [data_set(write_data_set, tmp_path / f"{limit}", ["a"], ["b"], limit) for limit in limits]
-    assert line_statistics(folders).max_length == 90
+    assert line_statistics(folders).max_pieces == 90
 
 
 def test_of_no_pair_nothing_is_known(write_data_set, tmp_path):

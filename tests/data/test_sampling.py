@@ -93,7 +93,7 @@ def test_sampled_shards_hold_the_same_text_in_other_pieces(data, vocab, tmp_path
     assert sampled.target_lengths.sum() > plain.target_lengths.sum() * 1.1
     assert sampled.index.vocab_fingerprint == plain.index.vocab_fingerprint
     assert sampled.index.data_fingerprint == plain.index.data_fingerprint
-    assert index.max_length == read_index(data).max_length
+    assert index.max_pieces == read_index(data).max_pieces
 
 
 def test_augmented_shards_hold_other_text(data, vocab, tmp_path):
@@ -109,7 +109,7 @@ def test_augmented_shards_hold_other_text(data, vocab, tmp_path):
 
 def test_pairs_that_grow_too_long_are_left_out_and_counted(data, vocab, tmp_path):
     limit = max(statistics.longest for statistics in read_index(data).splits["train"].sides.values())
-    build_vocabulary(data, existing=data / "vocab.model", max_length=limit, threads=1)
+    build_vocabulary(data, existing=data / "vocab.model", max_pieces=limit, threads=1)
     assert read_index(data).splits["train"].too_long == 0
     index = write_sampled_shards(data, tmp_path / "sampled", vocab, replace(SAMPLING, dropout=0.5))
     statistics = index.splits["train"]

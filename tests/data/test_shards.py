@@ -49,7 +49,7 @@ def test_pairs_come_back_as_they_were_encoded(data_set, tmp_path):
 def test_long_pairs_are_left_out_and_counted(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     limit = len(VOCAB.encode([SOURCE[2]])[0]) - 1
-    index = write_shards(data, VOCAB, max_length=limit)
+    index = write_shards(data, VOCAB, max_pieces=limit)
     assert (index.splits["train"].pairs, index.splits["train"].too_long) == (3, 1)
     assert ParallelShards.open(data, "train").pair(2)[0].tolist() == VOCAB.encode([SOURCE[3]])[0]
 
@@ -144,7 +144,7 @@ def test_sentences_of_the_pairs_in_the_shards_are_counted(data_set, tmp_path):
     source = ["One two. Three.", "Two", "One two. Two! Three?", "One two three four five six seven eight. Two."]
     data = data_set(tmp_path / "data", source=source, target=["Eins.", "Zwei.", "Eins. Zwei.", "Drei."])
     limit = max(map(len, VOCAB.encode(source[:3])))
-    index = write_shards(data, VOCAB, max_length=limit)
+    index = write_shards(data, VOCAB, max_pieces=limit)
     assert index.splits["train"].too_long == 1
     assert index.splits["train"].sides["source"].sentences == [1, 1, 1]
     assert index.splits["train"].sides["target"].sentences == [2, 1]
@@ -190,10 +190,10 @@ def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(data_se
     first = build_vocabulary(data, size=40)
     assert first.changed
     assert not build_vocabulary(data, size=40).changed
-    again = build_vocabulary(data, size=40, max_length=100)
+    again = build_vocabulary(data, size=40, max_pieces=100)
     assert again.changed
     assert again.trained is None  # Other shards, but nothing to train.
-    assert build_vocabulary(data, size=40, max_length=100, model_type="unigram").trained is not None
+    assert build_vocabulary(data, size=40, max_pieces=100, model_type="unigram").trained is not None
     (data / "vocab.model").unlink()
     assert build_vocabulary(data, size=40).trained is not None
     other = data_set(tmp_path / "other")

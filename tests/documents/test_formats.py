@@ -274,6 +274,14 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
 
 
 @pytest.mark.parametrize(
+    ("placed", "expected"), [("`a``b`", "`a` `b`"), ("x![i](s)", "x![i](s)"), ("![i](u)", "\\![i](u)")]
+)
+def test_markup_side_by_side_stays_what_it_is_in_markdown(placed, expected):
+    document = read("a.md", "The `a` dog `b` in ![i](s) [i](u)")
+    assert b"".join(document.parts([placed])).decode() == expected
+
+
+@pytest.mark.parametrize(
     ("language", "first"),
     [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
 )

@@ -17,6 +17,7 @@ from nmt.server.access import Access
 from nmt.server.app import application
 from nmt.server.detection import Detector
 from nmt.server.exchange import Limits, Server
+from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
 from nmt.server.models import Models
 from nmt.server.pool import Pool
@@ -104,24 +105,44 @@ class Model:
     """A model double, which translates from one language to one or several. With several, outputs name theirs."""
 
     max_candidates = 3
+    version = 0
 
     def __init__(self, source: str, *targets: str) -> None:
         self.source, self.targets = source, targets
+        self.name = f"{source} to {' '.join(targets)}"
         self.translators: dict[tuple[str, int, str | None], Capitals] = {}
+        self.loads: list[str] = []
+        """``load`` and ``unload``, in order."""
+        self.gate = threading.Event()
+        """Loading waits for it."""
+        self.gate.set()
+        self.error: Exception | None = None
+        """Why it cannot be loaded."""
 
     def directions(self) -> list[tuple[str, str]]:
         """All of its directions."""
         return [(self.source, target) for target in self.targets]
 
-    def warm_up(self) -> int:
-        """It is warm, and has one worker."""
+    @property
+    def parts(self) -> list[Model]:
+        """Itself."""
+        return [self]
+
+    def load(self) -> int:
+        """Load it, with one worker."""
+        self.loads.append("load")
+        assert self.gate.wait(SECONDS)
+        if self.error is not None:
+            raise self.error
+        self.version += 1
         return 1
+
+    def unload(self) -> None:
+        """Unload it."""
+        self.loads.append("unload")
 
     def watch(self, lost: Callable[[Exception], object]) -> None:
         """It is not lost."""
-
-    def abandon(self) -> None:
-        """It has no searches."""
 
     def translator(self, source: str = "", target: str = "", candidates: int = 1, split: str | None = None) -> Capitals:
         """The translator with these settings; by default to the first target language."""
@@ -189,6 +210,7 @@ def serving(
     max_waiting: int = 1_000,
     workers: int = 1,
     headers: Mapping[str, str] | None = None,
+    loading: Mapping[str, Any] | None = None,
     wrap: Callable[[Starlette], Starlette] = lambda app: app,
     **options: Any,
 ) -> Iterator[Running]:
@@ -196,14 +218,16 @@ def serving(
 
     Args:
         headers: of each request.
+        loading: the arguments of the loader. Each model is loaded for its first request.
         wrap: changes the application.
         options: of the server.
     """
     models = models or [Model("en", "de")]
     known, metrics = Models(models, via), Metrics()  # type: ignore[arg-type]
     pool = Pool(workers, max_waiting=max_waiting, observe=metrics.searched)
-    metrics.watch(lambda: pool.waiting)
-    service = Service(known, pool, KnownWords(known.languages), metrics)
+    loader = Loader(**loading or {})
+    metrics.watch(lambda: pool.waiting, lambda: loader.count)
+    service = Service(known, pool, KnownWords(known.languages), metrics, loader)
     access = Access(keys, requests_per_minute, origins, only_loopback)
     app = wrap(application(Server(service, access, limits, **options)))
     with bound("127.0.0.1", 0) as listening:

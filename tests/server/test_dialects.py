@@ -225,7 +225,7 @@ NOT_HERE = """
 PUT /translate 405, GET /detect 405, POST /languages 405, POST /health 405, POST /spec 405, POST /metrics 405,
 DELETE /frontend/settings 405, GET /translate_file 405, PUT /v2/translate 405, GET /v2/translate 405,
 GET /v2/document 405, PUT /v2/glossaries 405,
-POST /v2/document/x/y 404, GET /v3/glossaries 404, POST /v2/write/rephrase 404, GET /nothing 404
+POST /v2/document/x/y 404, GET /v3/style_rules 404, POST /v2/write/rephrase 404, GET /nothing 404
 """
 
 

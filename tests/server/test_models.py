@@ -122,7 +122,7 @@ def test_models_that_meet_in_a_pivot_language_are_composed(models, via, directio
 def test_a_model_serves_the_directions_that_it_was_trained_on(fingerprint, via, directions):
     other = {"name": "b", "fingerprint": fingerprint, "source_lang": "en", "target_lang": "fr"}
     data = DataConfig(source_lang="de", target_lang="en", fingerprint=fingerprint, mixed_with=(other,))
-    served = ServedModel(SimpleNamespace(config=SimpleNamespace(data=data)), {})
+    served = ServedModel("model", SimpleNamespace(data=data), lambda: None, {})
     assert str(Models([served], via)) == directions
 
 
@@ -167,11 +167,12 @@ def test_several_models_answer_at_the_same_time():
 
 
 def test_a_translator_is_made_once_and_all_have_one_searcher(monkeypatch):
-    made, searchers = [], []
+    made, searchers, ended = [], [], []
 
     def translator(engine, options, searcher):
         made.append((options.target_lang, options.nbest, options.split_sentences))
-        assert searchers == [searcher]
+        assert searchers[-1] is searcher
+        return SimpleNamespace(worker_count=3, prepare=lambda lines: [lines], search=lambda segments: None)
 
     def searcher(options, workers, *, shared):
         assert (options.beam, workers, shared) == (5, 3, True)
@@ -179,10 +180,19 @@ def test_a_translator_is_made_once_and_all_have_one_searcher(monkeypatch):
         return searchers[-1]
 
     monkeypatch.setattr(module, "Translator", translator)
-    engine = SimpleNamespace(config=SimpleNamespace(decoding=DecodingConfig(beam=5)), searcher=searcher)
-    served = ServedModel(engine, {}, workers=3)
+    data = DataConfig(source_lang="en", target_lang="de", fingerprint="x")
+    config = SimpleNamespace(decoding=DecodingConfig(beam=5), data=data)
+    process = SimpleNamespace(end=ended.append)
+    engine = SimpleNamespace(config=config, searcher=searcher, process=process)
+    served = ServedModel("model", config, lambda: engine, {}, workers=3)
+    versions = {served.version}
     for _ in range(2):
-        served.translator("en", "de", 2, "never")
-        served.translator("en", "fr")
-    assert made == [("de", 2, "never"), ("fr", 1, "auto")]
-    assert served.max_candidates == 5
+        assert served.load() == 3
+        for _ in range(2):
+            served.translator("en", "de", 2, "never")
+            served.translator("en", "fr")
+        assert made == [("de", 1, "auto"), ("de", 2, "never"), ("fr", 1, "auto")] * len(searchers)
+        versions.add(served.version)
+        served.unload()
+        assert len(ended) == len(searchers)
+    assert (len(versions), served.max_candidates) == (3, 5)

@@ -9,6 +9,7 @@ from nmt.server import exchange
 from nmt.server.access import Access
 from nmt.server.app import OPERATIONS, application
 from nmt.server.exchange import Limits, Server
+from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
 from nmt.server.models import Models
 from nmt.server.pool import Pool
@@ -162,7 +163,7 @@ def app():
     """The application alone, and its pool."""
     models = Models([Model("en", "de")])
     pool = Pool(1, max_waiting=1_000_000)
-    service = Service(models, pool, KnownWords(models.languages), Metrics())
+    service = Service(models, pool, KnownWords(models.languages), Metrics(), Loader())
     yield application(Server(service, Access(), Limits()))
     pool.close()
 

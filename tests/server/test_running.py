@@ -203,8 +203,31 @@ def test_a_second_ctrl_c_waits_for_no_request():
 
 def child_of(process):
     """The id of the process of its only model."""
-    [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    threads = Path(f"/proc/{process.pid}/task").iterdir()  # any may have started it
+    [child] = " ".join((thread / "children").read_text() for thread in threads).split()
     return int(child)
+
+
+def test_models_on_demand_take_turns_in_memory(tmp_path):
+    other = tmp_path / "model"
+    shutil.copytree(BUNDLE, other)
+    (other / "checksums.json").unlink()
+    settings = (other / "config.yaml").read_text("utf-8")
+    (other / "config.yaml").write_text(settings.replace("target_lang: de", "target_lang: fr"), "utf-8")
+    with serve_command(BUNDLE, other, "--max-loaded", 1, *SMALL_BATCHES) as command:
+        first = child_of(command.process)
+        for target in ("fr", "de"):
+            answer = translate(command.port, list(NOTES), target=target)
+            assert answer.json() == {"translatedText": list(NOTES.values())}
+            assert child_of(command.process) != first
+        command.process.terminate()
+        assert command.process.wait(SECONDS) == 0
+        lines = command.rest().splitlines()
+    assert [line.partition(":")[0].partition(" in ")[0] for line in lines] == [
+        f"{verb} {model}"
+        for model, gone in ((other, BUNDLE), (BUNDLE, other))
+        for verb, model in (("unloaded", gone), ("loaded", model))
+    ]
 
 
 def test_a_model_may_be_replaced_on_disk_and_ends_the_server_when_its_process_is_killed(tmp_path):

@@ -49,8 +49,9 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
         refused = nmt("adapt", *given, cwd=tmp_path, check=False)
         assert "adapted/memory: holds a model that was adapted to other text" in refused.stderr
         assert (tmp_path / "adapted/memory/data/manifest.json").read_bytes() == manifest
-    fresh = nmt(*words, "--fresh", cwd=tmp_path)
+    fresh = nmt(*words, "--fresh", "--adapter-rank", "2", cwd=tmp_path)
     assert "written: adapted/memory-2/model" in fresh.stderr
+    assert "adapter_rank: 2" in (tmp_path / "adapted/memory-2/model/config.yaml").read_text()
     assert "weights of" not in fresh.stderr
     (tmp_path / "memory.tsv").write_text(text)
 
@@ -70,7 +71,7 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
     for options, message in (
         (
             ["--general", data],
-            f"Leaked sentences are in a valid or test set, of this data set or of {data}: give other",
+            f"Leaked sentences are in a valid or test set, of this data set or of {data}: give",
         ),
         (["--general", tmp_path / "nope"], "Name the folder of one with --general"),
         (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
@@ -108,8 +109,17 @@ def test_an_interrupted_training_says_how_to_resume(nmt, monkeypatch, tmp_path):
 def test_the_warm_up_of_a_small_memory_ends_before_its_training(monkeypatch, tokens, warmup):
     monkeypatch.setattr(adapting, "_tokens", lambda _: tokens)
     config = parse_config(load_preset("tiny"), name="tiny")
-    settings = dict(line.split("=") for line in adapting._settings(config, None, [], []))
+    settings = dict(line.split("=") for line in adapting._settings(config, None, [], [], None))
     assert (settings["schedule.warmup"], int(settings["training.max_updates"]) > int(warmup)) == (warmup, True)
+
+
+def test_adapters_learn_faster_than_all_weights(monkeypatch):
+    monkeypatch.setattr(adapting, "_tokens", lambda _: 10_000)
+    config = parse_config(load_preset("tiny"), name="tiny")
+    found = [dict(each.split("=") for each in adapting._settings(config, None, [], [], rank)) for rank in (None, 4)]
+    assert [each["training.adapter_rank"] for each in found] == ["null", "4"]
+    factors = [float(each["schedule.factor"]) for each in found]
+    assert factors[1] / factors[0] == pytest.approx(adapting._ADAPTERS_PEAK / adapting._PEAK, rel=1e-3)
 
 
 @pytest.mark.parametrize(("difference", "p", "is_sure"), [(-3.0, 0.001, True), (-3.0, 0.2, False), (0.0, None, False)])

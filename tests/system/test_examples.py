@@ -64,6 +64,50 @@ def test_the_quick_start_goes_from_nothing_to_a_score_and_goes_on_where_it_was(t
     assert "Nothing to do: runs/toy-en-de-tiny is finished" in result.stderr
 
 
+@pytest.mark.slow
+def test_a_student_is_made_of_pairs_and_text_in_one_language_and_nothing_is_done_twice(trained, tmp_path):
+    """With few pairs, short trainings, and a kill in the middle."""
+    short = "--max-updates 100 --set checkpoints.every_updates=50 --set validation.every_updates=50"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "nmt").write_text(
+        f'#!/bin/sh\necho "nmt $1" >> {tmp_path}/commands\n[ "$1" = train ] && set -- "$@" {short}\n'
+        f'[ -e {tmp_path}/stop ] && [ "$(wc -l < {tmp_path}/commands)" = 9 ] && exit 1\n'
+        f'exec {sys.executable} -m nmt "$@"\n'
+    )
+    (programs / "nmt").chmod(0o755)
+    made = tmp_path / "student"
+    made.mkdir()
+    for split, count in (("train", 1_000), ("valid", 50), ("test", 50)):
+        for language in ("en", "de"):
+            lines = (trained / "data" / "toy-en-de" / f"{split}.{language}").read_text().splitlines(keepends=True)
+            (tmp_path / f"{split}.{language}").write_text("".join(lines[:count]))
+    texts = [word for split in ("train", "valid", "test") for word in (f"--{split}", tmp_path / split)]
+    assert run_command(["prepare-data", "mini-en-de", *texts], cwd=made).returncode == 0
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    command = ["sh", EXAMPLES / "student" / "run.sh", "mini-en-de", "tiny"]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    (tmp_path / "stop").touch()
+    assert run().returncode == 1
+    (tmp_path / "stop").unlink()
+    result = run()
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("BLEU") >= 2
+    assert "in capitals" in result.stdout
+    manifests = [json.loads(path.read_bytes()) for path in (made / "data").glob("*/manifest.json")]
+    assert {each["name"]: each["tag"] for each in manifests} == {
+        "mini-en-de": "", "real-de-en": "", "real-en-de": "", "bt-en-de": "BT", "kd-en-de": "",
+    }  # fmt: skip
+    sizes = [(made / "runs" / name / "best" / "model.safetensors").stat().st_size for name in ("teacher", "student")]
+    assert sizes[1] < sizes[0]
+    files = {path: path.stat().st_mtime_ns for path in made.rglob("*.safetensors")}
+    assert run().returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*.safetensors")} == files
+
+
 @pytest.fixture(scope="module")
 def of_sweep():
     """Imports a module of the sweeps, which are no package."""

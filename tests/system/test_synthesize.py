@@ -87,6 +87,24 @@ def test_text_and_its_back_translation_become_a_data_set(nmt, project):
     assert lines_of(folder / "valid.en") == lines_of(project / "v.en")
 
 
+def test_parts_of_several_machines_become_one_data_set_with_their_lineage(nmt, project):
+    mono = (project / "mono.en").read_text().splitlines(keepends=True)
+    for number, lines in enumerate((mono[:25], mono[25:])):
+        (project / f"part-{number}").write_text("".join(lines))
+        nmt("synthesize", f"bt{number}-de-en", "--mono", f"part-{number}", "--model", "en-de", *QUICK, cwd=project)
+    nmt("synthesize", "whole-de-en", "--mono", "mono.en", "--model", "en-de", *QUICK, cwd=project)
+    parts = [word for number in (0, 1) for word in ("--train", f"data/bt{number}-de-en/train")]
+    nmt("prepare-data", "bt-de-en", *parts, "--jobs", "1", *QUICK[6:], cwd=project)
+    assert files(project / "data/bt-de-en") == files(project / "data/whole-de-en")
+    shown = nmt("inspect", "data/bt-de-en", cwd=project).stdout
+    assert [shown.count(f"nmt synthesize bt{number}-de-en --model={project}/en-de") for number in (0, 1)] == [1, 1]
+    assert shown.count(f"model: {project}/en-de  [unchanged]") == 2
+    with (project / "data/bt1-de-en/train.de").open("a") as stream:
+        stream.write("edited\n")
+    changed = nmt("inspect", "data/bt-de-en", cwd=project, check=False)
+    assert (changed.returncode, "bt1-de-en/train.de" in changed.stderr) == (1, True)
+
+
 def test_an_interrupted_call_resumes_and_fresh_starts_beside_it(nmt, project, monkeypatch):
     command = ("synthesize", "bt-de-en", "--mono", "mono.en", "--model", "en-de", *QUICK)
     with monkeypatch.context() as patch:

@@ -64,7 +64,7 @@ def test_web_addresses_of_a_line(line, expected):
     [
         ("Hello {name}, {0} of {{ total }}, ${x} #{y} {}", ["{name}", "{0}", "{{ total }}", "${x}", "#{y}", "{}"]),
         (
-            "%s of %1$d: %5.2f, %(name)r, %@, %-3ld and %user%",
+            "%s of %1$d: %5.2f, 5 %(name)rs, %@, %-3ld日 and %user%",
             ["%s", "%1$d", "%5.2f", "%(name)r", "%@", "%-3ld", "%user%"],
         ),
         ("50 % des Preises, 100% des, 50 %, 7%s, 20\u00a0%d, %-Zeichen, 3 %ig", []),

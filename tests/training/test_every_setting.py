@@ -13,7 +13,7 @@ from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.schedule import learning_rate
-from nmt.training.start.resume import freeze
+from nmt.training.start.resume import choose_what_learns
 from tests.training.start.test_changes import CHANGES
 from tests.training.test_learner import aligned, batch, pairs
 
@@ -49,9 +49,9 @@ def learnt(config: Config) -> str:
     torch.manual_seed(0)
     training, digest = config.training, hashlib.sha256()
     hardware = choose_hardware("cpu", "fp64", 1)
-    model = accelerate(Transformer(config.model, 30), Kernels()).double()
-    freeze(model, training.freeze)
-    learner = Learner(model, config, hardware)
+    model = accelerate(Transformer(config.model, 30), Kernels())
+    choose_what_learns(model, training)
+    learner = Learner(model.double(), config, hardware)
     for update in (1, 2):
         rate = learning_rate(update, config.schedule, config.model.d_model, 10)
         learner.update([aligned(batch(pairs(5)))], update=update, target_tokens=30, learning_rate=rate)

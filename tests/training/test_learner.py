@@ -22,7 +22,7 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import UpdateOutcome
-from nmt.training.start.resume import freeze
+from nmt.training.start.resume import choose_what_learns
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
@@ -379,7 +379,7 @@ def test_frozen_parameters_keep_their_values():
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
     model = accelerate(Transformer(config, 30), chosen()).train()
-    freeze(model, ["encoder.*", "embedding.weight"])
+    choose_what_learns(model, TrainingConfig(freeze=("encoder.*", "embedding.weight")))
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     made = Learner(model, Config(model=config), choose_hardware("cpu", "fp32", 1))
     batches = [batch(pairs(8))]
@@ -388,9 +388,9 @@ def test_frozen_parameters_keep_their_values():
         assert torch.equal(parameter, before[name]) == name.startswith(("encoder.", "embedding.")), name
     assert not any("encoder." in name for name in made.state_dict())
     with pytest.raises(ConfigError, match="matches no parameter"):
-        freeze(model, ["encodr.*"])
+        choose_what_learns(model, TrainingConfig(freeze=("encodr.*",)))
     with pytest.raises(ConfigError, match="nothing is left to learn"):
-        freeze(model, ["*"])
+        choose_what_learns(model, TrainingConfig(freeze=("*",)))
 
 
 def test_with_r_drop_but_without_dropout_updates_are_as_without_it():

@@ -395,6 +395,31 @@ def test_a_new_run_may_begin_with_the_weights_of_a_bundle(run_training, tmp_path
         torch.testing.assert_close(tensor, weights(straight, 20)[name])
 
 
+def test_adapters_alone_learn_and_a_run_of_them_resumes_exactly(run_training, tmp_path, straight):
+    before, how = RunFolder(straight).checkpoint(20), ("training.adapter_rank=2", "checkpoints.every_updates=10")
+    run_training(tmp_path / "one", *how, init_from=before)
+    run_training(tmp_path / "other", *how, "training.max_updates=10", init_from=before)
+    run_training(tmp_path / "other", *how)
+    assert_same_checkpoint(tmp_path / "one", tmp_path / "other", 20)
+    # Merged, the checkpoint is a plain model; what is no matrix of a sub-layer is as before.
+    old, new = weights(straight, 20), weights(tmp_path / "one", 20)
+    changed = {name for name, tensor in new.items() if not torch.equal(tensor, old[name])}
+    matrices = ("query_key_value.weight", "output.weight", "inner.weight")
+    assert changed == {name for name in old if name.endswith(matrices) and name.startswith(("encoder.", "decoder."))}
+    state = load_file(RunFolder(tmp_path / "one").checkpoint(20) / "training.safetensors")
+    assert {name.rpartition(".adapter.")[2] for name in state if name.startswith("exp_avg.")} == {"down", "up"}
+    # Other adapters begin where these ended.
+    run_training(tmp_path / "one", "training.adapter_rank=3", "training.max_updates=21", accept_changes=True)
+    assert load_file(RunFolder(tmp_path / "one").checkpoint(21) / "training.safetensors").keys() == state.keys()
+
+
+def test_adapters_need_a_trained_model_and_no_moving_average(run_training, tmp_path):
+    with pytest.raises(ConfigError, match="adapter_rank changes a trained model: name it with --init-from"):
+        run_training(tmp_path / "run", "training.adapter_rank=2")
+    with pytest.raises(ConfigError, match="ema_decay does not go with adapter_rank"):
+        run_training(tmp_path / "run", "training.adapter_rank=2", "training.ema_decay=0.9")
+
+
 def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, straight):
     run_training(tmp_path / "bf16", "training.precision=bf16")
     assert losses(tmp_path / "bf16") == pytest.approx(losses(straight), rel=0.02)

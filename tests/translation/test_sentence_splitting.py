@@ -16,7 +16,7 @@ def statistics(*sentences: int, p99: int = 20, p999: int = 24) -> LineStatistics
     """Of training lines with so many of 1, 2, 3 ... sentences."""
     side = SideLines(sentences=sentences, pieces=PieceCounts(p50=8, p90=14, p99=p99, p999=p999, max=60))
     ratio = LengthRatio(p1=0.6, p10=0.8, p50=1, p90=1.2, p99=1.6)
-    return LineStatistics(max_length=64, source=side, target=side, target_per_source=ratio)
+    return LineStatistics(max_pieces=64, source=side, target=side, target_per_source=ratio)
 
 
 CAPTIONS = statistics(28_990, 2)

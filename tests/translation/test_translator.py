@@ -247,7 +247,7 @@ def test_parts_are_joined_without_a_space_where_the_language_has_none():
 
 SIDE = SideLines(sentences=(990, 1), pieces=PieceCounts(p50=6, p90=8, p99=10, p999=12, max=20))
 LINES = LineStatistics(
-    max_length=30,
+    max_pieces=30,
     source=SIDE,
     target=SIDE,
     target_per_source=LengthRatio(p1=0.6, p10=0.8, p50=1.0, p90=1.2, p99=1.6),

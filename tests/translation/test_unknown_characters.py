@@ -239,7 +239,7 @@ PAIR = VocabularyPair.shared(VOCAB)
 def statistics(byte_pieces):
     side = SideLines(sentences=(9,), pieces=PieceCounts(p50=8, p90=9, p99=9, p999=9, max=9), byte_pieces=byte_pieces)
     ratio = LengthRatio(p1=0.6, p10=0.8, p50=1.0, p90=1.2, p99=1.5)
-    return LineStatistics(max_length=64, source=side, target=side, target_per_source=ratio)
+    return LineStatistics(max_pieces=64, source=side, target=side, target_per_source=ratio)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,18 @@ import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import shown
-from nmt.convert.foreign import OUTPUT_BIAS, Array, ForeignVocabulary, Naming, matrices
-from nmt.convert.settings import Settings, valid_settings
-from nmt.convert.tensors import read_safetensors, read_tensors
+from nmt.convert.files import optional_mapping, shown
+from nmt.convert.foreign import OUTPUT_BIAS, Array, ForeignModel, ForeignVocabulary, Naming, matrices
+from nmt.convert.settings import (
+    Settings,
+    Table,
+    flat,
+    unknown_remarks,
+    unused_remarks,
+    valid_settings,
+    version_of,
+)
+from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError
 
@@ -23,7 +32,7 @@ NORM_EPSILON = 1e-5
 """Layer norms have no setting for it."""
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "quick_gelu": "quick_gelu"}
 # Options of transformers' search that a bundle does not keep -> the values without effect.
-SEARCH: dict[str, tuple[Any, ...]] = {
+_SEARCH: dict[str, tuple[Any, ...]] = {
     "do_sample": (False,),
     "num_beam_groups": (1,),
     "repetition_penalty": (1.0,),
@@ -74,48 +83,106 @@ def sizes(config: Settings, activation: str) -> dict[str, Any]:
     }
 
 
-def decoding(options: Mapping[str, Any], name: str) -> DecodingConfig:
-    """The options of the search: transformers divides scores by length^length_penalty.
+class HuggingFaceFolder:
+    """The files of a model's folder, and what is read alike in all kinds of models."""
 
-    Raises:
-        CheckpointError: an option is impossible in ours.
-    """
-    told = {key: value for key, value in options.items() if value is not None}
-    return valid_settings(
-        DecodingConfig,
-        name,
-        beam=told.get("num_beams", 1),
-        length_penalty=told.get("length_penalty", 1.0),
-        length_normalization="length",
-    )
+    def __init__(self, path: Path, config: Settings) -> None:
+        """Read the files beside ``config.json``, but for the tensors.
 
+        Raises:
+            CheckpointError: a file is damaged.
+        """
+        self.path, self.config = path, config
+        self.tokenizer = optional_mapping(path / TOKENIZER)
+        self.generation = optional_mapping(path / GENERATION)
+        self.options: Mapping[str, Any] = self.generation or config
+        """The options of the search."""
+        self.options_file = path / (GENERATION if self.generation else CONFIG)
+        self.weights = weight_files(path)
 
-def start_id(generation: Mapping[str, Any], config: Mapping[str, Any], target: ForeignVocabulary, folder: Path) -> int:
-    """The id of the piece that the decoder reads first.
+    @functools.cached_property
+    def tensors(self) -> dict[str, Array]:
+        """All tensors, by name."""
+        return _read_weights(self.weights)
 
-    Raises:
-        CheckpointError: the ids of special pieces are missing or contradict each other, or other pieces than those that
-            our search never emits are suppressed.
-    """
-    name, pieces = str(folder / (GENERATION if generation else CONFIG)), target.pieces
-    ids = {}
-    for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
-        given = [value for values in (generation, config) if (value := values.get(key)) is not None]
-        if not given or any(type(id_) is not int or id_ != given[0] or not 0 <= id_ < len(pieces) for id_ in given):
-            raise CheckpointError(
-                f"{name}: {key} is {' and '.join(map(shown, given)) or 'missing'}; expected one id below "
-                f"{len(pieces):,}, the same as in {CONFIG}. Correct it there."
-            )
-        ids[key] = given[0]
-    for key, piece in (("pad_token_id", target.pad), ("eos_token_id", target.eos)):
-        if pieces[ids[key]] != piece:
-            raise CheckpointError(
-                f"{name}: {key} is {ids[key]}, '{shown(pieces[ids[key]])}', but the tokenizer has '{shown(piece)}': "
-                "they belong to different models."
-            )
-    start: int = ids["decoder_start_token_id"]
-    _check_suppressed(generation or config, name, [start, ids["pad_token_id"], pieces.index(target.unk)])
-    return start
+    def model(
+        self,
+        ours: Mapping[str, Any],
+        *,
+        toolkit: str,
+        table: Table,
+        target: ForeignVocabulary,
+        start: int,
+        files: Iterable[Path],
+        beam: int = 1,
+        **others: Any,
+    ) -> ForeignModel:
+        """The model.
+
+        Args:
+            ours: the settings of ours.
+            table: what ours can express of the settings.
+            start: the id of the piece that the decoder reads first.
+            files: further ones that were read, if they are there.
+            beam: the default one.
+            others: as for :func:`~nmt.convert.tensors.foreign_model`.
+
+        Raises:
+            CheckpointError: an option of the search is impossible in ours, or as for ``foreign_model``.
+        """
+        told = {key: value for key, value in self.options.items() if value is not None}
+        found = (self.path / CONFIG, self.path / GENERATION, self.path / TOKENIZER, *files)
+        return foreign_model(
+            str(self.weights[0]),
+            ours,
+            toolkit=toolkit,
+            version=version_of(self.config.get("transformers_version")),
+            decoding=valid_settings(
+                DecodingConfig,
+                str(self.options_file),
+                beam=told.get("num_beams", beam),
+                length_penalty=told.get("length_penalty", 1.0),
+                length_normalization="length",  # transformers divides scores by length^length_penalty
+            ),
+            tensors=self.tensors,
+            target=target,
+            start=target.pieces[start],
+            powers=NO_POWERS if self.config.get("scale_embedding") else UNSCALED,
+            files=[*self.weights, *filter(Path.is_file, found)],
+            settings=flat({**self.config, "generation": self.generation}),
+            remarks=[
+                *unused_remarks(self.options, _SEARCH, self.options_file.name, "transformers"),
+                *unknown_remarks(self.config, table, toolkit),
+            ],
+            **others,
+        )
+
+    def start_id(self, target: ForeignVocabulary) -> int:
+        """The id of the piece that the decoder reads first.
+
+        Raises:
+            CheckpointError: the ids of special pieces are missing or contradict each other, or other pieces than those
+                that our search never emits are suppressed.
+        """
+        name, pieces = str(self.options_file), target.pieces
+        ids = {}
+        for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
+            given = [value for values in (self.generation, self.config) if (value := values.get(key)) is not None]
+            if not given or any(type(id_) is not int or id_ != given[0] or not 0 <= id_ < len(pieces) for id_ in given):
+                raise CheckpointError(
+                    f"{name}: {key} is {' and '.join(map(shown, given)) or 'missing'}; expected one id below "
+                    f"{len(pieces):,}, the same as in {CONFIG}. Correct it there."
+                )
+            ids[key] = given[0]
+        for key, piece in (("pad_token_id", target.pad), ("eos_token_id", target.eos)):
+            if pieces[ids[key]] != piece:
+                raise CheckpointError(
+                    f"{name}: {key} is {ids[key]}, '{shown(pieces[ids[key]])}', but the tokenizer has "
+                    f"'{shown(piece)}': they belong to different models."
+                )
+        start: int = ids["decoder_start_token_id"]
+        _check_suppressed(self.options, name, [start, ids["pad_token_id"], pieces.index(target.unk)])
+        return start
 
 
 def _check_suppressed(options: Mapping[str, Any], name: str, allowed: Collection[int]) -> None:
@@ -137,7 +204,7 @@ def weight_files(folder: Path) -> list[Path]:
     return []
 
 
-def read_weights(files: Sequence[Path]) -> dict[str, Array]:
+def _read_weights(files: Sequence[Path]) -> dict[str, Array]:
     if files[0].name != _PICKLED:
         return read_safetensors(files)
     try:

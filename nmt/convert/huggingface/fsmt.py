@@ -12,22 +12,11 @@ from typing import Any
 
 from nmt.convert.fairseq import FIRST_POSITION
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import optional_mapping, read_mapping, shown
+from nmt.convert.files import read_mapping, shown
 from nmt.convert.foreign import COMPOSED, Array, ForeignModel, ForeignVocabulary, Given, Naming, matrices
-from nmt.convert.huggingface.folder import (
-    CONFIG,
-    GENERATION,
-    SEARCH,
-    TOKENIZER,
-    decoding,
-    read_weights,
-    sizes,
-    start_id,
-    weight_files,
-)
+from nmt.convert.huggingface.folder import CONFIG, HuggingFaceFolder, sizes
 from nmt.convert.segmenters import pieces_by_id, read_codes, segmented_vocabularies
-from nmt.convert.settings import Settings, expressible, flat, unknown_remarks, unused_remarks, version_of
-from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
+from nmt.convert.settings import Settings, expressible
 from nmt.data.byte_pair_codes import JOINER
 from nmt.errors import CheckpointError
 from nmt.text.steps import Lowercase, MosesPunctuation, MosesTokenize, TextSteps
@@ -45,7 +34,6 @@ _DEFAULTS: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 """Settings of transformers that a file may leave out."""
-_SEARCH = {"num_beams": 5}
 _MODEL = expressible("Hugging Face", _TOOLKIT)
 _END = "</w>"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
@@ -66,35 +54,23 @@ def read_fsmt(path: Path, given_settings: Mapping[str, Any], given: Given) -> Fo
     """
     config = Settings({**_DEFAULTS, **given_settings}, str(path / CONFIG))
     config.check(_MODEL)
-    tokenizer, generation = optional_mapping(path / TOKENIZER), optional_mapping(path / GENERATION)
+    folder = HuggingFaceFolder(path, config)
     languages = _languages(config, given)
     source, target = _vocabularies(path, config)
-    start = start_id(generation, config, target, path)
-    files = weight_files(path)
-    tensors = read_weights(files)
-    options = generation or config
-    names = (CONFIG, GENERATION, TOKENIZER, _SOURCE_VOCAB, _TARGET_VOCAB, _MERGES)
-    return foreign_model(
-        str(files[0]),
+    start = folder.start_id(target)
+    return folder.model(
         {**sizes(config, "relu"), "norm": "post", "positions": "tensor2tensor", "first_position": FIRST_POSITION},
         toolkit=_TOOLKIT,
-        version=version_of(config.get("transformers_version")),
-        decoding=decoding({**_SEARCH, **options}, str(path / (GENERATION if generation else CONFIG))),
-        tensors=tensors,
-        naming=_naming(tensors, is_tied=bool(config["tie_word_embeddings"])),
+        table=_MODEL,
+        naming=_naming(folder.tensors, is_tied=bool(config["tie_word_embeddings"])),
         source=source,
         target=target,
-        start=target.pieces[start],
-        powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
-        files=[*files, *filter(Path.is_file, map(path.joinpath, names))],
-        text=_text(languages, is_lower=tokenizer.get("do_lower_case") is True),
+        start=start,
+        files=map(path.joinpath, (_SOURCE_VOCAB, _TARGET_VOCAB, _MERGES)),
+        beam=5,
+        text=_text(languages, is_lower=folder.tokenizer.get("do_lower_case") is True),
         languages=languages,
-        settings=flat({**config, "generation": generation}),
         ignored=(_SOURCE, _TARGET, _OUTPUT),
-        remarks=[
-            *unused_remarks(options, SEARCH, GENERATION if generation else CONFIG, "transformers"),
-            *unknown_remarks(config, _MODEL, _TOOLKIT),
-        ],
     )
 
 

@@ -15,22 +15,9 @@ from typing import Any
 from nmt.convert.fairseq import FIRST_POSITION
 from nmt.convert.files import optional_mapping, read_mapping, shown
 from nmt.convert.foreign import COMPOSED, POSITIONS, ForeignModel, ForeignVocabulary, Given, Naming
-from nmt.convert.huggingface.folder import (
-    CONFIG,
-    GENERATION,
-    MATRICES,
-    SEARCH,
-    TOKENIZER,
-    decoding,
-    read_weights,
-    sizes,
-    start_id,
-    tied_naming,
-    weight_files,
-)
+from nmt.convert.huggingface.folder import CONFIG, MATRICES, TOKENIZER, HuggingFaceFolder, sizes, tied_naming
 from nmt.convert.segmenters import model_pieces, pieces_by_id, read_segmenter
-from nmt.convert.settings import Settings, Table, expressible, flat, unknown_remarks, unused_remarks, version_of
-from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
+from nmt.convert.settings import Settings, Table, expressible
 from nmt.errors import CheckpointError, ConfigError
 from nmt.text.languages import fitting
 from nmt.text.steps import Affix, TextSteps
@@ -94,50 +81,38 @@ def read_multilingual(path: Path, config: Settings, given: Given) -> ForeignMode
     """
     kind = MULTILINGUAL[config["model_type"]]
     config.check(kind.table)
-    tokenizer, generation = optional_mapping(path / TOKENIZER), optional_mapping(path / GENERATION)
+    folder = HuggingFaceFolder(path, config)
+    tokenizer = folder.tokenizer
     if str(tokenizer.get("tokenizer_class")).startswith(_OF_CC25):
         raise CheckpointError(
             f"{path}: is an mBART of 25 languages, whose pieces stand behind the text. nmt has mBART-50."
         )
     segmenter = given.source_spm or path / _SPM
     vocabulary, languages = _vocabulary(path, segmenter, kind, config, tokenizer)
-    start = start_id(generation, config, vocabulary, path)
-    files = weight_files(path)
-    tensors = read_weights(files)
-    naming = tied_naming(tensors, config, files[0])
+    start = folder.start_id(vocabulary)
+    naming = tied_naming(folder.tensors, config, folder.weights[0])
     has_positions = kind.model["positions"] == "learned"
     names = {ours: theirs for ours, theirs in naming.tensors.items() if has_positions or ours not in POSITIONS}
-    options = generation or config
-    options_name = str(path / GENERATION) if generation else config.name
-    forced = _language_of_id(options.get("forced_bos_token_id"), vocabulary, languages, options_name)
-    found = [path / CONFIG, path / GENERATION, *files, path / _VOCAB, segmenter, path / TOKENIZER, path / _SPECIAL_MAP]
-    return foreign_model(
-        str(files[0]),
+    forced = folder.options.get("forced_bos_token_id")
+    forced_language = _language_of_id(forced, vocabulary, languages, str(folder.options_file))
+    return folder.model(
         {**sizes(config, "relu"), **kind.model, "norm": "pre"},
         toolkit=kind.toolkit,
-        version=version_of(config.get("transformers_version")),
-        decoding=decoding(options, options_name),
-        tensors=tensors,
+        table=kind.table,
         naming=Naming(names, first_position=FIRST_POSITION),
         source=vocabulary,
         target=vocabulary,
-        start=vocabulary.pieces[start],
-        powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
-        files=[file for file in found if file.is_file()],
+        start=start,
+        files=(path / _VOCAB, segmenter, path / _SPECIAL_MAP),
         text=TextSteps(
             (*COMPOSED.source, Affix(chosen_by="source", pieces=languages)),
             (*COMPOSED.target, Affix(chosen_by="target", pieces=languages)),
         ),
         languages=(
             _known(given.source_lang or tokenizer.get("src_lang"), languages, "--source-lang"),
-            _known(given.target_lang or tokenizer.get("tgt_lang") or forced, languages, "--target-lang"),
+            _known(given.target_lang or tokenizer.get("tgt_lang") or forced_language, languages, "--target-lang"),
         ),
-        settings=flat({**config, "generation": generation}),
         ignored=(*MATRICES, *_BUFFERS),
-        remarks=[
-            *unused_remarks(options, SEARCH, GENERATION if generation else CONFIG, "transformers"),
-            *unknown_remarks(config, kind.table, kind.toolkit),
-        ],
     )
 
 

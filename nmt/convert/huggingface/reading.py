@@ -6,26 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.convert.files import optional_mapping, read_mapping, shown
+from nmt.convert.files import read_mapping, shown
 from nmt.convert.foreign import TARGET_EMBEDDING, Array, ForeignModel, ForeignVocabulary, Given
-from nmt.convert.huggingface.folder import (
-    CONFIG,
-    GENERATION,
-    MATRICES,
-    SEARCH,
-    TOKENIZER,
-    decoding,
-    read_weights,
-    sizes,
-    start_id,
-    tied_naming,
-    weight_files,
-)
+from nmt.convert.huggingface.folder import CONFIG, MATRICES, TOKENIZER, HuggingFaceFolder, sizes, tied_naming
 from nmt.convert.huggingface.fsmt import FSMT, read_fsmt
 from nmt.convert.huggingface.multilingual import MULTILINGUAL, read_multilingual
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabularies
-from nmt.convert.settings import Settings, expressible, flat, unknown_remarks, unused_remarks, version_of
-from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
+from nmt.convert.settings import Settings, expressible
 from nmt.errors import CheckpointError, VocabularyError
 
 TOOLKIT = "Hugging Face MarianMT"
@@ -53,7 +40,8 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     if config.get("model_type") == FSMT:
         return read_fsmt(path, config, given)
     ours = _model_settings(config)
-    tokenizer = optional_mapping(path / TOKENIZER)
+    folder = HuggingFaceFolder(path, config)
+    tokenizer = folder.tokenizer
     special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
     vocabularies = [path / VOCAB, path / TARGET_VOCAB] if tokenizer.get("separate_vocabs") is True else [path / VOCAB]
     segmenters = [given.source_spm or path / SEGMENTERS["source"], given.target_spm or path / SEGMENTERS["target"]]
@@ -62,39 +50,25 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
         (pieces[0], pieces[-1]), segmenters, (vocabularies[0], vocabularies[-1]), special
     )
     _check_sizes(config, name, {vocabularies[0]: source, vocabularies[-1]: target})
-    generation = optional_mapping(path / GENERATION)
-    start = start_id(generation, config, target, path)
-    files = weight_files(path)
-    tensors = read_weights(files)
-    naming = tied_naming(tensors, config, files[0])
-    found = [path / CONFIG, path / GENERATION, *files, *vocabularies, *segmenters, path / TOKENIZER]
-    options = generation or config
-    options_name = name if options is config else str(path / GENERATION)
-    if (forced := options.get("forced_bos_token_id")) is not None:
+    start = folder.start_id(target)
+    naming = tied_naming(folder.tensors, config, folder.weights[0])
+    if (forced := folder.options.get("forced_bos_token_id")) is not None:
         raise CheckpointError(
-            f"{options_name}: has forced_bos_token_id: {shown(forced)}, but nmt forces no first piece of a MarianMT. "
-            "Remove it to import."
+            f"{folder.options_file}: has forced_bos_token_id: {shown(forced)}, but nmt forces no first piece of a "
+            "MarianMT. Remove it to import."
         )
-    return foreign_model(
-        str(files[0]),
-        ours | {"decoder_start": "zero" if _is_zero(tensors[naming.tensors[TARGET_EMBEDDING]], start) else "bos"},
+    starts_with_zero = _is_zero(folder.tensors[naming.tensors[TARGET_EMBEDDING]], start)
+    return folder.model(
+        ours | {"decoder_start": "zero" if starts_with_zero else "bos"},
         toolkit=TOOLKIT,
-        version=version_of(config.get("transformers_version")),
-        decoding=decoding(options, options_name),
-        tensors=tensors,
+        table=_MODEL,
         naming=naming,
         source=source,
         target=target,
-        start=target.pieces[start],
-        powers=NO_POWERS if config.get("scale_embedding") else UNSCALED,
-        files=[file for file in found if file.is_file()],
+        start=start,
+        files=(*vocabularies, *segmenters),
         languages=given.languages(tokenizer.get("source_lang"), tokenizer.get("target_lang")),
-        settings=flat({**config, "generation": generation}),
         ignored=MATRICES,
-        remarks=[
-            *unused_remarks(options, SEARCH, GENERATION if generation else CONFIG, "transformers"),
-            *unknown_remarks(config, _MODEL, TOOLKIT),
-        ],
     )
 
 

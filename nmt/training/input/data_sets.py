@@ -158,7 +158,7 @@ class TrainingData:
         shards = mixture(data.folders, data.parts)
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
         if config.encodes_epochs:
-            longest = max(part.index.max_length for part in data.parts) + 1
+            longest = max(part.index.max_pieces for part in data.parts) + 1
         if longest > config.model.max_positions:
             raise ConfigError(
                 f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {longest} "
@@ -265,7 +265,7 @@ def why_empty(index: ShardIndex, data: Path, split: str, vocab: Path) -> str:
     found = index.splits[split]
     if found.too_long or found.empty:
         return (
-            f"A side of {found.too_long:,} has more than {index.max_length} pieces, and a side of {found.empty:,} has "
+            f"A side of {found.too_long:,} has more than {index.max_pieces} pieces, and a side of {found.empty:,} has "
             f"none. Allow more with `{build_command(data, vocab)[1:-1]} --max-pieces N`, or prepare other text."
         )
     return "Prepare the data with --valid." if split == "valid" else "See the counts of filters in its manifest.json."

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
-from nmt.config import Config, belongs_to_weights, changeable_on_resume, differences, read_config
+from nmt.config import Config, TrainingConfig, belongs_to_weights, changeable_on_resume, differences, read_config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.machine.device import Hardware
+from nmt.model.adapters import add_adapters
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import DataSets, TrainingData
 from nmt.training.learner import KINDS_OF_TENSORS, Learner, derived_seed
@@ -106,6 +108,8 @@ def initial_bundle(init_from: Path | None, data: TrainingData) -> Bundle | None:
         CheckpointError: there is no such bundle, it is damaged, or has another model or vocabulary.
     """
     if init_from is None:
+        if data.config.training.adapter_rank is not None:
+            raise ConfigError("training.adapter_rank changes a trained model: name it with --init-from.")
         return None
     bundle = load_bundle(bundle_to_use(init_from))
     _check_fit(bundle.folder, bundle.config, bundle.vocab, data.config, data.sets)
@@ -125,13 +129,13 @@ def _checked_progress(checkpoint: Path, state: TrainingState) -> Progress:
     raise _damaged(checkpoint, BundleFolder(checkpoint).training_state, problem)
 
 
-def _check_tensors(checkpoint: Path, state: TrainingState, model: Transformer) -> None:
+def _check_tensors(checkpoint: Path, tensors: Mapping[str, Tensor], model: Transformer) -> None:
     """Refuse tensors that do not fit the weights: copying would ignore them, or broadcast them."""
     file = BundleFolder(checkpoint).training_tensors
     shapes = {
         f"{kind}.{name}": parameter.shape for kind in KINDS_OF_TENSORS for name, parameter in model.named_parameters()
     }
-    for name, tensor in state.tensors.items():
+    for name, tensor in tensors.items():
         if name not in shapes:
             raise _damaged(checkpoint, file, f"{name} belongs to no weight of the model.")
         if tensor.shape != shapes[name]:
@@ -164,14 +168,18 @@ def make_learner(beginning: Beginning, data: TrainingData, ranks: Ranks) -> Lear
     config, progress, hardware, state = data.config, beginning.progress, beginning.hardware, beginning.state
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
     model, whose = build_model(config, data.sets.vocab, kernels), "the model"
-    if beginning.bundle is not None:
-        model.load_state_dict(beginning.bundle.weights)
+    tensors: Mapping[str, Tensor] = {}
+    if (bundle := beginning.bundle) is not None:
+        model.load_state_dict(bundle.weights)
         if state is not None:
-            whose = str(beginning.bundle.folder)
-            _check_tensors(beginning.bundle.folder, state, model)
-    freeze(model, config.training.freeze, whose=whose)
+            whose = str(bundle.folder)
+            # Adapters of another rank are merged already.
+            tensors = state.tensors if bundle.config.training.adapter_rank == config.training.adapter_rank else {}
+    choose_what_learns(model, config.training, whose=whose)
+    if bundle is not None:
+        _check_tensors(bundle.folder, tensors, model)
     learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
-    learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
+    learner.load_state_dict(tensors, progress.update - progress.skipped)
     learner.broadcast()
     return learner
 
@@ -200,8 +208,8 @@ def check_tied_embeddings(config: Config, vocab: VocabularyPair) -> None:
         )
 
 
-def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the model") -> None:
-    """Freeze the parameters whose names match a pattern.
+def choose_what_learns(model: Transformer, training: TrainingConfig, *, whose: str = "the model") -> None:
+    """Add adapters, if they learn in place of all weights, and freeze the parameters whose names match a pattern.
 
     Args:
         whose: what an error calls the owner of the parameters.
@@ -209,8 +217,10 @@ def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the mod
     Raises:
         ConfigError: a pattern matches no parameter, or all parameters are frozen.
     """
+    if training.adapter_rank is not None:
+        add_adapters(model, training.adapter_rank)
     names = dict(model.named_parameters())
-    for pattern in patterns:
+    for pattern in training.freeze:
         matching = fnmatch.filter(names, pattern)
         if not matching:
             parts = sorted({name.split(".")[0] for name in names})
@@ -292,7 +302,7 @@ def _encode_commands(data: DataSets, model: Path, *options: str) -> str:
 def _belongs_to_encoding(key: str) -> bool:
     return key in (
         "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_text", "data.target_text",
-        "data.lines.max_length",
+        "data.lines.max_pieces",
     )  # fmt: skip
 
 
@@ -309,7 +319,7 @@ def _advice(refused: Sequence[Change], run: Path, data: DataSets) -> list[str]:
         kept = ", ".join(filter(belongs_to_weights, keys))
         advice.append(f"To resume this run, leave {kept} as before: its weights fit no other model.")
     if any(map(_belongs_to_encoding, keys)):
-        length = [f"--max-pieces {old}" for key, old, _ in refused if key == "data.lines.max_length"]
+        length = [f"--max-pieces {old}" for key, old, _ in refused if key == "data.lines.max_pieces"]
         advice.append(f"To resume this run, encode the data as it does: {_encode_commands(data, run, *length)}.")
     if not any(key.startswith("data.") for key in keys):
         advice.append(f"To resume this run with its own settings, use `nmt train --resume {run}`.")

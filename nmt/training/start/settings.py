@@ -141,8 +141,8 @@ def settings_of_run(run: Path) -> Choice:
 def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: Path | None) -> Choice:
     if preset is None and init_from is not None:
         path = BundleFolder(bundle_to_use(init_from)).config
-        # Stages are of the bundle's data sets, as is its data section.
-        values = overlay(load_yaml(path), {"training": {"stages": []}})
+        # Stages are of the bundle's data sets, as is its data section. Its adapters are merged.
+        values = overlay(load_yaml(path), {"training": {"stages": [], "adapter_rank": None}})
         return Choice((Layer(str(path), values),), "tuned", f"settings: {path}")
     name, reason = (preset, None) if preset is not None else fitting_preset(manifests)
     description = None if reason is None else f"preset: {name} ({reason}; override with --preset)"

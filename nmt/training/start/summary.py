@@ -15,7 +15,7 @@ from nmt.training.ranks.exchange import Ranks, ranks_of_environment
 from nmt.training.run import hardware_of
 from nmt.training.schedule import learning_rate, peak_update
 from nmt.training.start.model_memory import check_memory
-from nmt.training.start.resume import freeze
+from nmt.training.start.resume import choose_what_learns
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def summarize(data: TrainingData, ranks: Ranks | None = None) -> Summary:
     check_memory(config, hardware, ranks)
     with torch.device("meta"):
         model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
-    freeze(model, config.training.freeze)
+    choose_what_learns(model, config.training)
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     pairs, updates = data.epoch_size()
     highest = peak_update(config.schedule, config.training.max_updates)

@@ -52,7 +52,7 @@ def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied)
     vocab = copied / "vocab.model"
     for path in (copied / f"{split}.{language}" for split in ("train", "valid") for language in ("en", "de")):
         path.write_text(path.read_text().replace("\n", " ba\n"))  # at least two pieces
-    build_vocabulary(copied, existing=vocab, max_length=1, threads=1)
+    build_vocabulary(copied, existing=vocab, max_pieces=1, threads=1)
     allow = re.escape(f"`nmt build-vocab --data {copied} --vocab {vocab} --max-pieces N`")
     counted = (
         r"no training pair is left. A side of 40 has more than 1 pieces, and a side of 0 has none. Allow more with "
@@ -60,7 +60,7 @@ def test_pairs_that_the_limit_of_pieces_left_out_are_missed_by_that_name(copied)
     with pytest.raises(DataError, match=counted + allow):
         TrainingData.open([copied], config(copied))
     assert "more than 1 pieces" in why_empty(read_index(copied), copied, "valid", vocab)
-    build_vocabulary(copied, existing=vocab, max_length=256, threads=1)
+    build_vocabulary(copied, existing=vocab, max_pieces=256, threads=1)
     assert len(TrainingData.open([copied], config(copied)).shards) == 40
 
 

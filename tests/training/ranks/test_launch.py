@@ -247,7 +247,8 @@ def test_the_command_says_once_how_its_ranks_ended(
             os.kill(os.getpid(), signal.SIGTERM)  # this process is the command
 
     errors = forked(monkeypatch, tmp_path, disturb=disturb)
-    last = settings(f"training.max_updates={10 if what == 'nothing' else 1_000_000}", "training.patience=null")
+    updates = 10 if what == "nothing" else 1_000_000
+    last = settings(f"training.max_updates={updates}", "training.max_minutes=10", "training.patience=null")
     command = ["train", "--nproc", "2", "--data", str(reversed_words), "--config", str(last), "--out", str(run)]
     ended = CliRunner().invoke(app, command)
     said = ended.stderr + errors.read_text()

@@ -30,6 +30,7 @@ CHANGES = {
     "optimizer.clip_norm": 1, "schedule.warmup": 10, "schedule.factor": 0.5, "schedule.decay": "wsd",
     "schedule.decay_updates": 30, "schedule.decay_share": 0.3, "training.seed": 2, "training.label_smoothing": 0.2,
     "training.precision": "fp64", "training.freeze": "[encoder.*]", "training.ema_decay": 0.9,
+    "training.adapter_rank": 2,
     "training.r_drop": 5, "training.guided_alignment": 0.5, "training.subword_sampling": 0.1,
     "training.stages": "[{after: 3, weights: [2]}]",
     "augmentation.upper_case": 0.1, "augmentation.title_case": 0.1, "augmentation.no_end_mark": 0.1,

@@ -1,0 +1,154 @@
+"""Models on demand: loaded for a request, unloaded when idle or to make room."""
+
+import shutil
+import threading
+
+import pytest
+
+from nmt.errors import CheckpointError
+from tests.commands import run_command
+from tests.server.conftest import BUNDLE
+from tests.server.doubles import Model, serving, wait_for
+
+TARGETS = ("de", "fr", "es")
+
+
+@pytest.fixture
+def models():
+    return [Model("en", target) for target in TARGETS]
+
+
+def loads(models):
+    return [model.loads for model in models]
+
+
+def test_a_model_is_loaded_once_for_requests_that_need_it(models):
+    with serving(models, workers=2, loading={"unload_after": None}) as running:
+        assert len(running.client.get("/languages").json()) == 4
+        assert running.client.get("/v2/languages").status_code == 200
+        assert running.translate("same", target="en").json() == {"translatedText": "same"}
+        assert running.translate(" \n").status_code == 200
+        assert loads(models) == [[], [], []]
+        models[1].gate.clear()
+        asked = [threading.Thread(target=running.translate, args=("a",), kwargs={"target": "fr"}) for _ in range(3)]
+        for each in asked:
+            each.start()
+        wait_for(lambda: models[1].loads)
+        assert running.translate("b").json() == {"translatedText": "B"}  # meanwhile
+        models[1].gate.set()
+        for each in asked:
+            each.join()
+        assert loads(models) == [["load"], ["load"], []]
+        assert running.metrics()["nmt_models"] == 2
+
+
+def test_an_idle_model_is_unloaded_and_loaded_again(models):
+    with serving(models, workers=2, loading={"unload_after": 0.05}) as running:
+        translator = models[0].translator()
+        translator.gate.clear()
+        waiting = threading.Thread(target=running.translate, args=("slow",))
+        waiting.start()
+        wait_for(lambda: translator.batches)
+        running.translate("fast", target="fr")
+        wait_for(lambda: models[1].loads == ["load", "unload"])
+        assert models[0].loads == ["load"]  # it is needed
+        translator.gate.set()
+        waiting.join()
+        wait_for(lambda: models[0].loads == ["load", "unload"])
+        assert running.translate("slow").status_code == 200
+        assert models[0].loads[2:3] == ["load"]
+        assert translator.batches == [["slow"], ["slow"]]  # another model may be in its folder
+
+
+def test_the_model_that_was_idle_for_longest_makes_room(models):
+    with serving(models, workers=2, loading={"max_loaded": 2}) as running:
+        for target in ("de", "fr", "de", "es"):
+            assert running.translate("a", target=target).status_code == 200
+        assert loads(models) == [["load"], ["load", "unload"], ["load"]]
+        models[0].translator().gate.clear()
+        waiting = threading.Thread(target=running.translate, args=("slow",))
+        waiting.start()
+        wait_for(lambda: len(models[0].translator().batches) == 2)
+        assert running.translate("a", target="fr").status_code == 200
+        assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
+        models[0].translator().gate.set()
+        waiting.join()
+
+
+def test_a_request_waits_until_a_model_is_idle(models):
+    with serving(models, workers=2, loading={"max_loaded": 1}) as running:
+        translator = models[0].translator()
+        translator.gate.clear()
+        first = threading.Thread(target=running.translate, args=("a",))
+        first.start()
+        wait_for(lambda: translator.batches)
+        second = threading.Thread(target=running.translate, args=("a",), kwargs={"target": "fr"})
+        second.start()
+        second.join(0.1)
+        assert loads(models) == [["load"], [], []]
+        translator.gate.set()
+        first.join()
+        second.join()
+        assert loads(models) == [["load", "unload"], ["load"], []]
+
+
+@pytest.mark.parametrize("error", [CheckpointError("model.safetensors is damaged"), ZeroDivisionError("oops")])
+def test_a_model_that_cannot_be_loaded_is_named_and_tried_again(models, error):
+    lines = []
+    models[0].error = error
+    with serving(models, workers=2, loading={"max_loaded": 1, "report": lines.append}) as running:
+        for _ in range(2):
+            answer = running.translate("a")
+            message = "The model for en to de cannot be loaded; the server's log says why."
+            assert (answer.status_code, answer.json()) == (503, {"error": message})
+            assert lines.pop() == f"en to de cannot be loaded: {error}"
+        assert running.translate("a", target="fr").status_code == 200
+        models[0].error = None
+        assert running.translate("a").json() == {"translatedText": "A"}
+    assert [line.partition(" in ")[0] for line in lines] == [
+        "loaded en to fr",
+        "unloaded en to fr: another model needs the room",
+        "loaded en to de",
+    ]
+
+
+def test_a_client_that_goes_away_does_not_end_the_loading(models):
+    with serving(models, workers=2, loading={"unload_after": 0.05}) as running:
+        models[0].gate.clear()
+        with pytest.raises(Exception, match="timed out"):
+            running.client.post("/translate", json={"q": "a", "source": "en", "target": "de"}, timeout=0.3)
+        assert models[0].loads == ["load"]
+        models[0].gate.set()
+        wait_for(lambda: models[0].loads == ["load", "unload"])
+        assert running.translate("a").status_code == 200
+
+
+def test_models_through_a_pivot_language_are_in_memory_together():
+    models = [Model("de", "en"), Model("en", "fr"), Model("en", "es")]
+    with serving(models, via=["en"], loading={"max_loaded": 2}) as running:
+        for target in ("fr", "es", "fr"):
+            answer = running.translate("a", source="de", target=target)
+            assert answer.json() == {"translatedText": "A"}
+        assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("config.yaml", b"damaged", "config.yaml"),
+        ("vocab.model", None, "is not a complete bundle: vocab.model is missing."),
+        ("model.safetensors", b"x" * 100, "model.safetensors is damaged: "),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_later_is_named_at_the_start(tmp_path, name, content, error):
+    folder = tmp_path / "model"
+    shutil.copytree(BUNDLE, folder)
+    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
+    result = run_command(["serve", BUNDLE, folder, "--max-loaded", "1", "--port", "0"], cwd=tmp_path)
+    assert (result.returncode, error in result.stderr.decode()) == (2, True)
+    assert str(folder) in result.stderr.decode()
+
+
+def test_two_models_need_room_for_a_pivot_language(tmp_path):
+    result = run_command(["serve", BUNDLE, "--via", "en", "--max-loaded", "1"], cwd=tmp_path)
+    assert (result.returncode, "--via needs two models in memory" in result.stderr.decode()) == (2, True)
