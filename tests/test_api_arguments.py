@@ -83,7 +83,6 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
     ("call", "message"),
     [
         (lambda: nmt.build_vocab(size=0), "build_vocab: size: must be at least 1, got 0."),
-        (lambda: nmt.build_vocab(align=True, max_pieces=65_536), "align takes pairs of at most 65,535 pieces"),
         (lambda: nmt.train(presets="tiny"), "train: there is no argument presets; did you mean preset?"),
         (lambda: nmt.score_target("in"), "score_target: target is missing."),
         (lambda: nmt.score("x", reference="y", metric="bleurt"), "score: metric.0: expected 'bleu', 'chrf', "),

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
     from nmt.data.manifest import Manifest
 
-_MOST_ALIGNED = 65_535
-"""Alignments are numbers of 16 bits."""
-
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -256,8 +253,9 @@ def build_vocab(
     ] = None,
     max_pieces: Annotated[int, Ge(1), Option("Leave out pairs with more pieces on a side.", VOCABULARY)] = 256,
     align: Annotated[
-        bool, Option("Also align the pieces of the training pairs, for model.alignment_layer.", VOCABULARY)
-    ] = False,
+        bool | None,
+        Option("Align the pieces of training pairs, for guided alignment.", VOCABULARY, unset="as the shards are"),
+    ] = None,
     threads: Annotated[int | None, Ge(1), THREADS] = None,
     force: Annotated[bool, Option("Replace a vocabulary that runs were trained with.", STREAMS)] = False,
     report: Reporter = SILENT,
@@ -285,8 +283,6 @@ def build_vocab(
 
     if vocab is not None and size is not None:
         raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
-    if align and max_pieces > _MOST_ALIGNED:
-        raise ConfigError(f"--align takes pairs of at most {_MOST_ALIGNED:,} pieces: lower --max-pieces.")
     if sampling_temperature is not None and (vocab is not None or len(data) < 2):
         raise ConfigError(
             "--sampling-temperature balances the languages of several data sets in a new vocabulary: name each with "
@@ -313,6 +309,7 @@ def build_vocab(
         max_pieces=max_pieces,
         aligns=align,
         threads=threads,
+        notify=report.notice,
     )
 
 

@@ -21,6 +21,8 @@ from nmt.data.arrays import Indices, starts_of
 from nmt.data.encoding import map_ahead
 from nmt.data.shards import SIDES, ParallelShards
 
+MOST_ALIGNED = 65_535
+"""The maximum pieces of an aligned source: alignments are numbers of 16 bits."""
 _Numbers = NDArray[np.float32]
 _ROUNDS_WITHOUT_POSITIONS, _ROUNDS = 4, 8
 _SAMPLED_CELLS = 1 << 27

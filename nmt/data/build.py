@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from nmt.data.aligning import MOST_ALIGNED
 from nmt.data.data_folder import DataFolder
 from nmt.data.data_set import DATA_SET
 from nmt.data.encoded_text import examine_text
@@ -31,7 +32,7 @@ from nmt.data.vocab_record import (
     steps_of_new,
     vocabulary_kinds,
 )
-from nmt.errors import DataError, VocabularyError
+from nmt.errors import ConfigError, DataError, VocabularyError
 from nmt.io.files import LockedFolder, locked_folders, restoring
 from nmt.io.ownership import check_replaceable
 from nmt.record import Record, text_record
@@ -76,8 +77,9 @@ def build_vocabulary(
     existing_origin: Callable[[str], Record | None] = lambda fingerprint: None,
     check_unused: Callable[[Path, bool], None] = lambda data, replaced: None,
     max_pieces: int = 256,
-    aligns: bool = False,
+    aligns: bool | None = None,
     threads: int | None = None,
+    notify: Callable[[str], object] = lambda message: None,
 ) -> list[BuiltVocabulary]:
     """Train one vocabulary on the text of data sets, or use an existing one, and encode train and valid of each.
 
@@ -91,19 +93,26 @@ def build_vocabulary(
         check_unused: raises an error if a data set must not be changed now. It is told whether another vocabulary
             or maximum length replaces the data set's.
         max_pieces: pairs with a side of more pieces are left out and counted.
-        aligns: also align the pieces of the training pairs.
+        aligns: align the pieces of the training pairs. None aligns those of all data sets if one is aligned: that took
+            long, and runs may need it.
         threads: all usable cores if not given.
+        notify: is told what was aligned.
 
     Returns:
         One for each data set, in the order of their names.
 
     Raises:
+        ConfigError: pairs may have more pieces than can be aligned.
         DataError: a data set does not exist, cannot be read, is named twice, or its two sides are not parallel.
         VocabularyError: no vocabulary can be trained, or the existing one is unsuitable.
         OutputError: a data set's folder holds a vocabulary or shards that this program did not write.
         WriteError: the system refused to write; vocabularies and shards are unchanged.
     """
     texts = _texts(data)
+    if aligns is None:
+        aligns = any(text.index is not None and text.index.is_aligned for text in texts)
+    if aligns and max_pieces > MOST_ALIGNED:
+        raise ConfigError(f"--align takes pairs of at most {MOST_ALIGNED:,} pieces: lower --max-pieces, or --no-align.")
     trained = None
     sampled: dict[str, int] = {}
     if existing is not None:
@@ -130,7 +139,7 @@ def build_vocabulary(
             trained = replace(_train(texts, settings, steps), asked_size=asked_size)
             vocab = VocabularyPair.shared(trained.vocab)
             sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
-    encoding = Encoding(vocab, max_pieces, steps, threads or vocab.source.threads, aligns=aligns)
+    encoding = Encoding(vocab, max_pieces, steps, threads or vocab.source.threads, aligns=aligns, notify=notify)
     built = _encode_all(texts, replace(record, files=_checksums(vocab)), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 

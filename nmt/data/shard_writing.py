@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,8 @@ class Encoding:
     """None: the text is encoded as it is."""
     aligns: bool = False
     """Whether the training pairs are aligned."""
+    notify: Callable[[str], object] = field(default=lambda message: None, compare=False)
+    """Is told what was aligned."""
 
     def inputs(self, manifest: Manifest, text: Mapping[str, TextFile]) -> ShardInputs:
         """The inputs of a data set's shards."""
@@ -109,11 +112,20 @@ class Encoding:
             checksums={},
         )
         if self.aligns:
-            pairs = ParallelShards.of(folder, replace(index, is_aligned=False), "train")
-            write_file(folder / ALIGNMENTS, align(pairs, threads=self.threads).tobytes())
+            self._align(folder, replace(index, is_aligned=False), data)
         index = replace(index, checksums={path.name: sha256_of(path) for path in sorted(folder.iterdir())})
         write_file(folder / INDEX_NAME, index_text(index).encode())
         return index
+
+    def _align(self, folder: Path, index: ShardIndex, data: Path) -> None:
+        pairs, began = ParallelShards.of(folder, index, "train"), time.monotonic()
+        found = align(pairs, threads=self.threads)
+        write_file(folder / ALIGNMENTS, found.tobytes())
+        share = np.count_nonzero(found) / max(len(found), 1)
+        self.notify(
+            f"{data}: aligned {len(pairs):,} training pairs in {time.monotonic() - began:,.0f} s; {share:.1%} of the "
+            f"target pieces come from a source piece"
+        )
 
     def _write_split(self, data: Path, manifest: Manifest, split: str, folder: Path) -> SplitStatistics:
         languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}

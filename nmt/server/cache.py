@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from sys import getsizeof
 
-from nmt.translation.segment import Segment
+from nmt.translation.segment import TranslatedSegment
 
 _MAX_SIZE = 30_000_000
 """In bytes, estimated."""
@@ -25,36 +25,34 @@ class LineCache:
         """Keep at most this number of bytes."""
         self._max_size = max_size
         self._size = 0
-        self._kept: OrderedDict[tuple[Hashable, str], Sequence[Segment]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Hashable, str], Sequence[TranslatedSegment]] = OrderedDict()
 
-    def get(self, translator: Hashable, line: str) -> Sequence[Segment] | None:
-        """The segments of a line, if they are here."""
+    def get(self, translator: Hashable, line: str) -> Sequence[TranslatedSegment] | None:
+        """The translated segments of a line, if they are here."""
         found = self._kept.get((translator, line))
         if found is not None:
             self._kept.move_to_end((translator, line))
         return found
 
-    def put(self, translator: Hashable, line: str, segments: Sequence[Segment]) -> None:
-        """Keep the segments of a line."""
+    def put(self, translator: Hashable, line: str, parts: Sequence[TranslatedSegment]) -> None:
+        """Keep the translated segments of a line."""
         key = translator, line
         if len(line) > _LONGEST or key in self._kept:
             return
-        self._kept[key] = segments
-        self._size += _size(line, segments)
+        self._kept[key] = parts
+        self._size += _size(line, parts)
         while self._size > self._max_size:
-            (_, dropped), its_segments = self._kept.popitem(last=False)
-            self._size -= _size(dropped, its_segments)
+            (_, dropped), its_parts = self._kept.popitem(last=False)
+            self._size -= _size(dropped, its_parts)
 
 
-def _size(line: str, segments: Sequence[Segment]) -> int:
+def _size(line: str, parts: Sequence[TranslatedSegment]) -> int:
     """About how many bytes a line takes with what was found for it. The candidates of a wide beam are most of it."""
     size = _OBJECT + getsizeof(line)
-    for segment in segments:
-        size += _OBJECT + getsizeof(segment.text) + _ID * len(segment.pieces)
-        size += sum(_OBJECT + getsizeof(each.text) + _PIECE * len(each.pieces) for each in segment.candidates)
-        size += sum(_OBJECT + _ID * len(each.pieces) for each in segment.others)
-        if segment.covered is not None:
-            size += getsizeof(segment.covered.text) + sum(_OBJECT + getsizeof(each) for each in segment.covered.kept)
-        if segment.onward is not None:
-            size += _size("", segment.onward.segments)
+    for part in parts:
+        size += _OBJECT + getsizeof(part.segment.text) + _ID * len(part.segment.pieces)
+        size += sum(_OBJECT + getsizeof(each.text) + _PIECE * len(each.pieces) for each in part.candidates)
+        if (covered := part.segment.covered) is not None:
+            size += getsizeof(covered.text) + sum(_OBJECT + getsizeof(each) for each in covered.kept)
+        size += _size("", part.onward) if part.onward else 0
     return size

@@ -21,12 +21,8 @@ from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
 from nmt.translation.engine import Engine, Searcher
 from nmt.translation.options import TranslateOptions
-from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
-
-_Found = tuple[tuple[TranslatedText, ...], tuple[Hypothesis, ...]]
-"""The candidates of a segment, and the others."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +102,11 @@ class _RemoteSearcher:
     batch_tokens: int
     may_fork: bool = False
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
         if not segments:
-            return
-        found: list[_Found] = self.process.call("search", segments, settings)
-        for segment, (candidates, others) in zip(segments, found, strict=True):
-            segment.candidates, segment.others = candidates, others
+            return []
+        found: list[list[Hypothesis]] = self.process.call("search", segments, settings)
+        return found
 
 
 class _Loaded:
@@ -142,6 +137,5 @@ class _Loaded:
         self._searcher = searcher = self.engine.searcher(options, workers, shared=shared)
         return searcher.worker_count, searcher.batch_tokens, searcher.may_fork
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[_Found]:
-        self._searcher.search(segments, settings)
-        return [(segment.candidates, segment.others) for segment in segments]
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+        return self._searcher.search(segments, settings)

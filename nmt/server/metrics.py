@@ -35,7 +35,7 @@ class Metrics:
 
     def searched(self, batch: Batch, seconds: float) -> None:
         """Count a batch."""
-        self._pieces.observe(sum(len(segment.pieces) + 1 for _, segment in batch))
+        self._pieces.observe(sum(len(place.segment.pieces) + 1 for _, place in batch))
         self._batch_seconds.observe(seconds)
 
     def translated(self, finding: Finding | None) -> None:

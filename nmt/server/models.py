@@ -17,6 +17,7 @@ from nmt.translation.engine import Searcher
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences, TranslateOptions, translate_options
 from nmt.translation.pivot import PivotTranslator
+from nmt.translation.segment import Line
 from nmt.translation.translator import Translator
 from nmt.translation.workers import AbandonedError
 
@@ -61,7 +62,7 @@ class ServedModel:
             self._searcher = self._engine.searcher(self._default_options, self.workers, shared=True)
             translator = self.translator(*self.directions()[0])
             for _ in range(translator.worker_count):
-                [segments] = translator.prepare(["1"])
+                [segments] = translator.prepare([Line("1")])
                 translator.search(segments)
         except BaseException:
             self.unload()

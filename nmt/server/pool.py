@@ -13,11 +13,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nmt.errors import NmtError
 from nmt.server.errors import log_error
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Segment, TranslatedSegment
 from nmt.translation.workers import AbandonedError
 
 _PATIENCE = 0.1
@@ -29,8 +29,8 @@ _LONGEST_PATIENCE = 0.05
 class Search(Protocol):
     """Finds the translations of segments; a :class:`~nmt.translation.translator.Translator`."""
 
-    def search(self, segments: list[Segment]) -> None:
-        """Fill in the candidates of segments."""
+    def search(self, segments: Sequence[Segment]) -> Sequence[TranslatedSegment]:
+        """Find the translations of segments, in their order."""
         ...
 
     @property
@@ -52,26 +52,40 @@ class ClosedError(Exception):
     """The pool takes no more work, since the server ends."""
 
 
+class Place(NamedTuple):
+    """A segment, and where its translations go."""
+
+    segment: Segment
+    line: list[TranslatedSegment | None]
+    number: int
+
+
 @dataclass(eq=False)
 class Job:
-    """The segments of one request, which one model translates."""
+    """The lines of one request, which one model translates."""
 
     translator: Search
-    segments: Sequence[Segment]
-    """None of them is searched yet."""
+    lines: Sequence[Sequence[Segment]]
+    """The segments of each line."""
     notify: Callable[[], object] = lambda: None
     """Called, in another thread, whenever segments are finished or the job has failed."""
     error: Exception | None = None
     """Why the job failed, if it did."""
 
     def __post_init__(self) -> None:
-        self.left = deque(self.segments)
+        self.found: list[list[TranslatedSegment | None]] = [[None] * len(segments) for segments in self.lines]
+        """The translations of the segments of each line; None for one that is not searched yet."""
+        self.left = deque(
+            Place(segment, found, number)
+            for segments, found in zip(self.lines, self.found, strict=True)
+            for number, segment in enumerate(segments)
+        )
         """The segments that no batch has taken."""
 
     @property
     def is_done(self) -> bool:
         """Whether all segments are translated, or the job has failed."""
-        return self.error is not None or all(segment.is_searched for segment in self.segments)
+        return self.error is not None or all(None not in line for line in self.found)
 
     @property
     def waiting(self) -> int:
@@ -79,7 +93,7 @@ class Job:
         return sum(map(_size, self.left))
 
 
-Batch = list[tuple[Job, Segment]]
+Batch = list[tuple[Job, Place]]
 """Segments, each with its job."""
 
 
@@ -193,7 +207,7 @@ class Pool:
             ended = time.monotonic()
             del self._began[threading.get_ident()]
             seconds = ended - began
-            size = sum(_size(segment) for _, segment in batch)
+            size = sum(_size(place) for _, place in batch)
             rate = size / max(seconds, 1e-6)
             with self._changed:
                 self._searched -= size
@@ -226,7 +240,7 @@ class Pool:
                 if self._is_closed:
                     return []
 
-    def _fair(self) -> Iterator[tuple[Job, Segment]]:
+    def _fair(self) -> Iterator[tuple[Job, Place]]:
         """One segment of each job in turn, all of one model, up to a worker's share of what waits and is searched."""
         translator = self._jobs[0].translator
         of_model = deque(job for job in self._jobs if job.translator is translator)
@@ -234,30 +248,29 @@ class Pool:
         budget = min(translator.batch_tokens, math.ceil((self._waiting + self._searched) / len(self._threads)))
         while of_model and budget > 0:
             job = of_model.popleft()
-            segment = job.left.popleft()
-            size = _size(segment)
+            place = job.left.popleft()
+            size = _size(place)
             budget -= size
             self._waiting -= size
             self._searched += size
             if job.left:
                 of_model.append(job)
-            yield job, segment
+            yield job, place
         self._jobs = deque([*others, *of_model])
 
     def _search(self, batch: Batch) -> None:
         """Search a batch; if that fails, the segments of each job alone, so that one job does not fail another."""
         try:
-            segments = [segment for _, segment in batch]
-            batch[0][0].translator.search(segments)
-            for segment in segments:
-                segment.is_searched = True
+            found = batch[0][0].translator.search([place.segment for _, place in batch])
+            for (_, place), translated in zip(batch, found, strict=True):
+                place.line[place.number] = translated
         except AbandonedError:  # at the server's end: nobody waits for a job
             return
         except Exception as error:
             jobs = list(dict.fromkeys(job for job, _ in batch))
             if len(jobs) > 1:
                 for one in jobs:
-                    self._search([(job, segment) for job, segment in batch if job is one])
+                    self._search([(job, place) for job, place in batch if job is one])
                 return
             if not isinstance(error, NmtError):
                 log_error()
@@ -265,5 +278,5 @@ class Pool:
             self.forget(jobs[0])
 
 
-def _size(segment: Segment) -> int:
-    return len(segment.pieces) + 1  # with eos
+def _size(place: Place) -> int:
+    return len(place.segment.pieces) + 1  # with eos

@@ -30,7 +30,7 @@ from nmt.translation.guard import Problem
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment, TranslatedSegment
 
 _RETRY_SECONDS = 10
 _MOST_SAID = 20
@@ -199,18 +199,17 @@ class Service:
                     if (found := self.cache.get(place, task.text)) is not None
                 }
                 new = await self._prepared(translator, [task for task in places if task not in cached])
-                job = Job(searcher, list(itertools.chain.from_iterable(new.values())))
-                segments_by_line = [cached.get(task) or new[task] for task in tasks]
-                async for number, count in self._searched(job, segments_by_line):
-                    segments = segments_by_line[number]
-                    is_whole = count == len(segments)
+                job = Job(searcher, list(new.values()))
+                searched = dict(zip(new, job.found, strict=True))
+                lines = [cached.get(task) or searched[task] for task in tasks]
+                async for number, parts, is_whole in self._searched(job, lines):
                     if not is_whole and not in_parts:
                         continue
                     task = tasks[number]
-                    translation = translator.joined(task.text, segments[:count])
+                    translation = translator.joined(task.text, parts)
                     if is_whole and new.pop(task, None) is not None:
                         self.metrics.translated(translation.guard)
-                        self.cache.put(places[task], task.text, segments)
+                        self.cache.put(places[task], task.text, parts)
                     yield translation, is_whole
         except BusyError as error:
             raise QueueFullError(503, f"The server is busy: {error}.", retry_after=error.retry_after) from error
@@ -226,19 +225,20 @@ class Service:
         if not tasks:
             return {}
         self.pool.check_room()
-        lines = [task.text for task in tasks]
-        is_long = sum(_LINE + len(line) for line in lines) > _AT_ONCE
-        prepare = partial(translator.prepare, lines, spans=lambda index: tasks[index].spans)
+        lines = [Line(task.text, number=number, spans=task.spans) for number, task in enumerate(tasks)]
+        is_long = sum(_LINE + len(task.text) for task in tasks) > _AT_ONCE
+        prepare = partial(translator.prepare, lines)
         segments = await asyncio.to_thread(prepare) if is_long else prepare()
         return dict(zip(tasks, segments, strict=True))
 
     async def _searched(
-        self, job: Job, segments_by_line: Sequence[Sequence[Segment]]
-    ) -> AsyncIterator[tuple[int, int]]:
-        """The numbers of the lines, each with the number of its first segments that are searched, whenever it grows.
+        self, job: Job, lines: Sequence[Sequence[TranslatedSegment | None]]
+    ) -> AsyncIterator[tuple[int, Sequence[TranslatedSegment], bool]]:
+        """The numbers of the lines, each with its first parts that are searched, whenever there are more of them, and
+        whether these are all.
 
         Args:
-            job: the segments of these lines that are not searched yet.
+            job: searches what is None in these lines.
 
         Raises:
             BusyError: too much waits already.
@@ -253,12 +253,13 @@ class Service:
         job.notify = notify
         self.pool.submit(job)  # open: it closes after the event loop
         try:
-            async for number, segments in in_turns(enumerate(segments_by_line)):
+            async for number, line in in_turns(enumerate(lines)):
                 count = 0
-                while count < len(segments):
-                    before, count = count, _searched_count(segments)
-                    if count > before:
-                        yield number, count
+                while count < len(line):
+                    parts = _first_searched(line)
+                    if len(parts) > count:
+                        count = len(parts)
+                        yield number, parts, count == len(line)
                     elif job.error is not None:
                         raise _refusal(job.error)
                     else:
@@ -268,9 +269,14 @@ class Service:
             self.pool.forget(job)
 
 
-def _searched_count(segments: Sequence[Segment]) -> int:
-    """The number of first segments that are searched."""
-    return next((index for index, segment in enumerate(segments) if not segment.is_searched), len(segments))
+def _first_searched(line: Sequence[TranslatedSegment | None]) -> list[TranslatedSegment]:
+    """The parts of a line before the first that is not searched yet."""
+    found = []
+    for part in line:
+        if part is None:
+            break
+        found.append(part)
+    return found
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:

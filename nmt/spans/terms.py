@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,11 @@ _WORD = re.compile(rf"{LETTER}+|\S")
 _WITHIN_WORD = re.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})")
 """A place at which a word goes on, also one with a hyphen, such as T-shirt."""
 _BREAK = re.compile(r"[\t\r\n]")
+_CLUSTER = re.compile("(?s:.)[\u0300-\u036f\u1160-\u11ff\u3099\u309a\uff9e\uff9f]*")
+"""A character with what may be typed behind it as a part of it: accents, the other letters of a Hangul syllable, and
+the marks of voiced kana."""
+_TYPED = str.maketrans({"’": "'", "ʼ": "'", "‐": "-"})
+_SENTENCE_ENDS = frozenset(".!?…")
 _ENDING = 2
 """So many letters behind a term may be its ending."""
 _STEM = 4
@@ -61,15 +67,16 @@ class Obeyed(NamedTuple):
 class Glossary:
     """Terms and their translations.
 
-    A term without capitals matches in any case, one with capitals as it is written. It matches whole words; where two
-    terms match, the longer one does.
+    A term without capitals matches in any case, one with capitals as it is written, but for a capital at its beginning.
+    Forms of a character count as one, such as é as one character or as two. A term matches whole words; of terms that
+    overlap, the longest does.
     """
 
     def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
         """Take terms with their translations; a term may have several."""
         targets: dict[str, dict[str, None]] = {}
         for source, target in entries:
-            targets.setdefault(source, {})[target] = None
+            targets.setdefault(_folded(source)[0], {})[unicodedata.normalize("NFC", target)] = None
         self._targets = {source: tuple(found) for source, found in targets.items()}
         lengths: dict[str, set[int]] = {}
         for source in targets:
@@ -94,19 +101,41 @@ class Glossary:
 
     def terms(self, text: str) -> list[Term]:
         """The terms of a text, in order."""
-        found, end = list[Term](), 0
-        for word in _WORD.finditer(text):
-            if word.start() < end or _WITHIN_WORD.match(text, word.start()):
-                continue
+        folded, places = _folded(text)
+        matches = []
+        for word in _WORD.finditer(folded):
+            start = word.start()
             for length in self._lengths.get(word[0].lower(), ()):
-                stop = word.start() + length
-                part = text[word.start() : stop]
-                targets = self._targets.get(part) or self._targets.get(part.lower())
-                if targets and not _WITHIN_WORD.match(text, stop):
-                    found.append(Term(word.start(), stop, targets))
-                    end = stop
-                    break
-        return found
+                targets = self._targets_of(folded[start : start + length])
+                if targets and all(_is_edge(folded, places, place) for place in (start, start + length)):
+                    matches.append((-length, start, targets))
+        found, taken = list[Term](), bytearray(len(folded))
+        for length, start, targets in sorted(matches):
+            if not any(taken[start : start - length]):
+                taken[start : start - length] = b"x" * -length
+                found.append(Term(places[start], places[start - length], targets))
+        return sorted(found)
+
+    def _targets_of(self, part: str) -> tuple[str, ...] | None:
+        forms = (part, part[:1].lower() + part[1:], part.lower())
+        return next((targets for form in forms if (targets := self._targets.get(form))), None)
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """A text in the form in which terms are compared, and the place in the text of each character, and of its end."""
+    if text.isascii():
+        return text, range(len(text) + 1)
+    forms, places = list[str](), list[int]()
+    for cluster in _CLUSTER.finditer(text):
+        forms.append(unicodedata.normalize("NFKC", cluster[0]).translate(_TYPED))
+        places += [cluster.start()] * len(forms[-1])
+    return "".join(forms), [*places, len(text)]
+
+
+def _is_edge(folded: str, places: Sequence[int], place: int) -> bool:
+    """Whether no word goes on at a place of a folded text, and no character that became several."""
+    is_within = 0 < place <= len(folded) and places[place - 1] == places[min(place, len(folded))]
+    return not is_within and place <= len(folded) and not _WITHIN_WORD.match(folded, place)
 
 
 def entries_of(
@@ -138,8 +167,8 @@ def entries_of(
 def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term]) -> Obeyed:
     """Make a translation have the terms of its source, each once.
 
-    Where the model wrote a term, with an ending perhaps or in a compound, nothing changes. Else the term stands for the
-    words that come from it, without the ending that the sentence may ask for.
+    Where the model wrote a term, with another ending perhaps or in a compound, nothing changes. Else the term stands
+    for the words that come from it, without the ending that the sentence may ask for.
 
     Args:
         links: which characters of the translation come from which of the source.
@@ -150,7 +179,11 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     taken = set().union(*(range(*place) for place in places.values()))
     findings: list[Verdict] = ["written"] * len(terms)
     for number, term in enumerate(terms):
-        if number not in places and not _is_in_compound(number, term, origins):
+        if number in places:
+            continue
+        if (form := _other_form(number, term, origins, taken)) is not None:
+            taken.update(*(range(*span) for span in form))
+        else:
             place = _words_from(number, origins, taken)
             findings[number] = "inserted" if place is None else "replaced"
             places[number] = place or origins.behind_what_stood_before(term)
@@ -244,11 +277,32 @@ def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, i
     return found
 
 
-def _is_in_compound(number: int, term: Term, origins: _Origins) -> bool:
-    """Whether a longer word that comes from a term holds its translation, as Schlittenhund does that of dog."""
-    targets = [target.lower() for target in term.targets if len(target) >= _STEM]
-    words = (origins.output[slice(*origins.words[word])] for word in origins.words_by_term[number])
-    return any(target in word.lower() and len(word) > len(target) + _ENDING for word in words for target in targets)
+def _other_form(number: int, term: Term, origins: _Origins, taken: set[int]) -> list[tuple[int, int]] | None:
+    """The words that come from a term and are another form of its translation, as frohe is one of froher; none of them
+    if a longer word holds it, as Schlittenhund does that of dog. None if the model wrote neither.
+    """
+    spans = [origins.words[word] for word in origins.words_by_term[number]]
+    words = [(span, origins.output[slice(*span)]) for span in spans if taken.isdisjoint(range(*span))]
+    for target in term.targets:
+        longer = (word.lower() for _, word in words if len(word) > len(target) + _ENDING)
+        if len(target) >= _STEM and any(target.lower() in word for word in longer):
+            return []
+        parts = list(map(_bare, _WORD.findall(target)))
+        if all(any(_are_forms(part, _bare(word)) for _, word in words) for part in parts):
+            return [span for span, word in words if any(_are_forms(part, _bare(word)) for part in parts)]
+    return None
+
+
+def _bare(word: str) -> str:
+    """A word in lower case without accents, which may come and go with endings: Arzt, Ärzte."""
+    return "".join(unicodedata.normalize("NFD", character)[0] for character in word.lower())
+
+
+def _are_forms(one: str, other: str) -> bool:
+    """Whether two bare words are equal but for their endings."""
+    lengths = len(one), len(other)
+    stem = max(_STEM, *(length - _ENDING for length in lengths))
+    return one == other or (min(lengths) >= stem and one[:stem] == other[:stem])
 
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
@@ -292,5 +346,9 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
     if start == stop:
         space = " " if output and re.match(LETTER, written) else ""
         return f"{space}{written}" if start else f"{written}{space}"
-    is_first = not any(map(str.isalnum, before))
-    return written[0].upper() + written[1:] if is_first and output[start].isupper() else written
+    behind_words = len(before)
+    while behind_words and not before[behind_words - 1].isalnum():
+        behind_words -= 1
+    is_first = not behind_words or not _SENTENCE_ENDS.isdisjoint(before[behind_words:])
+    is_capital = is_first and output[start].isupper() and written.split()[0].islower()
+    return written[0].upper() + written[1:] if is_capital else written

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from nmt.search.hypotheses import Hypothesis
+from nmt.search.settings import BeamTooWideError
 from nmt.translation.segment import Segment
+from nmt.translation.workers import Workers
 
 # Wider beams search fewer pieces at once, because memory grows with the beam.
 _USUAL_BEAM = 4
+
+Search = Callable[[Sequence[Segment], bool], list[list[Hypothesis]] | None]
+"""Searches a batch, with its share of the memory or (if true) with all of it; None if that is too little."""
 
 
 def batches_of(lengths: Sequence[int], max_tokens: int, workers: int = 1) -> list[list[int]]:
@@ -40,11 +46,51 @@ def tokens_for(beam: int, batch_tokens: int) -> int:
     return max(1, batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, beam))
 
 
-def segment_batches(segments: Sequence[Segment], batch_tokens: int, beam: int, workers: int) -> list[list[Segment]]:
-    """The segments of each batch, as :func:`batches_of`, with at most :func:`tokens_for` the beam."""
-    lengths = [len(segment.pieces) + 1 for segment in segments]
-    batches = batches_of(lengths, tokens_for(beam, batch_tokens), workers)
-    return [[segments[index] for index in batch] for batch in batches]
+def segment_batches(segments: Sequence[Segment], batch_tokens: int, beam: int, workers: int) -> list[list[int]]:
+    """The segments of each batch by their indices, as :func:`batches_of`, with at most :func:`tokens_for` the beam."""
+    return batches_of([len(segment.pieces) + 1 for segment in segments], tokens_for(beam, batch_tokens), workers)
+
+
+def search_batches(
+    segments: Sequence[Segment],
+    batches: Sequence[Sequence[int]],
+    workers: Workers,
+    beam: int,
+    search: Search,
+    *,
+    free: float | None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses of segments. A batch that does not fit into its share of the memory is halved.
+
+    Args:
+        free: the bytes of memory that are free for all batches; None if that is not known.
+
+    Raises:
+        BeamTooWideError: a single segment does not fit into the memory.
+    """
+    found: list[list[Hypothesis]] = [[] for _ in segments]
+
+    def fill(batch: Sequence[int]) -> None:
+        chosen = [segments[index] for index in batch]
+        hypotheses = search(chosen, False)
+        if hypotheses is None and len(batch) > 1:
+            middle = len(batch) // 2
+            fill(batch[:middle])
+            fill(batch[middle:])
+            return
+        hypotheses = hypotheses or search(chosen, True)
+        if hypotheses is None:
+            known = "" if free is None else f" ({free / 1e9:,.1f} GB were free)"
+            raise BeamTooWideError(
+                f"line {chosen[0].line:,}: the search with a beam of {beam:,} needs more memory than there is{known}. "
+                "Lower --beam, or --max-extra-length."
+            )
+        for index, of_one in zip(batch, hypotheses, strict=True):
+            found[index] = of_one
+
+    for _ in workers.map(fill, batches):
+        pass
+    return found
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int], max_tokens: int) -> list[list[int]]:

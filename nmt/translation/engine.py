@@ -15,6 +15,7 @@ from nmt.option_fields import EngineName, Precision
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
 from nmt.text.lines import one_line
+from nmt.translation.at_once import in_groups
 from nmt.translation.options import TranslateOptions
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
@@ -38,8 +39,8 @@ class Searcher(Protocol):
         """Whether copies of the process, one for each worker, may search in place of worker threads, and are faster."""
         ...
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
-        """Find the candidates of segments, and what else the search finished.
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """Find all that a search of each segment finishes, best first.
 
         Raises:
             BeamTooWideError: a single sentence does not fit into the memory.
@@ -116,35 +117,19 @@ class Engine(Protocol):
         ...
 
 
-def take_candidates(
-    segments: Sequence[Segment], found: Sequence[Sequence[Hypothesis]], vocab: Vocabulary, nbest: int
-) -> None:
-    """Decode the first hypotheses of each segment as its candidates; the others are seldom needed.
-
-    Args:
-        vocab: the target's.
-    """
-    candidates_of = decoded(vocab, [hypotheses[:nbest] for hypotheses in found])
-    for segment, candidates, hypotheses in zip(segments, candidates_of, found, strict=True):
-        segment.candidates, segment.others = candidates, tuple(hypotheses[nbest:])
-
-
 def decoded(vocab: Vocabulary, found: Sequence[Sequence[Hypothesis]]) -> list[tuple[TranslatedText, ...]]:
     """The candidates of segments from their hypotheses.
 
     Args:
         vocab: the target's.
     """
-    texts = iter(vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
+    texts = in_groups([[hypothesis.pieces for hypothesis in beams] for beams in found], vocab.decode)
     return [
         tuple(
             TranslatedText(
-                one_line(next(texts)),
-                tuple(vocab.pieces(hypothesis.pieces)),
-                hypothesis.log_probability,
-                hypothesis.score,
+                one_line(text), tuple(vocab.pieces(hypothesis.pieces)), hypothesis.log_probability, hypothesis.score
             )
-            for hypothesis in beams
+            for text, hypothesis in zip(of_beams, beams, strict=True)
         )
-        for beams in found
+        for of_beams, beams in zip(texts, found, strict=True)
     ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from nmt.errors import ConfigError
 from nmt.spans.kept import copies
 from nmt.spans.span import Span
 from nmt.spans.terms import Glossary, Term, obey
-from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import TranslateOptions
 from nmt.translation.results import Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment, TranslatedSegment
 
 
 class GlossaryTranslator(LineTranslator):
@@ -35,31 +35,25 @@ class GlossaryTranslator(LineTranslator):
         """As :attr:`LineTranslator.batch_tokens`."""
         return self._translator.batch_tokens
 
-    def prepare(
-        self,
-        lines: list[str],
-        prefixes: list[str] | None = None,
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-        spans: SpansOf = no_spans,
-    ) -> list[list[Segment]]:
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`: lines with terms are aligned."""
+        return self._translator.prepare(
+            [
+                dataclasses.replace(line, spans=[Span(0, len(line.text))])
+                if not line.spans and self._glossary.terms(line.text)
+                else line
+                for line in lines
+            ]
+        )
 
-        def also_of_terms(index: int) -> Sequence[Span]:
-            line = lines[index - done]
-            return spans(index) or ([Span(0, len(line))] if self._glossary.terms(line) else [])
-
-        return self._translator.prepare(lines, prefixes, done=done, line_number=line_number, spans=also_of_terms)
-
-    def search(self, segments: list[Segment]) -> None:
+    def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """As :meth:`LineTranslator.search`."""
-        self._translator.search(segments)
+        return self._translator.search(segments)
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
-        found = self._translator.joined(line, segments)
-        if not (terms := self._terms(line, segments)):
+        found = self._translator.joined(line, parts)
+        if not (terms := self._terms(line, parts)):
             return found
         candidates = []
         for rank, candidate in enumerate(found.candidates):
@@ -70,9 +64,10 @@ class GlossaryTranslator(LineTranslator):
             candidates.append(dataclasses.replace(changed, alignment=None, piece_log_probabilities=None))
         return dataclasses.replace(found, candidates=tuple(candidates))
 
-    def _terms(self, line: str, segments: Sequence[Segment]) -> list[Term]:
+    def _terms(self, line: str, parts: Sequence[TranslatedSegment]) -> list[Term]:
         """The terms of a line, but for those within what stays."""
-        kept = {text for segment in segments if segment.covered for text in segment.covered.kept}
+        covered = (part.segment.covered for part in parts)
+        kept = {text for each in covered if each is not None for text in each.kept}
         places = [place for text in kept for place in copies(text, line)]
         return [
             term

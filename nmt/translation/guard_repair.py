@@ -6,16 +6,21 @@ import contextlib
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
-from nmt.search.settings import BeamTooWideError, SearchSettings
+from nmt.search.settings import BeamTooWideError
 from nmt.text.verbatim import numbers, numbers_changed
-from nmt.translation.engine import Searcher, decoded
+from nmt.translation.at_once import changed_where, in_groups
+from nmt.translation.engine import decoded
 from nmt.translation.guard import Finding, Languages, Problem, changed, problems
+from nmt.translation.options import TranslateOptions
 from nmt.translation.results import TranslatedText
-from nmt.translation.segment import Segment, joined_segments
+from nmt.translation.segment import Segment, TranslatedSegment, joined_candidates
+
+Find = Callable[[Sequence[Segment], TranslateOptions], list[TranslatedSegment]]
+"""Searches segments, and orders their candidates as the options say."""
 
 
 class GuardRepair:
@@ -25,53 +30,40 @@ class GuardRepair:
         self,
         vocab: VocabularyPair,
         languages: Languages,
-        settings: SearchSettings,
-        searcher: Searcher,
+        options: TranslateOptions,
         *,
         short_ratio: float,
-        repairs: bool,
-        rerank: Callable[[list[Segment]], None],
-        sentences: Callable[[str], list[Segment]],
+        find: Find,
+        sentences: Callable[[Segment], list[Segment]],
     ) -> None:
         """Prepare to check translations.
 
         Args:
-            settings: the settings of the first search.
-            searcher: searches again.
+            options: those of the first search. Without ``guard``, findings are only recorded.
             short_ratio: see :func:`nmt.translation.guard.problems`.
-            repairs: search again where a translation looks wrong; otherwise only record the finding.
-            rerank: orders the candidates of segments as the user requested.
-            sentences: divides a text into sentences, each a segment.
+            find: searches again.
+            sentences: divides a segment into its sentences.
         """
         self._vocab = vocab
         self._languages = languages
-        self._settings = settings
+        self._options = options
         self._short_ratio = short_ratio
-        self._repairs = repairs
-        self._searcher = searcher
-        self._rerank = rerank
+        self._find = find
         self._sentences = sentences
 
-    def check(self, segments: list[Segment]) -> None:
-        """Record the problems of translations, and replace wrong ones with better ones."""
-        doubtful = []
-        for segment in segments:
-            if found := self._problems(segment, segment.candidates[0]):
-                segment.finding = Finding(found, repaired=False)
-                doubtful.append(segment)
-        if self._repairs and doubtful:
-            self._replace(doubtful)
-        for segment in segments:
-            segment.others = ()  # nothing needs them now, and a server remembers segments
+    def check(self, found: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Record the problems of translations, and replace wrong ones with better ones, as far as there are any."""
+        found = list(map(self._checked, found))
+        if self._options.guard:
+            found = changed_where(found, self._is_incomplete, self._by_sentence)
+            found = changed_where(found, _is_wrong, self._by_next_best)
+            found = changed_where(found, _is_wrong, self._by_wider_search)
+        # Nothing needs the others now, and a server remembers translations.
+        return [dataclasses.replace(each, others=()) if each.others else each for each in found]
 
-    def _replace(self, doubtful: list[Segment]) -> None:
-        """Replace wrong translations with better ones, as far as there are any."""
-        still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
-        still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
-        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, self._finished(segment))]
-        for segment, second in zip(still_doubtful, self._search_wider(still_doubtful), strict=True):
-            if not self._repair(segment, second):
-                self._improve(segment, [*self._finished(segment), *second])
+    def _checked(self, found: TranslatedSegment) -> TranslatedSegment:
+        known = self._problems(found, found.candidates[0]) if found.segment.pieces else ()
+        return dataclasses.replace(found, finding=Finding(known, repaired=False)) if known else found
 
     @staticmethod
     def check_copied(finding: Finding | None, source: str, output: str) -> Finding | None:
@@ -82,107 +74,115 @@ class GuardRepair:
             return finding
         return Finding(tuple(dict.fromkeys([*(finding.problems if finding else ()), *found])), repaired=False)
 
-    def _finished(self, segment: Segment) -> Sequence[TranslatedText]:
+    def _finished(self, found: TranslatedSegment) -> Sequence[TranslatedText]:
         """All that the first search has finished."""
-        return *segment.candidates, *decoded(self._vocab.target, [segment.others])[0]
+        return *found.candidates, *decoded(self._vocab.target, [found.others])[0]
 
-    def _search_wider(self, segments: list[Segment]) -> list[list[TranslatedText]]:
-        """The candidates of a second search. There is none for samples, which only other samples may replace."""
-        again = [dataclasses.replace(segment, candidates=(), others=(), finding=None) for segment in segments]
-        if not self._settings.sampling:
+    def _by_next_best(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
+        """Take what else the first search has finished."""
+        return (self._repaired(found, self._finished(found)) or found for found in doubtful)
+
+    def _by_wider_search(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
+        """Search again with a wider beam. Only other samples may replace samples, so there is no search for these."""
+        second: Sequence[TranslatedSegment] = ()
+        if not self._options.sampling:
             with contextlib.suppress(BeamTooWideError):  # keep the results of the first search
-                self._searcher.search(again, _second_search(self._settings))
-        return [[self._scored(candidate) for candidate in segment.candidates] for segment in again]
+                second = self._find([found.segment for found in doubtful], _second_search(self._options))
+        for found, again in itertools.zip_longest(doubtful, second):
+            candidates = [self._scored(candidate) for candidate in again.candidates] if again else []
+            repaired = self._repaired(found, candidates)
+            yield repaired or self._improved(found, [*self._finished(found), *candidates])
 
     def _scored(self, candidate: TranslatedText) -> TranslatedText:
         """A candidate of the second search, with the score that the first would give it."""
-        length, settings = len(candidate.pieces) + 1, self._settings
-        penalty = length_penalty(length, settings.length_penalty, settings.length_normalization)
+        length, options = len(candidate.pieces) + 1, self._options
+        penalty = length_penalty(length, options.length_penalty, options.length_normalization)
         return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
 
-    def _is_incomplete(self, segment: Segment) -> bool:
-        """Whether to search its sentences one by one. A segment with a prefix cannot be split."""
-        is_incomplete = segment.finding is not None and "incomplete" in segment.finding.problems
-        is_begun = len(segment.prefix) > len(self._vocab.target.before)
-        return is_incomplete and not is_begun and self._settings.sampling is None
+    def _is_incomplete(self, found: TranslatedSegment) -> bool:
+        """Whether to search its sentences one by one. A segment whose translation is begun cannot be split."""
+        is_incomplete = found.finding is not None and "incomplete" in found.finding.problems
+        return is_incomplete and not found.segment.is_begun and self._options.sampling is None
 
-    def _search_by_sentence(self, segments: list[Segment]) -> list[Segment]:
-        """Search each sentence of the segments separately. Returns the segments that were not repaired."""
-        parts_of = [self._sentences(segment.text) for segment in segments]
-        for segment, its_parts in zip(segments, parts_of, strict=True):
-            for part in its_parts:
-                part.number = segment.number  # the seed of its samples
-        parts = list(itertools.chain.from_iterable(parts_of))
+    def _by_sentence(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Search each sentence of the segments separately."""
+        sentences = [self._sentences(found.segment) for found in doubtful]
         try:
-            self._searcher.search(parts, self._settings)
+            parts_of = in_groups(sentences, lambda parts: self._find(parts, self._options))
         except BeamTooWideError:  # keep the results of the first search
-            return segments
-        self._rerank(parts)
-        still_doubtful = []
-        for segment, its_parts in zip(segments, parts_of, strict=True):
-            if self._repair(segment, joined_segments(its_parts, self._languages.target)):
-                segment.parts = len(its_parts)
-                segment.is_cut = segment.is_cut or any(part.is_cut for part in its_parts)
-            else:
-                still_doubtful.append(segment)
-        return still_doubtful
+            return doubtful
+        return list(map(self._joined, doubtful, parts_of))
 
-    def _repair(self, segment: Segment, candidates: Sequence[TranslatedText]) -> bool:
-        """Move the best candidate without problems to the first place. Returns whether there is one."""
+    def _joined(self, found: TranslatedSegment, parts: Sequence[TranslatedSegment]) -> TranslatedSegment:
+        """A segment with the joined translations of its sentences, if they are better."""
+        repaired = self._repaired(found, joined_candidates(parts, self._languages.target))
+        if repaired is None:
+            return found
+        is_cut = found.segment.is_cut or any(part.segment.is_cut for part in parts)
+        return dataclasses.replace(
+            repaired, segment=dataclasses.replace(found.segment, is_cut=is_cut), parts=len(parts)
+        )
+
+    def _repaired(self, found: TranslatedSegment, candidates: Sequence[TranslatedText]) -> TranslatedSegment | None:
+        """The segment with the best candidate without problems in the first place; None if there is none."""
         # A new number may be a word of the source, so it is no finding; but a repair of numbers does not rely on that.
-        compares = segment.finding is not None and "number" in segment.finding.problems
+        known = found.finding.problems if found.finding else ()
         for candidate in candidates:
-            is_new = compares and numbers_changed(self._source(segment), candidate.text, may_be_words=False)
-            if not is_new and not self._problems(segment, candidate) and self._keeps_numbers(segment, candidate):
-                _put_first(segment, candidate)
-                segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
-                return True
-        return False
+            is_new = "number" in known and numbers_changed(self._source(found), candidate.text, may_be_words=False)
+            if not is_new and not self._problems(found, candidate) and self._keeps_numbers(found, candidate):
+                return dataclasses.replace(_with_first(found, candidate), finding=Finding(known, repaired=True))
+        return None
 
-    def _improve(self, segment: Segment, candidates: Sequence[TranslatedText]) -> None:
-        """Move the first candidate that has only some of the problems, and no other, to the first place."""
-        known = set(self._problems(segment, segment.candidates[0]))
+    def _improved(self, found: TranslatedSegment, candidates: Sequence[TranslatedText]) -> TranslatedSegment:
+        """The segment with the first candidate that has only some of the problems, and no other, in the first place."""
+        known = set(self._problems(found, found.candidates[0]))
         for candidate in candidates:
-            if set(self._problems(segment, candidate)) < known and self._keeps_numbers(segment, candidate):
-                _put_first(segment, candidate)
-                return
+            if set(self._problems(found, candidate)) < known and self._keeps_numbers(found, candidate):
+                return _with_first(found, candidate)
+        return found
 
-    def _problems(self, segment: Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
+    def _problems(self, found: TranslatedSegment, candidate: TranslatedText) -> tuple[Problem, ...]:
         return problems(
-            self._source(segment),
-            self._vocab.source.pieces(segment.pieces),
+            self._source(found),
+            self._vocab.source.pieces(found.segment.pieces),
             candidate.text,
             candidate.pieces,
             self._languages,
             short_ratio=self._short_ratio,
         )
 
-    def _keeps_numbers(self, segment: Segment, candidate: TranslatedText) -> bool:
+    def _keeps_numbers(self, found: TranslatedSegment, candidate: TranslatedText) -> bool:
         """Whether a candidate has all numbers of the source that the first candidate has."""
-        kept = Counter(numbers(self._source(segment))) & Counter(numbers(segment.candidates[0].text))
+        kept = Counter(numbers(self._source(found))) & Counter(numbers(found.candidates[0].text))
         return kept <= Counter(numbers(candidate.text))
 
-    def _source(self, segment: Segment) -> str:
+    def _source(self, found: TranslatedSegment) -> str:
         """The text of a segment without a tag of the target language, which may have a number: ``>>es_419<<``."""
-        return self._vocab.source.split_tag(segment.text)[1]
+        return self._vocab.source.split_tag(found.segment.text)[1]
 
 
-def _put_first(segment: Segment, candidate: TranslatedText) -> None:
-    segment.candidates = (candidate, *(other for other in segment.candidates if other is not candidate))
+def _is_wrong(found: TranslatedSegment) -> bool:
+    return found.finding is not None and not found.finding.repaired
 
 
-def _second_search(settings: SearchSettings) -> SearchSettings:
+def _with_first(found: TranslatedSegment, candidate: TranslatedText) -> TranslatedSegment:
+    others = (other for other in found.candidates if other is not candidate)
+    return dataclasses.replace(found, candidates=(candidate, *others))
+
+
+def _second_search(options: TranslateOptions) -> TranslateOptions:
     """The settings of the second search.
 
     A wider beam keeps hypotheses that begin less well, and so avoids the loop of the first search. Wide beams prefer
     short outputs; a larger length penalty and a minimum length of at least 1 make up for that. All hypotheses are
     returned.
     """
-    beam = max(8, 2 * settings.beam)
+    beam = max(8, 2 * options.beam)
     changes = {
         "beam": beam,
         "nbest": beam,
-        "length_penalty": max(1.0, settings.length_penalty),
-        "min_length": max(1, settings.min_length),
+        "length_penalty": max(1.0, options.length_penalty),
+        "min_length": max(1, options.min_length),
+        "mbr": False,
     }
-    return settings.model_copy(update=changes)
+    return options.model_copy(update=changes)

@@ -20,6 +20,7 @@ from nmt.translation.options import Form
 from nmt.translation.paragraphs import translate_paragraphs
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun
+from nmt.translation.segment import Line
 from nmt.translation.tally import Tally
 from nmt.translation.target_scorer import TargetScorer
 
@@ -120,8 +121,8 @@ class TranslationJob:
 
     def _translate_document(self, document: Document, done: int) -> Iterator[Written]:
         units = document.units
-        pairs = ((unit.text, "") for unit in units[done:])
-        for window in self._translator.translate_windows(pairs, done=done, spans=lambda index: units[index].spans):
+        lines = (Line(unit.text, number=number, spans=unit.spans) for number, unit in enumerate(units[done:], done))
+        for window in self._translator.translate_windows(lines):
             self._count(enumerate(window, start=done + 1))
             texts = [
                 translation.placed(unit, document.escape)
@@ -132,7 +133,8 @@ class TranslationJob:
             done += len(window)
 
     def _translate(self, pairs: Pairs, done: int) -> Iterator[Written]:
-        for window in self._translator.translate_windows(pairs, done=done):
+        lines = (Line(*pair, number) for number, pair in enumerate(pairs, start=done))
+        for window in self._translator.translate_windows(lines):
             found = list(enumerate(window, start=done + 1))
             self._count(found)
             done += len(window)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from nmt.spans.span import Span
 from nmt.text.lines import parallel
+from nmt.translation.at_once import in_groups
 from nmt.translation.results import Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment, TranslatedSegment
 from nmt.translation.windows import windows
-
-SpansOf = Callable[[int], Sequence[Span]]
-"""The spans of the line at an index of the input."""
-
-
-def no_spans(index: int) -> Sequence[Span]:
-    """What lines of plain text have."""
-    return ()
 
 
 class LineTranslator(ABC):
@@ -46,19 +37,15 @@ class LineTranslator(ABC):
         """The maximum source pieces per batch of the first search, padding included."""
 
     @abstractmethod
-    def prepare(
-        self,
-        lines: list[str],
-        prefixes: list[str] | None = None,
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-        spans: SpansOf = no_spans,
-    ) -> list[list[Segment]]:
-        """The segments of each line, ready for :meth:`search`. Arguments as of :meth:`translate_windows`."""
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
+        """The segments of each line, ready for :meth:`search`.
+
+        Raises:
+            DataError: a prefix is too long for the model.
+        """
 
     @abstractmethod
-    def search(self, segments: list[Segment]) -> None:
+    def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """Find the translations of segments, in batches of similar length: of one line or of many.
 
         Raises:
@@ -66,7 +53,7 @@ class LineTranslator(ABC):
         """
 
     @abstractmethod
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """The translation of a line from those of its segments."""
 
     def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
@@ -85,29 +72,11 @@ class LineTranslator(ABC):
             pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
         else:
             pairs = parallel(lines, prefixes, names=("the input", "the list of prefixes"))
-        for window in self.translate_windows(pairs):
+        for window in self.translate_windows(Line(*pair, number) for number, pair in enumerate(pairs)):
             yield from window
 
-    def translate_windows(
-        self,
-        pairs: Iterable[tuple[str, str]],
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-        spans: SpansOf = no_spans,
-    ) -> Iterator[list[Translation]]:
-        """Like :meth:`translate`, but yields the translations of one window at a time.
-
-        Args:
-            pairs: lines and the prefixes of their translations (usually empty).
-            done: the number of lines before these. The samples of a line depend on its number.
-            line_number: the number by which errors name the line at an index of the input.
-            spans: the spans of lines, in order. The translations of lines with spans are aligned, also if the options
-                ask for no alignments. The model does not see what spans keep if it does not copy it.
-        """
-        for window in windows(pairs, self.window):
-            lines, prefixes = [line for line, _ in window], [prefix for _, prefix in window]
-            segments_by_line = self.prepare(lines, prefixes, done=done, line_number=line_number, spans=spans)
-            self.search(list(itertools.chain.from_iterable(segments_by_line)))
-            yield list(map(self.joined, lines, segments_by_line))
-            done += len(window)
+    def translate_windows(self, lines: Iterable[Line]) -> Iterator[list[Translation]]:
+        """Like :meth:`translate`, but yields the translations of one window at a time."""
+        for window in windows(lines, self.window, lambda line: len(line.text) + len(line.prefix)):
+            found = in_groups(self.prepare(window), self.search)
+            yield [self.joined(line.text, parts) for line, parts in zip(window, found, strict=True)]

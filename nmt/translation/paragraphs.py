@@ -13,6 +13,7 @@ from nmt.text.languages import is_unspaced
 from nmt.text.lines import MAX_LINE_BYTES
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.results import Translation
+from nmt.translation.segment import Line
 
 _WORD = re.compile(r"\S+\s*")
 _SOFT_HYPHEN = "\u00ad"
@@ -107,20 +108,13 @@ def translate_paragraphs(
         done_lines: the number of lines that they have.
     """
     waiting: deque[Paragraph] = deque()  # read, but not yet translated
-    read = 0
 
-    def pairs() -> Iterator[tuple[str, str]]:
-        nonlocal read
-        for paragraph in paragraphs(lines, done_lines):
+    def unwrapped() -> Iterator[Line]:
+        for number, paragraph in enumerate(paragraphs(lines, done_lines), start=done):
             waiting.append(paragraph)
-            read += 1
-            yield paragraph.unwrapped(translator.source_lang), ""
+            yield Line(paragraph.unwrapped(translator.source_lang), number=number, name=paragraph.number)
 
-    # A negative place in the queue: counted from the paragraph that was read last.
-    def line_number(index: int) -> int:
-        return waiting[index - done - read].number
-
-    for window in translator.translate_windows(pairs(), done=done, line_number=line_number):
+    for window in translator.translate_windows(unwrapped()):
         yield [(waiting.popleft(), translation) for translation in window]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Unpack
@@ -12,13 +11,14 @@ from nmt.errors import ConfigError, NmtError
 from nmt.spans.span import Span
 from nmt.spans.terms import Glossary
 from nmt.text.languages import fitting
+from nmt.translation.at_once import in_groups
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
 from nmt.translation.glossary import GlossaryTranslator, check_glossary
-from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
-from nmt.translation.segment import Onward, Segment, joined_findings
+from nmt.translation.segment import Line, Segment, TranslatedSegment, joined_findings
 from nmt.translation.translator import Translator
 
 
@@ -49,63 +49,36 @@ class PivotTranslator(LineTranslator):
         """As :attr:`LineTranslator.batch_tokens`."""
         return self._first.batch_tokens
 
-    def prepare(
-        self,
-        lines: list[str],
-        prefixes: list[str] | None = None,
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-        spans: SpansOf = no_spans,
-    ) -> list[list[Segment]]:
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`. A tag at the beginning of a line names the target language."""
-        prefixes = prefixes or [""] * len(lines)
-        divided = list(map(self._second.split_tag, lines))
-
-        def behind_tag(index: int) -> Sequence[Span]:
-            size = len(lines[index - done]) - len(divided[index - done][1])
-            return [
-                dataclasses.replace(each, start=max(each.start - size, 0), end=max(each.end - size, 0))
-                for each in spans(index)
-            ]
-
-        segments_by_line = self._first.prepare(
-            [rest for _, rest in divided],
-            done=done,
-            line_number=line_number,
-            spans=spans if spans is no_spans else behind_tag,
-            whole=list(map(bool, prefixes)),
+        divided = [self._second.split_tag(line.text) for line in lines]
+        prepared = self._first.prepare(
+            [_behind_tag(line, rest) for line, (_, rest) in zip(lines, divided, strict=True)]
         )
-        for segments, (tag, _), prefix in zip(segments_by_line, divided, prefixes, strict=True):
-            for segment in segments:
-                segment.onward = Onward(tag and f"{tag} ", prefix if len(segments) == 1 else "")
-        return segments_by_line
+        return [
+            [
+                dataclasses.replace(
+                    segment, next_tag=tag and f"{tag} ", next_prefix=line.prefix if len(segments) == 1 else ""
+                )
+                for segment in segments
+            ]
+            for line, (tag, _), segments in zip(lines, divided, prepared, strict=True)
+        ]
 
-    def search(self, segments: list[Segment]) -> None:
+    def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """As :meth:`LineTranslator.search`."""
         with _naming(self._first.source_lang, self._first.target_lang):
-            self._first.search(segments)
-        onward = list(map(_onward, segments))
-        texts = [each.tag + segment.candidates[0].text for each, segment in zip(onward, segments, strict=True)]
-        prefixes = [each.prefix for each in onward]
+            between = self._first.search(segments)
         with _naming(self._second.source_lang, self._second.target_lang):
-            prepared = self._second.prepare(
-                texts,
-                prefixes,
-                line_number=lambda index: segments[index].line,
-                spans=lambda index: _spans(segments[index], texts[index]),
-            )
-            for segment, each, parts in zip(segments, onward, prepared, strict=True):
-                each.segments, parts[0].before = parts, segment.before
-                for part in parts:
-                    part.number = segment.number  # the seed of its samples
-            self._second.search(list(itertools.chain.from_iterable(prepared)))
+            prepared = self._second.prepare(list(map(_next_line, between)))
+            parts_of = [_parts_of(each.segment, parts) for each, parts in zip(between, prepared, strict=True)]
+            found = in_groups(parts_of, self._second.search)
+        return [dataclasses.replace(each, onward=tuple(onward)) for each, onward in zip(between, found, strict=True)]
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
-        between = self._first.joined(line, segments)
-        parts = [part for segment in segments for part in _onward(segment).segments]
-        found = self._second.joined(between.text, parts)
+        between = self._first.joined(line, parts)
+        found = self._second.joined(between.text, [onward for part in parts for onward in part.onward])
         return dataclasses.replace(
             found,
             source=line,
@@ -186,15 +159,28 @@ def _of_last(*, samples: bool) -> frozenset[str]:
     return frozenset({"nbest", "sampling", "mbr", *(["beam"] if samples else [])})
 
 
-def _spans(segment: Segment, text: str) -> Sequence[Span]:
-    """The spans of a segment in the translation that is translated on: one around it all, and what stays."""
+def _behind_tag(line: Line, rest: str) -> Line:
+    """A line without its tag and its prefix, which the second model gets."""
+    size = len(line.text) - len(rest)
+    spans = [
+        dataclasses.replace(span, start=max(span.start - size, 0), end=max(span.end - size, 0)) for span in line.spans
+    ]
+    return dataclasses.replace(line, text=rest, prefix="", spans=spans, is_whole=bool(line.prefix))
+
+
+def _next_line(found: TranslatedSegment) -> Line:
+    """The best candidate of a segment as a line of the second model, with spans for what stays and around it all."""
+    segment = found.segment
+    text = segment.next_tag + found.candidates[0].text
     kept = segment.covered.spans_in(text) if segment.covered else []
-    return [Span(0, len(text)), *kept] if segment.is_aligned else []
+    spans = [Span(0, len(text)), *kept] if segment.is_aligned else []
+    return Line(text, segment.next_prefix, name=segment.line, spans=spans)
 
 
-def _onward(segment: Segment) -> Onward:
-    assert segment.onward is not None  # prepare() has set it
-    return segment.onward
+def _parts_of(segment: Segment, parts: Sequence[Segment]) -> list[Segment]:
+    """The parts of a segment's translation, with its seed and the white space before it."""
+    first = dataclasses.replace(parts[0], before=segment.before)
+    return [dataclasses.replace(part, number=segment.number) for part in (first, *parts[1:])]
 
 
 @contextmanager

@@ -17,11 +17,10 @@ import torch
 from nmt.machine.device import is_out_of_memory, release_memory, to_device
 from nmt.search.beam_search import beam_search
 from nmt.search.hypotheses import Hypothesis
-from nmt.search.search_memory import SearchMemory, gigabytes
-from nmt.search.settings import BeamTooWideError, SearchSettings
+from nmt.search.search_memory import SearchMemory
+from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS, PAD
-from nmt.translation.batches import segment_batches
-from nmt.translation.engine import take_candidates
+from nmt.translation.batches import search_batches, segment_batches
 from nmt.translation.options import TranslateOptions
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
@@ -69,33 +68,22 @@ class TorchSearcher:
         is_on_cpu = self._hardware.device.type == "cpu"
         return sys.platform == "linux" and is_on_cpu and self._workers.threads_of_each == 1
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.of_one_call)
-        free = self._memory.free
         searches = self._workers.count if self._workers.are_shared else min(self._workers.count, len(batches))
-        share = None if free is None else free // max(1, searches)
-        for _ in self._workers.map(partial(self._search, settings=settings, share=share), batches):
-            pass
+        search = partial(self._search, settings=settings, searches=max(1, searches))
+        return search_batches(segments, batches, self._workers, settings.beam, search, free=self._memory.free)
 
-    def _search(self, batch: Sequence[Segment], settings: SearchSettings, share: int | None) -> None:
-        """Search a batch, in halves if it does not fit into its share of the memory."""
-        found = self._try(batch, settings, share)
-        if found is None and len(batch) > 1:
-            middle = len(batch) // 2
-            self._search(batch[:middle], settings, share)
-            self._search(batch[middle:], settings, share)
-            return
-        if found is None:
-            with self._alone:
-                found = self._try(batch, settings, self._memory.free)
-        if found is None:
-            free = "" if self._memory.free is None else f" ({gigabytes(self._memory.free)} were free)"
-            raise BeamTooWideError(
-                f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there "
-                f"is{free}. Lower --beam, or --max-extra-length."
-            )
-        take_candidates(batch, found, self._ensemble.vocab.target, settings.nbest)
+    def _search(
+        self, batch: Sequence[Segment], alone: bool, *, settings: SearchSettings, searches: int
+    ) -> list[list[Hypothesis]] | None:
+        """Search a batch, beside so many others or alone; None if it does not fit into its share of the memory."""
+        free = self._memory.free
+        if not alone:
+            return self._try(batch, settings, None if free is None else free // searches)
+        with self._alone:
+            return self._try(batch, settings, free)
 
     def _try(
         self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None

@@ -61,7 +61,7 @@ class TargetScorer:
 
     def score_windows(self, pairs: Iterable[tuple[str, str]]) -> Iterator[list[ScoredTarget]]:
         """Score pairs of source and target, in order. Yields the scores of one window at a time."""
-        return map(self._score_window, windows(pairs, self.window))
+        return map(self._score_window, windows(pairs, self.window, lambda pair: sum(map(len, pair))))
 
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
         vocab, alignment = self._vocab, self._options.alignment

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from nmt.text.languages import is_unspaced, name_of
 from nmt.translation.answers import Answer, Answers
 from nmt.translation.chat_server import ChatServer
 from nmt.translation.guard import Finding, Languages, Problem, problems
-from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.results import BLANK, TranslatedText, Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment, TranslatedSegment
 
 _LINES_PER_THREAD = 16
 """Lines of a window: at its end, threads wait for the slowest answer."""
@@ -128,37 +128,33 @@ class Teacher(LineTranslator):
         languages = {"source_lang": self.source_lang, "target_lang": self.target_lang}
         return {"teacher_model": self._request.body["model"], "request": self._request.digest, **languages}
 
-    def prepare(
-        self,
-        lines: list[str],
-        prefixes: list[str] | None = None,
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-        spans: SpansOf = no_spans,
-    ) -> list[list[Segment]]:
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`: each line is one segment, which may have neither prefix nor spans."""
-        return [[Segment(line, [])] for line in lines]
+        return [[Segment(line.text, [])] for line in lines]
 
-    def search(self, segments: list[Segment]) -> None:
+    def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """As :meth:`LineTranslator.search`.
 
         Raises:
             DownloadError: the server does not answer any more.
         """
-        asked = [segment for segment in segments if segment.text.strip()]
-        answers = list(self._pool.map(self._ask, [segment.text for segment in asked]))
+        asked = [segment.text for segment in segments if segment.text.strip()]
+        answers = list(self._pool.map(self._ask, asked))
         if answers and all(answer.ending in _WITHOUT_ANSWER for answer in answers):
             raise self._server.gone()
-        for segment, answer in zip(asked, answers, strict=True):
-            text, problem = self._judged(segment.text, answer)
-            segment.candidates = (TranslatedText(text, (), 0.0, 0.0) if text else BLANK,)
-            segment.finding = Finding((problem,), repaired=False) if problem else None
+        judged = iter(map(self._judged, asked, answers))
+        found = []
+        for segment in segments:
+            text, problem = next(judged) if segment.text.strip() else ("", None)
+            best = TranslatedText(text, (), 0.0, 0.0) if text else BLANK
+            finding = Finding((problem,), repaired=False) if problem else None
+            found.append(TranslatedSegment(segment, (best,), finding=finding))
+        return found
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
-        [segment] = segments
-        return Translation(line, segment.candidates, guard=segment.finding)
+        [part] = parts
+        return Translation(line, part.candidates, guard=part.finding)
 
     def _ask(self, text: str) -> Answer:
         request = self._request.filled(self._languages, text)

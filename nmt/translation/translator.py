@@ -7,33 +7,36 @@ reranked on request, and translations that look wrong to the guard are searched 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
 from nmt.config.section import StrictSection
-from nmt.errors import ConfigError, DataError
-from nmt.spans.kept import Covered
-from nmt.text.steps import normalizer
+from nmt.errors import ConfigError
+from nmt.search.hypotheses import Hypothesis
+from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.batches import tokens_for
 from nmt.translation.directions import choices
-from nmt.translation.engine import Engine, Searcher
+from nmt.translation.engine import Engine, Searcher, decoded
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
-from nmt.translation.line_translator import LineTranslator, SpansOf, no_spans
+from nmt.translation.line_translator import LineTranslator
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import TranslateOptions, recorded
-from nmt.translation.results import BLANK, Translation
-from nmt.translation.segment import Segment, joined_findings, joined_segments
-from nmt.translation.sentence_splitting import LineSplitter, Part
-from nmt.translation.unknown_characters import UnknownCharacters
+from nmt.translation.preparing import Preparation
+from nmt.translation.results import BLANK, TranslatedText, Translation
+from nmt.translation.segment import (
+    Line,
+    Segment,
+    TranslatedSegment,
+    joined_candidates,
+    joined_findings,
+)
 
 # The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256
 # Lines have some 30 pieces, so that a window of a GPU's largest batches holds eight of them.
 _MIN_WINDOW, _PIECES_PER_LINE = 2_048, 4
-# Greater than the number of parts of any line.
-_MAX_PARTS = 2**24
 
 
 class _Pace(StrictSection):
@@ -76,7 +79,6 @@ class Translator(LineTranslator):
         self.source_lang, self.target_lang = chosen["source"], chosen["target"]
         self._engine = engine
         self._vocab = engine.vocab.prepared(data.steps, chosen)
-        self._begin = self._vocab.target.before
         self._options = options
         # Reranking chooses among all candidates.
         self._first_search = options.model_copy(update={"nbest": options.beam}) if options.mbr else options
@@ -88,29 +90,26 @@ class Translator(LineTranslator):
             )
         trained_length = data.lines.max_pieces if data.lines is not None else _TRAINED_LENGTH
         self.max_source_length = options.max_source_length or min(trained_length, self._positions)
-        self._splitter = LineSplitter(
-            options.split_sentences,
-            self.source_lang,
-            data.lines,
-            self.max_source_length,
-            self._lengths,
-            self._vocab.source.split_tag,
-        )
         self.language_tags = () if self._vocab.source.before else self._vocab.source.language_tags
-        self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown, self.source_lang)
         self._searcher = searcher or engine.searcher(self._first_search, workers)
         self.window = window or max(_MIN_WINDOW, self.batch_tokens // _PIECES_PER_LINE)
+        self._preparation = Preparation(
+            self._vocab,
+            data,
+            options,
+            self.source_lang,
+            positions=self._positions,
+            max_source_length=self.max_source_length,
+        )
         self._guard = GuardRepair(
             self._vocab,
             Languages(self.source_lang, self.target_lang),
             self._first_search,
-            self._searcher,
             short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
-            repairs=options.guard,
-            rerank=self._rerank,
-            sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
+            find=self._find,
+            sentences=self._preparation.sentences,
         )
-        self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)
+        self._stages = (self._keep, self._guard.check, self._choose, self._align, self._put_back)
 
     @property
     def worker_count(self) -> int:
@@ -131,215 +130,120 @@ class Translator(LineTranslator):
             "precision": self._engine.precision,
         }
 
-    def prepare(
-        self,
-        lines: list[str],
-        prefixes: list[str] | None = None,
-        *,
-        done: int = 0,
-        line_number: Callable[[int], int] = lambda index: index + 1,
-        spans: SpansOf = no_spans,
-        whole: Sequence[bool] | None = None,
-    ) -> list[list[Segment]]:
-        """As :meth:`LineTranslator.prepare`.
-
-        Args:
-            whole: which lines are not divided into sentences; by default those with a prefix.
-        """
-        prefixes = list(map(self._normalize_target, prefixes or [""] * len(lines)))
-        covered = {} if spans is no_spans else self._covered(lines, prefixes, done, spans)
-        texts = [covered[index].text if index in covered else line for index, line in enumerate(lines)]
-        segments_by_line = self._segments(texts, prefixes, whole or list(map(bool, prefixes)))
-        self._uncover(segments_by_line, covered)
-        self._take_out_unknown(segments_by_line, prefixes)
-        self._number(segments_by_line, done, line_number)
-        self._set_prefixes(segments_by_line, prefixes)
-        return segments_by_line
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
+        """As :meth:`LineTranslator.prepare`."""
+        return self._preparation.segments(lines)
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The language tag that a line begins with (or no text), and the rest of the line."""
         return self._vocab.source.split_tag(line)
 
-    def search(self, segments: list[Segment]) -> None:
+    def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """As :meth:`LineTranslator.search`."""
-        searched = [segment for segment in segments if segment.pieces]
-        self._searcher.search(searched, self._first_search)
-        self._rerank(searched)
-        if lost := [segment for segment in searched if segment.has_lost]:
-            for segment in lost:
-                segment.cover()
-            self._take_out(lost)
-            again = [segment for segment in lost if segment.pieces]
-            self._searcher.search(again, self._first_search)
-            self._rerank(again)
-        self._guard.check([segment for segment in searched if segment.pieces])
-        self._keep_best(segments)
-        self._align(segments)
-        self._put_back_unknown(segments)
+        found = self._find(segments, self._first_search)
+        for stage in self._stages:
+            found = stage(found)
+        return found
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
-        candidates = joined_segments(segments, self.target_lang)
-        finding = joined_findings(segment.finding for segment in segments)
+        candidates = joined_candidates(parts, self.target_lang)
+        finding = joined_findings(part.finding for part in parts)
+        segments = [part.segment for part in parts]
         if any(segment.taken is not None for segment in segments):
             finding = self._guard.check_copied(finding, self.split_tag(line)[1], candidates[0].text)
         return Translation(
             line,
             candidates,
             source_pieces=tuple(self._vocab.source.pieces(piece for segment in segments for piece in segment.pieces)),
-            parts=sum(segment.parts for segment in segments),
+            parts=sum(part.parts for part in parts),
             is_cut=any(segment.is_cut for segment in segments),
             guard=finding,
         )
 
-    def _segments(self, lines: list[str], prefixes: list[str], whole: Sequence[bool]) -> list[list[Segment]]:
-        """Divide each line into one or more segments. Whole lines, and those without words, stay one if possible."""
-        segments_by_line = []
-        normalized = [self._normalize(line) for line in lines]
-        encoded = self._vocab.source.encode(normalized)
-        for raw, line, pieces, prefix, is_whole in zip(lines, normalized, encoded, prefixes, whole, strict=True):
-            if not prefix and self._unknown.is_copied(raw):
-                segments_by_line.append([Segment("", [], taken=self._unknown.take_out([raw])[0])])
-                continue
-            if not line.strip():
-                segments_by_line.append([Segment(line, [])])
-                continue
-            parts = self._splitter.parts(line, len(pieces), whole=is_whole)
-            segments_by_line.append([Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
-        return segments_by_line
-
-    def _encoded(self, parts: Sequence[Part]) -> list[Segment]:
-        encoded = self._vocab.source.encode([part.text for part in parts])
+    def _find(self, segments: Sequence[Segment], options: TranslateOptions) -> list[TranslatedSegment]:
+        """Search segments. Those without pieces have one empty candidate."""
+        beams = self._searcher.search([segment for segment in segments if segment.pieces], options)
+        texts = iter(decoded(self._vocab.target, [hypotheses[: options.nbest] for hypotheses in beams]))
+        others = (tuple(hypotheses[options.nbest :]) for hypotheses in beams)
         return [
-            Segment(part.text, pieces, part.before, prefix=list(self._begin), is_cut=part.is_cut)
-            for part, pieces in zip(parts, encoded, strict=True)
+            TranslatedSegment(segment, self._ranked(next(texts), options), next(others))
+            if segment.pieces
+            else TranslatedSegment(segment, (BLANK,))
+            for segment in segments
         ]
 
-    def _lengths(self, texts: Sequence[str]) -> list[int]:
-        return [len(pieces) for pieces in self._vocab.source.encode(texts)]
-
-    def _covered(self, lines: list[str], prefixes: list[str], done: int, spans: SpansOf) -> dict[int, Covered]:
-        """The lines with spans, by their indices, with stand-ins for what can be taken out."""
-        found = {}
-        for index, (line, prefix) in enumerate(zip(lines, prefixes, strict=True)):
-            if of_line := spans(done + index):
-                covered = Covered.of(line, of_line)
-                is_possible = self._unknown.takes_out and not prefix
-                if not is_possible or not covered.characters <= frozenset(self._normalize(covered.text)):
-                    covered = Covered(line, {})
-                found[index] = covered
-        return found
-
-    def _uncover(self, segments_by_line: list[list[Segment]], covered: dict[int, Covered]) -> None:
-        """Show the model what stays, where it can read that: it may have learnt to copy it."""
-        kept = list({text for line in covered.values() for text in line.stand_ins.values()})
-        encoded = self._vocab.source.encode(kept) if kept else []
-        unknown = {text for text, pieces in zip(kept, encoded, strict=True) if self._unknown.are_in(pieces)}
-        shown = []
-        for index, line in covered.items():
-            for segment in segments_by_line[index]:
-                segment.is_aligned = True
-                segment.covered = line.part(segment.text or (segment.taken.first if segment.taken else ""))
-                if segment.covered is not None and unknown.isdisjoint(segment.covered.kept):
-                    shown.append((segment, line.uncovered(segment.text)))
-        encoded = self._vocab.source.encode([text for _, text in shown]) if shown else []
-        for (segment, text), pieces in zip(shown, encoded, strict=True):
-            if len(pieces) <= self.max_source_length:
-                segment.text, segment.pieces = text, pieces
-
-    def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
-        """Take unknown characters out of all segments, except for lines whose translation has a prefix."""
-        self._take_out(
-            [
-                segment
-                for segments, prefix in zip(segments_by_line, prefixes, strict=True)
-                for segment in segments
-                if not (prefix and len(segments) == 1)
-                and (segment.has_stand_ins or self._unknown.concern(segment.text, segment.pieces))
-            ]
+    @staticmethod
+    def _ranked(candidates: tuple[TranslatedText, ...], options: TranslateOptions) -> tuple[TranslatedText, ...]:
+        """Candidates in the order that the user requested."""
+        if not options.mbr:
+            return candidates
+        # Likely samples are drawn repeatedly, so they need no weights; each hypothesis of a beam occurs once.
+        weights = None if options.sampling else [found.log_probability for found in candidates]
+        return tuple(
+            dataclasses.replace(candidates[choice.index], expected_utility=choice.expected_utility)
+            for choice in rerank([found.text for found in candidates], log_probabilities=weights)
         )
 
-    def _take_out(self, segments: list[Segment]) -> None:
-        """Take unknown characters and stand-ins out of segments."""
-        hidden = frozenset[str]().union(*(segment.covered.characters for segment in segments if segment.covered))
-        found = zip(segments, self._unknown.take_out([segment.text for segment in segments], hidden), strict=True)
-        taken_out = [(segment, taken) for segment, taken in found if taken is not None]
-        encoded = self._vocab.source.encode([taken.source for _, taken in taken_out])
-        for (segment, taken), pieces in zip(taken_out, encoded, strict=True):
-            segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
+    def _keep(self, found: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Search again, without what stays, where the model saw it and lost it."""
 
-    def _put_back_unknown(self, segments: list[Segment]) -> None:
-        for segment in segments:
-            if segment.taken is not None:
-                restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
-                if not (self._options.alignment or segment.is_aligned):  # it was needed only for this
-                    restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
-                segment.candidates = tuple(restored)
-            if segment.covered is not None:
-                uncovered = segment.covered.uncovered
-                segment.candidates = tuple(dataclasses.replace(c, text=uncovered(c.text)) for c in segment.candidates)
+        def again(lost: list[TranslatedSegment]) -> list[TranslatedSegment]:
+            return self._find(self._preparation.covered_again([each.segment for each in lost]), self._first_search)
 
-    @staticmethod
-    def _number(segments_by_line: list[list[Segment]], done: int, line_number: Callable[[int], int]) -> None:
-        for index, segments in enumerate(segments_by_line, start=done):
-            for part, segment in enumerate(segments):
-                segment.number = index * _MAX_PARTS + part
-                segment.line = line_number(index)
+        return changed_where(found, lambda each: each.has_lost, again)
 
-    def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
-        """Set the prefix of each line's translation. Parts of split lines begin with the target language alone."""
-        for segments, prefix in zip(segments_by_line, self._vocab.target.encode(prefixes), strict=True):
-            if len(segments) > 1:
-                continue
-            if len(prefix) > self._positions:
-                raise DataError(
-                    f"line {segments[0].line:,}: the prefix has {len(prefix)} pieces, but the model has positions for "
-                    f"{self._positions}: {self._vocab.target.decode([prefix[:10]])[0]} …"
-                )
-            segments[0].prefix = prefix
+    def _choose(self, found: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Keep as many candidates as the user requested: reranking and repairs leave more."""
+        nbest = self._options.nbest
+        return [
+            dataclasses.replace(each, candidates=each.candidates[:nbest]) if len(each.candidates) > nbest else each
+            for each in found
+        ]
 
-    def _rerank(self, segments: list[Segment]) -> None:
-        if not self._options.mbr:
-            return
-        for segment in segments:
-            # Likely samples are drawn repeatedly, so they need no weights; each hypothesis of a beam occurs once.
-            weights = None if self._options.sampling else [found.log_probability for found in segment.candidates]
-            choices = rerank([found.text for found in segment.candidates], log_probabilities=weights)
-            segment.candidates = tuple(
-                dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
-                for choice in choices
-            )
-
-    def _keep_best(self, segments: list[Segment]) -> None:
-        for segment in segments:
-            segment.candidates = segment.candidates[: self._options.nbest]
-
-    def _align(self, segments: list[Segment]) -> None:
+    def _align(self, found: list[TranslatedSegment]) -> list[TranslatedSegment]:
         """Add the log-probabilities and the alignment of the pieces to each candidate, where they are needed."""
-        if not self._options.alignment:  # unknown characters within a text go where its alignment says
-            segments = [
-                segment
-                for segment in segments
-                if segment.is_aligned or (segment.taken is not None and segment.taken.inner)
-            ]
-        pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
-        scores = iter(
-            self._engine.score(
+
+        def is_needed(each: TranslatedSegment) -> bool:
+            taken = each.segment.taken
+            has_inner = taken is not None and bool(taken.inner)  # they go where the alignment says
+            return self._options.alignment or each.segment.is_aligned or has_inner
+
+        def scores(pairs: Sequence[tuple[Segment, TranslatedText]]) -> list[Hypothesis]:
+            return self._engine.score(
                 [segment.pieces[: self._positions] for segment, _ in pairs],
-                [self._vocab.target.ids(found.pieces) for _, found in pairs],
+                [self._vocab.target.ids(one.pieces) for _, one in pairs],
                 self._options,
                 alignment=True,
             )
-        )
-        for segment in segments:
-            if not segment.pieces:
-                segment.candidates = (dataclasses.replace(BLANK, piece_log_probabilities=(), alignment=()),)
-                continue
-            segment.candidates = tuple(
-                dataclasses.replace(
-                    found,
-                    piece_log_probabilities=score.piece_log_probabilities,
-                    alignment=score.alignment,
+
+        def aligned(some: Sequence[TranslatedSegment]) -> Iterator[TranslatedSegment]:
+            pairs = ([(each.segment, one) for one in each.candidates if each.segment.pieces] for each in some)
+            for each, of_one in zip(some, in_groups(pairs, scores), strict=True):
+                exact = of_one or [Hypothesis((), 0.0, 0.0, (), ())]  # of a segment without pieces
+                candidates = (
+                    dataclasses.replace(
+                        one, piece_log_probabilities=score.piece_log_probabilities, alignment=score.alignment
+                    )
+                    for one, score in zip(each.candidates, exact, strict=True)
                 )
-                for found, score in zip(segment.candidates, scores, strict=False)
-            )
+                yield dataclasses.replace(each, candidates=tuple(candidates))
+
+        return changed_where(found, is_needed, aligned)
+
+    def _put_back(self, found: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Put what was taken out of texts into their translations."""
+
+        def restored(each: TranslatedSegment) -> TranslatedSegment:
+            candidates = [self._preparation.put_back(each.segment, one) for one in each.candidates]
+            if not (self._options.alignment or each.segment.is_aligned):  # it was needed only for this
+                candidates = [
+                    dataclasses.replace(one, piece_log_probabilities=None, alignment=None) for one in candidates
+                ]
+            return dataclasses.replace(each, candidates=tuple(candidates))
+
+        return changed_where(
+            found,
+            lambda each: each.segment.taken is not None or each.segment.covered is not None,
+            lambda some: map(restored, some),
+        )

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 _MAX_CHARACTERS = 1_000_000
 
-L = TypeVar("L", bound=Sequence[str])
-"""A line, or a tuple of parallel lines."""
+T = TypeVar("T")
 
 
-def windows(lines: Iterable[L], size: int, *, max_characters: int = _MAX_CHARACTERS) -> Iterator[list[L]]:
+def windows(
+    lines: Iterable[T], size: int, length_of: Callable[[T], int], *, max_characters: int = _MAX_CHARACTERS
+) -> Iterator[list[T]]:
     """Yield lines in windows of ``size`` (fewer if lines are very long), each as soon as it is full.
 
     If reading fails, the lines read before the error are yielded before it is raised.
+
+    Args:
+        length_of: the number of characters of a line.
     """
-    window: list[L] = []
+    window: list[T] = []
     characters = 0
     try:
         for line in lines:
             window.append(line)
-            characters += sum(map(len, line))
+            characters += length_of(line)
             if len(window) == size or characters >= max_characters:
                 yield window
                 window, characters = [], 0

@@ -109,18 +109,18 @@ def test_many_hypotheses_are_ranked_by_their_scores(ours, theirs):
 
 @pytest.mark.parametrize("options", [{"prefixes": ["Der alte Mann"] * len(LINES)}, {"max_extra_length": 0}], ids=str)
 def test_outputs_that_were_forced_or_cut_off_have_exact_scores(options, ours, theirs):
-    segments = [Segment(line, *ours.vocab.source.encode([line])) for line in LINES if line]
+    [prefix] = ours.vocab.target.encode(options.get("prefixes", [""])[:1])
+    segments = [Segment(line, *ours.vocab.source.encode([line]), prefix=prefix) for line in LINES if line]
     settings = TranslateOptions(beam=4, max_extra_length=options.get("max_extra_length", 50))
-    for segment in segments:
-        [segment.prefix] = ours.vocab.target.encode(options.get("prefixes", [""])[:1])
-    theirs.searcher(settings).search(segments, settings)
-    sources, targets = [one.pieces for one in segments], [one.candidates[0].pieces for one in segments]
-    exact = score_targets(ours.models, sources, [ours.vocab.target.ids(target) for target in targets], CPU)
-    is_exact = [bool(one.prefix) or len(one.candidates[0].pieces) == len(one.pieces) for one in segments]
+    best = [hypotheses[0] for hypotheses in theirs.searcher(settings).search(segments, settings)]
+    exact = score_targets(ours.models, [one.pieces for one in segments], [found.pieces for found in best], CPU)
+    is_exact = [
+        bool(prefix) or len(found.pieces) == len(segment.pieces) for found, segment in zip(best, segments, strict=True)
+    ]
     assert sum(is_exact) > 1
-    for segment, score, exactly in zip(segments, exact, is_exact, strict=True):
+    for found, score, exactly in zip(best, exact, is_exact, strict=True):
         limit = 1e-4 if exactly else 0.1
-        assert segment.candidates[0].log_probability == pytest.approx(score.log_probability, abs=limit)
+        assert found.log_probability == pytest.approx(score.log_probability, abs=limit)
 
 
 def test_an_output_may_end_with_its_prefix(make_bundle, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from nmt.io.files import locked_folders
 from nmt.text.lines import NormalizationRule
 from nmt.text.steps import TextSteps
 
-_ARGUMENTS = ("existing", "check_unused", "max_pieces", "aligns", "threads")
+_ARGUMENTS = ("existing", "check_unused", "max_pieces", "aligns", "threads", "notify")
 
 
 def build_vocabulary(data: Path, **options: Any) -> BuiltVocabulary:

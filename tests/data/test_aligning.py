@@ -1,5 +1,6 @@
 """Alignments of pairs: words of a made-up language are found again, and the shards hold what was found."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from nmt.data.aligning import _digamma, align
 from nmt.data.batching import collate
 from nmt.data.mixing import MixedShards
 from nmt.data.shards import ALIGNMENTS, ParallelShards
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from tests.data.one_data_set import build_vocabulary
 
 WORDS, PARTICLE = range(10, 40), 7
@@ -83,7 +84,8 @@ def test_digamma_is_that_of_others():
 def test_shards_hold_alignments_of_training_pairs(write_data_set, tmp_path):
     lines = [f"{one} {two}" for one in "abcde" for two in "vwxyz"]
     data = write_data_set(tmp_path / "data", lines, [line[::-1].upper() for line in lines])
-    build_vocabulary(data, size=40, aligns=True)
+    said: list[str] = []
+    build_vocabulary(data, size=40, aligns=True, notify=said.append)
     shards = ParallelShards.open(data, "train")
     batch = collate(shards, np.array([3, 1]))
     first, second = (shards.alignments(np.array([number])).tolist() for number in (3, 1))
@@ -91,9 +93,17 @@ def test_shards_hold_alignments_of_training_pairs(write_data_set, tmp_path):
     assert batch.aligned_N.tolist() == [*first, 0, *second, 0]  # the ends of sentences come from nothing
     assert [*shards.alignments(np.arange(len(shards)))] == [*align(shards)]
     assert ParallelShards.open(data, "valid").alignments(np.array([0])) is None
+    found = align(shards)
+    share = f"{np.count_nonzero(found) / len(found):.1%} of the target pieces"
+    assert re.fullmatch(rf".*data: aligned 25 training pairs in \d+ s; {share} come from a source piece", said[0])
+    with pytest.raises(ConfigError, match="align takes pairs of at most 65,535 pieces: lower --max-pieces, or --no-al"):
+        build_vocabulary(data, size=40, max_pieces=65_536)
     assert not build_vocabulary(data, size=40, aligns=True).changed
-    assert build_vocabulary(data, size=40).changed
+    assert not build_vocabulary(data, size=40).changed
+    assert build_vocabulary(data, size=39).index.is_aligned
+    assert build_vocabulary(data, size=39, aligns=False).changed
     assert not (data / "shards" / ALIGNMENTS).exists()
+    assert not build_vocabulary(data, size=39).changed
 
 
 def test_a_damaged_alignment_is_told(write_data_set, tmp_path):

@@ -24,9 +24,8 @@ from nmt.server.pool import Pool
 from nmt.server.running import bound, server_config
 from nmt.server.service import Service
 from nmt.translation.guard import Finding
-from nmt.translation.line_translator import SpansOf, no_spans
 from nmt.translation.results import TranslatedText, Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment, TranslatedSegment
 from nmt.translation.workers import AbandonedError
 
 SECONDS = 60.0
@@ -62,19 +61,18 @@ class Capitals:
         tag, end, rest = line.partition("<< ")
         return (tag + end.strip(), rest) if end else ("", line)
 
-    def prepare(self, lines: Sequence[str], *_: object, spans: SpansOf = no_spans, **__: object) -> list[list[Segment]]:
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """Lines with spans are aligned.
 
         A line ``fail`` fails, here for ``fail early`` and otherwise when it is searched.
         """
-        if "fail early" in lines:
+        if any(line.text == "fail early" for line in lines):
             raise ZeroDivisionError
         return [
-            [Segment(line, list(range(len(line.split()))), is_aligned=bool(spans(index)))]
-            for index, line in enumerate(lines)
+            [Segment(line.text, list(range(len(line.text.split()))), is_aligned=bool(line.spans))] for line in lines
         ]
 
-    def search(self, segments: list[Segment]) -> None:
+    def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """Write the texts in capitals."""
         self.batches.append([segment.text for segment in segments])
         assert self.gate.wait(SECONDS)
@@ -82,17 +80,20 @@ class Capitals:
             raise AbandonedError
         if any(segment.text.rstrip(".") == "fail" for segment in segments):
             raise ZeroDivisionError
-        for segment in segments:
-            texts = [self.mark + segment.text.upper() + "'" * rank for rank in range(self.candidates)]
-            alignment = tuple(range(len(segment.text.split()))) if segment.is_aligned else None
-            segment.candidates = tuple(
-                TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=alignment) for text in texts
-            )
+        return list(map(self._translated, segments))
 
-    def joined(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def _translated(self, segment: Segment) -> TranslatedSegment:
+        texts = [self.mark + segment.text.upper() + "'" * rank for rank in range(self.candidates)]
+        alignment = tuple(range(len(segment.text.split()))) if segment.is_aligned else None
+        return TranslatedSegment(
+            segment,
+            tuple(TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=alignment) for text in texts),
+        )
+
+    def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """The translation of a line, in which the guard finds something wrong if the line says so."""
         finding = Finding(("number",), repaired="repaired" in line) if "wrong" in line else None
-        return Translation(line, segments[0].candidates, pieces_of(line), guard=finding)
+        return Translation(line, parts[0].candidates, pieces_of(line), guard=finding)
 
 
 def pieces_of(text: str) -> tuple[str, ...]:

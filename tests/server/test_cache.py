@@ -3,22 +3,21 @@
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
-from nmt.search.hypotheses import Hypothesis
 from nmt.server.cache import LineCache
 from nmt.translation.results import TranslatedText
-from nmt.translation.segment import Onward, Segment
+from nmt.translation.segment import Segment, TranslatedSegment
 from tests.server.doubles import Model, serving, wait_for
 
 
-def found(text, candidates=1, others=0, pieces=1):
+def found(text, candidates=1, pieces=1):
     """The segments of a line, as they come from the process of a model: nothing in them is shared."""
     kept = tuple(TranslatedText(text, tuple(f"{text}{n}" for n in range(pieces)), 0.0, 0.0) for _ in range(candidates))
-    rest = tuple(Hypothesis(tuple(range(1_000, 1_000 + pieces)), -1.0, -1.0) for _ in range(others))
-    segment = Segment(text, list(range(1_000, 1_000 + pieces)), candidates=kept, others=rest)
-    return pickle.loads(pickle.dumps([segment]))
+    segment = Segment(text, list(range(1_000, 1_000 + pieces)))
+    return pickle.loads(pickle.dumps([TranslatedSegment(segment, kept)]))
 
 
 def test_the_line_that_was_not_asked_for_longest_makes_room():
@@ -35,24 +34,23 @@ def test_the_line_that_was_not_asked_for_longest_makes_room():
 
 
 @pytest.mark.parametrize(
-    ("candidates", "others", "pieces", "lines"),
-    [(1, 0, 10, 1_000), (1, 3, 30, 500), (5, 0, 30, 300), (5, 95, 30, 100), (1, 3, 200, 200)],
+    ("candidates", "pieces", "lines"),
+    [(1, 10, 1_000), (1, 30, 500), (5, 30, 300), (100, 30, 100), (1, 200, 200)],
 )
-def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, others, pieces, lines):
+def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, pieces, lines):
     """A wide beam has a hundred candidates, and more text than the line. The lines are more than the cache holds."""
     cache = LineCache(max_size=1_000_000)
     tracemalloc.start()
     for number in range(lines):
-        cache.put("translator", f"line {number}", found("Ein Satz. " * 5, candidates, others, pieces))
+        cache.put("translator", f"line {number}", found("Ein Satz. " * 5, candidates, pieces))
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.5e6 < taken < 1.5e6
 
 
 def test_the_second_translation_through_a_pivot_language_counts():
-    cache, segments = LineCache(max_size=2_000), found("a")
-    segments[0].onward = Onward(segments=found("b", pieces=20))
-    cache.put("translator", "a", segments)
+    cache, [part] = LineCache(max_size=2_000), found("a")
+    cache.put("translator", "a", [replace(part, onward=tuple(found("b", pieces=20)))])
     assert cache.get("translator", "a") is None
 
 

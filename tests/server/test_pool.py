@@ -2,18 +2,20 @@
 
 import threading
 import time
+from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
 from nmt.errors import DataError
 from nmt.server import pool as module
 from nmt.server.pool import BusyError, ClosedError, Job, Pool
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment
 from tests.server.doubles import SECONDS, Capitals, wait_for
 
 
 def job(translator, *texts, notify=lambda: None):
-    return Job(translator, [segment for [segment] in translator.prepare(texts)], notify)
+    return Job(translator, translator.prepare(list(map(Line, texts))), notify)
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ def test_a_job_that_fails_does_not_fail_its_neighbours(make, translator, capsys)
     jobs = [job(translator, "good", "better"), job(translator, "fine", "fail"), job(translator, "well")]
     batches_behind(pool := make(), translator, *jobs)
     assert [type(one.error) for one in jobs] == [type(None), ZeroDivisionError, type(None)]
-    assert [segment.candidates[0].text for segment in jobs[0].segments] == ["GOOD", "BETTER"]
+    assert [part.candidates[0].text for [part] in jobs[0].found] == ["GOOD", "BETTER"]
     assert "ZeroDivisionError" in capsys.readouterr().err
     pool.submit(last := job(translator, "last"))
     wait(last)
@@ -188,7 +190,7 @@ def test_a_job_that_fails_does_not_fail_its_neighbours(make, translator, capsys)
 
 def test_a_users_error_is_not_logged(make, capsys):
     class Refusing(Capitals):
-        def search(self, segments: list[Segment]) -> None:
+        def search(self, segments: Sequence[Segment]) -> NoReturn:
             raise DataError("too long")
 
     make().submit(one := job(Refusing(), "a"))

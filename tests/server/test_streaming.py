@@ -9,7 +9,7 @@ import pytest
 
 from nmt.server.exchange import Limits
 from nmt.translation.results import TranslatedText, Translation
-from nmt.translation.segment import Segment
+from nmt.translation.segment import Line, Segment, TranslatedSegment
 from tests.server.doubles import Capitals, Model, serving, wait_for
 
 ASKED = {"q": "one.two.", "source": "en", "target": "de"}
@@ -22,20 +22,19 @@ class Sentences(Capitals):
     written: tuple[str, ...] | None = None
     """The candidates of ``one.`` where they are others."""
 
-    def prepare(self, lines: Sequence[str], **_: object) -> list[list[Segment]]:
+    def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """Sentences end at a full stop."""
         self.batch_tokens = 1
-        return [[Segment(f"{text}.", [1]) for text in line.split(".") if text] for line in lines]
+        return [[Segment(f"{text}.", [1]) for text in line.text.split(".") if text] for line in lines]
 
-    def search(self, segments: list[Segment]) -> None:
-        super().search(segments)
-        for segment in segments:
-            if self.written is not None and segment.text == "one.":
-                segment.candidates = tuple(TranslatedText(text, (), 0.0, 0.0) for text in self.written)
+    def _translated(self, segment: Segment) -> TranslatedSegment:
+        if self.written is None or segment.text != "one.":
+            return super()._translated(segment)
+        return TranslatedSegment(segment, tuple(TranslatedText(text, (), 0.0, 0.0) for text in self.written))
 
-    def joined(self, line: str, segments: Sequence[Segment], target_lang: str = "") -> Translation:
+    def joined(self, line: str, parts: Sequence[TranslatedSegment], target_lang: str = "") -> Translation:
         """All candidates of a rank, without spaces between them."""
-        ranks = zip(*(segment.candidates for segment in segments), strict=True)
+        ranks = zip(*(part.candidates for part in parts), strict=True)
         return Translation(line, tuple(TranslatedText("".join(one.text for one in rank), (), 0, 0) for rank in ranks))
 
 

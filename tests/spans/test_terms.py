@@ -2,6 +2,7 @@
 
 import random
 import re
+import unicodedata
 
 import pytest
 
@@ -36,6 +37,28 @@ GLOSSARY = Glossary(
 )
 def test_whole_words_match(text, found):
     assert [text[term.start : term.end] for term in GLOSSARY.terms(text)] == found
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "found"),
+    [
+        (["café"], "Un cafe\u0301, deux cafés.", ["cafe\u0301"]),
+        (["cafe\u0301"], "CAFÉ", ["CAFÉ"]),
+        (["cafe"], "un cafe\u0301", []),
+        (["l'école"], "à l’école", ["l’école"]),
+        (["USB"], "ＵＳＢ-Kabel, ＵＳＢ", ["ＵＳＢ"]),
+        (["データ"], "ﾃﾞｰﾀの", ["ﾃﾞｰﾀ"]),
+        (["한국"], unicodedata.normalize("NFD", "한국어"), [unicodedata.normalize("NFD", "한국")]),
+        (["black cat"], "a black\u00a0cat", ["black\u00a0cat"]),
+        (["1"], "½ 1", ["1"]),  # ½ is 1⁄2
+        (["van Gogh"], "Van Gogh, van Gogh, VAN GOGH", ["Van Gogh", "van Gogh"]),
+        (["New York", "York City Hall"], "New York City Hall", ["York City Hall"]),
+        (["new", "new york", "york city"], "new york city", ["new", "york city"]),
+    ],
+)
+def test_forms_of_characters_match_and_the_longest_terms(terms, text, found):
+    matched = Glossary([(term, "x") for term in terms]).terms(text)
+    assert [text[term.start : term.end] for term in matched] == found
 
 
 def test_scripts_without_spaces_match_anywhere():
@@ -82,6 +105,31 @@ def test_translations_obey(source, output, pairs, expected, verdicts):
     assert [finding.verdict for finding in obeyed.findings] == verdicts
     for finding, term in zip(obeyed.findings, terms, strict=True):
         assert finding[:2] == (source[term.start : term.end], "Köter")
+
+
+@pytest.mark.parametrize(
+    ("target", "word", "expected"),
+    [
+        ("froher", "frohe", "frohe"),
+        ("froher", "Frohen", "Frohen"),
+        ("Arzt", "Ärzte", "Ärzte"),
+        ("Ku\u0308che", "Küchen", "Küchen"),
+        ("froher", "fröhlicher", "froher"),
+        ("der", "den", "der"),
+        ("froher Koch", "frohen Kochs", "frohen Kochs"),
+        ("froher Koch", "frohen Kellners", "froher Koch"),
+    ],
+)
+def test_other_forms_of_a_term_stay(target, word, expected):
+    terms = Glossary([("dog", target)]).terms("a dog")
+    links = [Link(0, 3, 0, 1), Link(4, 4 + len(word), 2, 5)]
+    assert obey("a dog", f"ein {word}", links, terms).text == f"ein {expected}"
+
+
+@pytest.mark.parametrize(("target", "expected"), [("jener", "Ja. Jener geht."), ("iPhone", "Ja. iPhone geht.")])
+def test_a_capital_stays_at_the_beginning_of_another_sentence(target, expected):
+    terms = Glossary([("he", target)]).terms("Yes. He goes.")
+    assert obey("Yes. He goes.", "Ja. Er geht.", [Link(4, 6, 5, 7)], terms).text == expected
 
 
 def test_a_capital_stays_at_the_beginning_of_a_sentence():

@@ -153,7 +153,7 @@ def test_each_direction_has_its_own_valid_set_and_the_scores_are_their_means(
     class NotedTranslator(Translator):
         def search(self, segments):
             translated.append(tuple(segments[0].pieces[:2]))
-            super().search(segments)
+            return super().search(segments)
 
     monkeypatch.setattr(validation, "Translator", NotedTranslator)
 

@@ -12,6 +12,7 @@ from nmt.spans.span import Span, Unit
 from nmt.spans.terms import Glossary
 from nmt.translation.glossary import GlossaryTranslator
 from nmt.translation.options import translate_options
+from nmt.translation.segment import Line
 from nmt.translation.translator import Translator
 from tests.translation.test_kept import LINE, UND, Copying
 from tests.translation.test_pivot import bundles  # noqa: F401
@@ -46,13 +47,13 @@ def test_each_candidate_of_each_part_has_the_terms():
 
 
 def test_terms_within_what_stays_are_no_terms():
-    [[found]] = translator(*TERMS).translate_windows([(LINE, "")], spans=lambda index: [UND])
+    [[found]] = translator(*TERMS).translate_windows([Line(LINE, spans=[UND])])
     assert "und" in found.text
     assert [term.source for term in found.candidates[0].terms] == ["hund"]
 
 
 def test_markup_stands_round_the_terms_that_it_held():
-    [[found]] = translator(*TERMS).translate_windows([(LINE, "")], spans=lambda index: [Span(0, len(LINE))])
+    [[found]] = translator(*TERMS).translate_windows([Line(LINE, spans=[Span(0, len(LINE))])])
     unit = Unit(LINE, (Span(4, 8, before="<b>", after="</b>"), Span(9, 12, before="<i>", after="</i>")))
     written = place(unit, found.text, found.links())
     assert re.search("<b>[^/]*KATZE[^/]*</b>", written)  # the random model lets other words come from there, too

@@ -6,9 +6,9 @@ from nmt.search.hypotheses import Hypothesis
 from nmt.spans.kept import copies
 from nmt.spans.span import Span
 from nmt.text.steps import Control
-from nmt.translation.engine import take_candidates
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
+from nmt.translation.segment import Line
 from nmt.translation.translator import Translator
 from tests.translation.test_pivot import DE_EN, EN_FR, engine, through
 from tests.translation.test_unknown_characters import CONFIG, CPU, ENSEMBLE, PAIR, VOCAB, model, statistics
@@ -36,14 +36,13 @@ class Copying:
         texts = VOCAB.decode([segment.pieces for segment in segments])
         self.seen += texts
         copied = [" ".join(word for word in text.split() if word not in self.lost) for text in texts]
-        found = [[Hypothesis(tuple(pieces), -1.0, -1.0)] for pieces in VOCAB.encode(copied)]
-        take_candidates(segments, found, VOCAB, settings.nbest)
+        return [[Hypothesis(tuple(pieces), -1.0, -1.0)] for pieces in VOCAB.encode(copied)]
 
 
 def translated(line, *spans, searcher=None, engine=ENSEMBLE, prefix="", **options):
     chosen = translate_options(engine.config.decoding, guard=False, **options)
     translator = Translator(engine, chosen, searcher=searcher)
-    [[found]] = translator.translate_windows([(line, prefix)], done=4, spans=lambda index: spans if index == 4 else ())
+    [[found]] = translator.translate_windows([Line(line, prefix, number=4, spans=spans)])
     return found
 
 
@@ -107,6 +106,6 @@ def test_what_stays_goes_through_a_pivot(tag, split):
     engines = (DE_EN, engine("en", "fr", (">>fra<<",)) if tag else EN_FR)
     line = f"{tag}Ba do ki . Do me X lu ki ."
     spans = [Span(len(tag), len(tag) + 5, "<b>", "</b>"), Span(*copies("X", line)[0], text="")]
-    [[found]] = through(engines=engines, split_sentences=split).translate_windows([(line, "")], spans=lambda _: spans)
+    [[found]] = through(engines=engines, split_sentences=split).translate_windows([Line(line, spans=spans)])
     assert found.via.text.count("X") == found.text.count("X") == 1
     assert found.links()

@@ -106,9 +106,9 @@ def test_each_paragraph_gets_its_translation_window_by_window():
     class Translator:
         source_lang = "en"
 
-        def translate_windows(self, pairs, done, line_number):
-            for window in windows(pairs, 2):
-                yield [text.upper() for text, prefix in window if prefix == ""]
+        def translate_windows(self, lines):
+            for window in windows(lines, 2, lambda line: len(line.text)):
+                yield [line.text.upper() for line in window if line.prefix == ""]
 
     found = list(module.translate_paragraphs(Translator(), ["one two", "three", "", "four", "five six"]))
     assert [[(paragraph.number, text) for paragraph, text in window] for window in found] == [
@@ -121,10 +121,9 @@ def test_errors_name_a_paragraph_by_its_first_line():
     class Translator:
         source_lang = "en"
 
-        def translate_windows(self, pairs, done, line_number):
-            for window in windows(pairs, 2):
-                yield [line_number(done + index) for index in range(len(window))]
-                done += len(window)
+        def translate_windows(self, lines):
+            for window in windows(lines, 2, lambda line: len(line.text)):
+                yield [line.name for line in window]
 
     text = ["one", "two", "", "four", "", "", "seven", "eight"]
     found = [pair for window in module.translate_paragraphs(Translator(), text) for pair in window]

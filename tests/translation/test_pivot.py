@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from nmt.translation.ensemble import Ensemble
 from nmt.translation.guard import Finding
 from nmt.translation.options import translate_options
 from nmt.translation.pivot import PivotTranslator, line_translator
+from nmt.translation.segment import Line
 from nmt.translation.translator import Translator
 from tests.translation.test_translator import STRANGE
 
@@ -140,25 +142,24 @@ def test_settings_that_only_the_defaults_of_the_models_set_apart_are_not_recorde
 
 def test_what_either_guard_finds_is_said_of_the_line():
     made = through(guard=False)
-    [segments] = made.prepare(["Ba do ki ."])
-    made.search(segments)
-    of_first, of_second = segments, segments[0].onward.segments
-    of_first[0].finding, of_second[0].finding = Finding(("number",), repaired=True), None
-    assert made.joined("", segments).guard == Finding(("number",), repaired=True)
-    of_second[0].finding = Finding(("empty",), repaired=False)
-    found = made.joined("", segments)
+    [segments] = made.prepare([Line("Ba do ki .")])
+    [part] = made.search(segments)
+    [onward] = part.onward
+    one, two = Finding(("number",), repaired=True), Finding(("empty",), repaired=False)
+    assert made.joined("", [replace(part, finding=one)]).guard == one
+    found = made.joined("", [replace(part, finding=one, onward=(replace(onward, finding=two),))])
     assert found.guard == Finding(("number", "empty"), repaired=False)
-    assert found.via.guard == Finding(("number",), repaired=True)
+    assert found.via.guard == one
 
 
 def test_each_model_of_several_target_languages_gets_its_tag():
     first, second = engine("de", "en", (">>fra<<", ">>eng<<")), engine("en", "fr", (">>fra<<", ">>ita<<"))
     made = through(engines=(first, second), target_lang="it")
-    [segments] = made.prepare(["ba do"])
-    made.search(segments)
-    onward = segments[0].onward.segments
-    assert first.vocab.source.pieces(segments[0].pieces)[0] == ">>eng<<"
-    assert second.vocab.source.pieces(onward[0].pieces)[0] == ">>ita<<"
+    [segments] = made.prepare([Line("ba do")])
+    [part] = made.search(segments)
+    [onward] = part.onward
+    assert first.vocab.source.pieces(part.segment.pieces)[0] == ">>eng<<"
+    assert second.vocab.source.pieces(onward.segment.pieces)[0] == ">>ita<<"
     [found] = made.translate([" >>fra<< ba do"])  # a line may name its language itself
     assert (found.source, found.via.source_pieces[0]) == (" >>fra<< ba do", ">>eng<<")
     assert found.source_pieces[0] == ">>eng<<"

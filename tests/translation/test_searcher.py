@@ -43,13 +43,12 @@ def searches(monkeypatch):
     return replace
 
 
-def found_by(searcher: TorchSearcher) -> list[tuple[str, ...]]:
+def found_by(searcher: TorchSearcher) -> list[tuple[int, ...]]:
     segments = [Segment("", [4] * (length - 1), line=length) for length in LENGTHS]
-    searcher.search(segments, SETTINGS)
-    return [segment.candidates[0].pieces for segment in segments]
+    return [hypothesis.pieces for [hypothesis] in searcher.search(segments, SETTINGS)]
 
 
-EXPECTED = [tuple(VOCAB.pieces([4 + length])) for length in LENGTHS]
+EXPECTED = [(4 + length,) for length in LENGTHS]
 
 
 def test_a_batch_that_raises_is_halved_until_it_fits(searcher, searches):
@@ -84,7 +83,7 @@ def test_a_sentence_that_does_not_fit_is_named(searcher, searches):
         found_by(searcher)
 
 
-def test_what_does_not_fit_its_share_is_searched_alone(searcher, searches):
+def test_what_does_not_fit_its_share_is_searched_alone(searcher, searches, monkeypatch):
     need, searched = max(searcher._memory.need(SETTINGS, 1, length, 15) for length in LENGTHS), []
 
     def search(lengths, before_step):
@@ -93,14 +92,14 @@ def test_what_does_not_fit_its_share_is_searched_alone(searcher, searches):
         searched.append(lengths)
 
     searches(search)
-    segments = [Segment("", [4] * (length - 1), line=length) for length in LENGTHS]
+    monkeypatch.setattr(searcher._workers, "are_shared", True)
+    monkeypatch.setattr(searcher._workers, "count", 2)
     searcher._memory.free = need
-    searcher._search(segments, SETTINGS, share=need // 2)
-    assert [segment.candidates[0].pieces for segment in segments] == EXPECTED
+    assert found_by(searcher) == EXPECTED
     assert max(map(len, searched)) == 1
     searcher._memory.free = need // 4
     with pytest.raises(BeamTooWideError, match=r"line 9: .*GB were free"):
-        searcher._search(segments, SETTINGS, share=need // 8)
+        found_by(searcher)
 
 
 def test_memory_of_recordings_is_released_where_a_search_does_not_fit(searcher, searches, monkeypatch):

@@ -29,6 +29,7 @@ from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import translate_options
+from nmt.translation.segment import Line
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from tests.policies import EVERY_POLICY, chosen
@@ -501,7 +502,7 @@ def test_the_guard_forgets_what_the_search_has_finished(monkeypatch):
     monkeypatch.setattr("nmt.translation.searcher.beam_search", Searches([SOUND, LOOP], [LOOP, SOUND]))
     tried = translator(beam=4, config=LANGUAGES)
     for _ in range(2):
-        [[segment]] = tried.prepare([SOURCE])
+        [[segment]] = tried.prepare([Line(SOURCE)])
         tried.search([segment])
         assert (segment.candidates[0].text, segment.others) == (SOUND, ())
 
@@ -633,7 +634,7 @@ def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
 
     monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     made = translator(beam=4, config=described(), split_sentences="never", copy_unknown=False)
-    [[found]] = made.translate_windows([(TWO, "")], done=6)
+    [[found]] = made.translate_windows([Line(TWO, number=6)])
     assert (found.text, found.guard) == (HALF, Finding(("incomplete",), repaired=False))
     assert all(of_search == {6} for of_search in numbers)
 
@@ -690,7 +691,8 @@ def test_samples_depend_on_the_place_of_a_line_alone():
     assert texts(Sampling(seed=6)) != expected
     assert expected[:20] != expected[20:]
     made = translator(sampling=Sampling(seed=5), **options)
-    rest = itertools.chain.from_iterable(made.translate_windows([(line, "") for line in lines[9:]], done=9))
+    behind = [Line(line, number=number) for number, line in enumerate(lines)][9:]
+    rest = itertools.chain.from_iterable(made.translate_windows(behind))
     assert [tuple(candidate.text for candidate in t.candidates) for t in rest] == expected[9:]
 
 
@@ -788,9 +790,9 @@ def test_a_line_that_needs_too_much_memory_is_named_by_the_number_that_its_reade
     monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     made = translator(workers=1)
     with pytest.raises(BeamTooWideError, match=r"^line 8: "):
-        list(made.translate_windows([("ba", "")], done=7))
+        list(made.translate_windows([Line("ba", number=7)]))
     with pytest.raises(BeamTooWideError, match=r"^line 70: "):
-        list(made.translate_windows([("ba", "")], done=7, line_number=lambda index: index * 10))
+        list(made.translate_windows([Line("ba", number=7, name=70)]))
 
 
 @pytest.mark.parametrize(("target_lang", "between"), [("de", " "), ("zho_Hans", ""), ("yue", ""), ("jpn", "")])

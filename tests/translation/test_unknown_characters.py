@@ -21,6 +21,7 @@ from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options
 from nmt.translation.putting_back import put_back
 from nmt.translation.results import TranslatedText
+from nmt.translation.segment import Line
 from nmt.translation.taking_out import take_out
 from nmt.translation.translator import Translator
 from nmt.translation.unknown_characters import UnknownCharacters
@@ -453,7 +454,7 @@ def test_all_segments_are_encoded_by_the_same_few_calls(monkeypatch):
     def count(sentences):
         calls.clear()
         chosen = translate_options(CONFIG.decoding, split_sentences="always", copy_unknown=True)
-        [segments] = Translator(ENSEMBLE, chosen).prepare(["Der ☃ hund. " * sentences])
+        [segments] = Translator(ENSEMBLE, chosen).prepare([Line("Der ☃ hund. " * sentences)])
         assert len(segments) == sentences
         assert all(segment.taken is not None for segment in segments)
         return len(calls)

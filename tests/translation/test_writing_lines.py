@@ -29,8 +29,8 @@ class Copying:
     settings = {}  # noqa: RUF012
     source_lang = target_lang = "de"
 
-    def translate_windows(self, pairs, *, done=0, line_number=None, spans=None):
-        for line, _ in pairs:
+    def translate_windows(self, lines):
+        for line in (line.text for line in lines):
             found = Finding(("copied",), repaired=False) if "wrong" in line else None
             yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
 
@@ -132,7 +132,7 @@ def test_only_strange_text_in_the_own_script_is_identified(
     pieces = ("Piece",) * 9
     made = Translation(line, (TranslatedText(translation, pieces, 11 * mean, -1.0),), parts=2, guard=guard)
     normal = Translation("A cat sits.", (TranslatedText("Eine Katze sitzt.", pieces, -6.0, -1.0),))
-    monkeypatch.setattr(Copying, "translate_windows", lambda *_, done: [[made, made, made, normal, normal]])
+    monkeypatch.setattr(Copying, "translate_windows", lambda *_: [[made, made, made, normal, normal]])
     list(job.windows([], Begun()))
     assert bool(job.doubt(at_end=True)) == is_foreign
     assert bool(identified) == is_identified
@@ -170,8 +170,8 @@ def test_an_input_that_shrinks_on_its_way_to_a_pipe_is_an_error(tmp_path):
     source.write_text("a\nb\n")
 
     class Shrinking(Copying):
-        def translate_windows(self, pairs, *, done=0, spans=None):
-            yield from super().translate_windows(pairs)
+        def translate_windows(self, lines):
+            yield from super().translate_windows(lines)
             os.truncate(source, 2)
 
     path = Path(f"/dev/fd/{read[1]}")
@@ -206,9 +206,9 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path):
 
 def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
     class InTwos(Copying):
-        def translate_windows(self, pairs, *, done=0, spans=None):
-            for window in windows(pairs, 2):
-                yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),)) for line, _ in window]
+        def translate_windows(self, lines):
+            for window in windows(lines, 2, lambda line: len(line.text)):
+                yield [Translation(line.text, (TranslatedText(line.text, (), 0.0, 0.0),)) for line in window]
 
     (tmp_path / "in").write_bytes(b"a\nb\nc\n\xff\n")
     output = OutputFile(tmp_path / "out")
@@ -244,9 +244,9 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
 def test_markup_and_placeholders_of_a_document_are_placed(tmp_path, monkeypatch):
     wanted = []
 
-    def translated(self, pairs, done, spans):
-        for number, (line, _) in enumerate(pairs):
-            wanted.append(bool(spans(number)))
+    def translated(self, lines):
+        for line, spans in ((line.text, line.spans) for line in lines):
+            wanted.append(bool(spans))
             pieces = [f"▁{word}" for word in line.split()]
             best = TranslatedText(
                 f"x {line.split()[-1]}", ("▁x", pieces[-1]), 0.0, 0.0, alignment=(None, len(pieces) - 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,8 @@ from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import ConfigError
 from nmt.machine.cores import available_memory
 from nmt.search.hypotheses import Hypothesis, length_penalty, output_limits
-from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
-from nmt.translation.batches import segment_batches
-from nmt.translation.engine import take_candidates
+from nmt.search.settings import BATCH_TOKENS, SearchSettings
+from nmt.translation.batches import search_batches, segment_batches
 from nmt.translation.options import TranslateOptions
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
@@ -59,51 +59,40 @@ class CTranslate2Searcher:
         """As :attr:`nmt.translation.engine.Searcher.may_fork`: CTranslate2 searches without Python."""
         return False
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         if not segments:
-            return
+            return []
         batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.of_one_call)
         # In int8, a single batch too is faster with the one thread of a worker than with all (docs/benchmarks.md).
         by_worker = self._workers.are_shared or len(batches) > 1
         by_worker = by_worker or (self._engine.precision == "int8" and self._engine.device == "cpu")
         model = self._engine.model(self._workers.count if by_worker else 1)
-        for _ in self._workers.map(partial(self._search, settings=settings, model=model), batches):
-            pass
+        search = partial(self._search, settings=settings, model=model)
+        return search_batches(segments, batches, self._workers, settings.beam, search, free=self._free)
 
-    def _search(self, batch: Sequence[Segment], settings: SearchSettings, model: Any) -> None:
-        """Search a batch, in halves if it does not fit into its share of the memory."""
+    def _search(
+        self, batch: Sequence[Segment], alone: bool, *, settings: SearchSettings, model: Any
+    ) -> list[list[Hypothesis]] | None:
+        """Search a batch, beside those of other workers or alone; None if it does not fit into the memory."""
         self._workers.check_abandoned()
-        need, found = self._need(batch, settings), None
-        is_large = need > self._free / self._workers.count
+        share = 1 if alone else self._workers.count
+        if self._free is not None and self._need(batch, settings) > self._free / share:
+            return None
         try:
-            if not is_large:
-                found = self._found(batch, settings, model)
-            elif len(batch) == 1 and need <= self._free:
-                with self._alone:
-                    found = self._found(batch, settings, model)
+            with self._alone if alone else nullcontext():
+                return self._found(batch, settings, model)
         except (RuntimeError, MemoryError) as error:
             if "out of memory" not in str(error) and not isinstance(error, MemoryError):
                 raise
-        if found is None and len(batch) == 1:
-            raise BeamTooWideError(
-                f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there is. "
-                "Lower --beam, or --max-extra-length."
-            )
-        if found is None:  # outside of the handler, where the exception keeps nothing alive
-            middle = len(batch) // 2
-            self._search(batch[:middle], settings, model)
-            self._search(batch[middle:], settings, model)
-            return
-        take_candidates(batch, found, self._engine.vocab.target, settings.nbest)
+        return None
 
     @cached_property
-    def _free(self) -> float:
+    def _free(self) -> float | None:
         """The memory in bytes that was free before the first search. On a GPU, searches that need more raise errors; on
         a CPU, the system kills the process.
         """
-        available = available_memory() if self._engine.device == "cpu" else None
-        return math.inf if available is None else available
+        return available_memory() if self._engine.device == "cpu" else None
 
     def _need(self, batch: Sequence[Segment], settings: SearchSettings) -> int:
         """Estimate the bytes that a search needs if no output has more than twice the pieces of the longest source."""
