@@ -296,7 +296,8 @@ class _Translation:
         if span.text is None or span.start == span.end or node.start < node.end:
             return ""
         place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.start)
-        had = 0 <= place < len(self._source) and self._source[place].isspace()
+        is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
+        had = self._output[beside : beside + 1].isalnum() if is_edge else self._source[place].isspace()
         has_word = has_kept or (0 <= beside < len(self._output) and not self._output[beside].isspace())
         return " " if had and has_word else ""
 

@@ -27,7 +27,7 @@ MARKUP = {
     "a.vtt": ([("<c.c{}>", "</c>"), ("<i>", "</i>")], ["<00:0{}.000>"], ["{{n{}}}", "&lt;"]),
     "a.srt": ([("<i>", "</i>"), ('<font color="{}">', "</font>")], ["{{\\an{}}}"], ["{{n{}}}"]),
     "a.po": ([("<b{}>", "</b{}>"), ("<i>", "</i>")], ["<br/>"], ["{{n{}}}", "%({})s", "&amp;"]),
-    "a.json": ([("<b{}>", "</b{}>"), ("<i>", "</i>")], ["<br/>"], ["{{n{}}}", " http://a.b/{} "]),
+    "a.json": ([("<b{}>", "</b{}>"), ("<i>", "</i>")], ["<br/>"], ["{{n{}}}", " http://a.b/{}/ "]),
     "a.properties": ([("<b{}>", "</b{}>")], ["<br/>"], ["{{n{}}}"]),
     "a.md": ([("[", "](u{})")], ["![i](s{})"], ["`f{}`", "{{n{}}}", "&lt;"]),
     "a.txt": ([], [], []),
@@ -91,7 +91,7 @@ def translated(random: Random, name: str, document: Document) -> str:
 
 def markup(name: str, text: str) -> Counter[str]:
     """The markup and the placeholders of a document; an error if tags cross."""
-    found = Counter(re.findall(r"\{n\d+\}|%\(\d+\)s|http://a\.b/\d+|\{\\an\d+\}", text))
+    found = Counter(re.findall(r"\{n\d+\}|%\(\d+\)s|http://a\.b/\d+/|\{\\an\d+\}", text))
     if name == "a.md":
         blocks = MarkdownIt().parse(text)
         children = [child for block in blocks for child in block.children or ()]
