@@ -91,7 +91,7 @@ READ = {
         "prepare-data": "apart_from", "build-vocab": "vocab", "train": "config init_from resume",
         "adapt": "model general", "average-checkpoints": "run", "report": "runs",
         "translate": "model text input prefix glossary", "score-target": "model text input target", "inspect": "path",
-        "synthesize": "mono model reference scored_by",
+        "synthesize": "mono model reference scored_by teacher_request",
         "import": "path source_spm target_spm check_text", "export": "model check_text",
         "score": "hypothesis reference source comet_model robustness", "compare": "a b reference source data",
         "serve": "models api_keys", "attention": "model input",

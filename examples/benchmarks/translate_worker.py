@@ -152,8 +152,8 @@ def _pipeline(engine: Engine, job: Job) -> tuple[dict[str, Any], Translate]:
             batch_tokens=batch_tokens,
         )
         segments = [Segment("", source[:-1]) for source in sources]  # a searcher adds eos
-        engine.searcher(options).search(segments, options)
-        return [engine.vocab.target.ids(segment.candidates[0].pieces) for segment in segments]
+        found = engine.searcher(options).search(segments, options)
+        return [list(best.pieces) for best, *_ in found]
 
     description = {
         "version": nmt.__version__,

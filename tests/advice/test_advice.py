@@ -137,7 +137,6 @@ CASES: dict[Callable[[], object], list[tuple[str, ...]]] = {
         (f"{OWN} --out data/a", f"{OWN} --out data/a --force", "--force", "holds the data set a from en to de"),
         (f"{OWN} --out data/a", f"{OWN} --out data/c"),
         ("report data/a", "report runs/r", "nmt train"),
-        ("attention ba --out page.pdf", "attention ba --out page.html"),
         ("report runs/r --out data/a", "report runs/r --out page.html"),
         (f"{AVERAGE} --last 2 --best 2", f"{AVERAGE} --last 2"),
         (f"{AVERAGE} --last 2 --out runs/r/checkpoints/mean", f"{AVERAGE} --last 2 --out mean"),

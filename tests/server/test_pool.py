@@ -66,7 +66,7 @@ def test_a_job_is_searched_and_its_owner_is_told(make, translator):
     pool.submit(one := job(translator, "a b", "", "c", notify=told.set))
     assert told.wait(SECONDS)
     wait(one)
-    assert [segment.candidates[0].text for segment in one.segments] == ["A B", "", "C"]
+    assert [part.candidates[0].text for line in one.found for part in line] == ["A B", "", "C"]
     assert pool.waiting == 0
 
 

@@ -15,7 +15,7 @@ VERDICT = re.compile(r"(\S+): BLEU [\d.]+ before, [\d.]+ after \([+-][\d.]+, p =
 
 
 def change(difference: float, p: float | None) -> adapting.Change:
-    before, after = (SystemScore("BLEU", value, value, 1.0, p, None, "") for value in (30.0, 30.0 + difference))
+    before, after = (SystemScore("BLEU", value, value, 1.0, p, "") for value in (30.0, 30.0 + difference))
     return adapting.Change("general", 100, before, after)
 
 

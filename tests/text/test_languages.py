@@ -58,13 +58,13 @@ def test_which_languages_are_written_without_spaces(codes, unspaced):
 
 
 def test_every_code_and_script_is_listed_once():
-    listed = [code for entry in languages._CODES.split() for code in entry.replace("=", ",").split(",")]
+    listed = [code for entry in languages._CODES.items() for code in ",".join(entry).split(",")]
     assert len(listed) == len(set(listed))
     for script in [*languages._LANGUAGES, *languages.CHARACTERS_PER_WORD]:
         assert regex.compile(f"[{languages.characters_of([script])}]").search("a") is None or script == "Latn"
     for codes in languages._LANGUAGES.values():
-        assert len(codes.split()) == len(set(codes.split()))
-        assert [primary_language(code) for code in codes.split()] == codes.split()
+        assert len(codes) == len(set(codes))
+        assert [primary_language(code) for code in codes] == list(codes)
 
 
 @pytest.mark.parametrize(

@@ -339,7 +339,7 @@ def test_preflight_changes_nothing_that_is_learnt(run_training, tmp_path, monkey
 def _no_preflight():
     from nmt.training.start.trial import Preflight
 
-    return Preflight(50, 50, 0, None, 1.0, 1.0, 1.0, None, False, 0, 0, 1)
+    return Preflight(50, 50, 0, None, 1.0, 1.0, False, 0, 0, 1)
 
 
 def test_metrics_tell_memory_waiting_and_norm(run_training, tmp_path, monkeypatch):

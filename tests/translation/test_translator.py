@@ -503,8 +503,8 @@ def test_the_guard_forgets_what_the_search_has_finished(monkeypatch):
     tried = translator(beam=4, config=LANGUAGES)
     for _ in range(2):
         [[segment]] = tried.prepare([Line(SOURCE)])
-        tried.search([segment])
-        assert (segment.candidates[0].text, segment.others) == (SOUND, ())
+        [found] = tried.search([segment])
+        assert (found.candidates[0].text, found.others) == (SOUND, ())
 
 
 def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
