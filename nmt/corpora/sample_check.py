@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import is_normalized
 
 import numpy as np
 
@@ -22,6 +23,8 @@ _BLOCK = 16
 _MAX_BLOCKS = 128
 _FEWEST = 20
 """Fewer pairs are not judged."""
+_FEW_DECOMPOSED = 0.01
+"""A smaller share of decomposed lines does no harm."""
 _SIDE_NAMES = ("source", "target")
 _MOST_SEGMENTS = 8
 """Parts of a corpus in which the alignment is judged on its own: it may be lost in the middle."""
@@ -57,8 +60,13 @@ class PairSample:
                 return
         self.blocks.setdefault(block * _BLOCK, []).append(pair)
 
-    def doubts(self, source_lang: str, target_lang: str) -> list[str]:
-        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing."""
+    def doubts(self, source_lang: str, target_lang: str, *, composes: bool = False, trains: bool = True) -> list[str]:
+        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing.
+
+        Args:
+            composes: whether training text is brought to Unicode normal form C anyway.
+            trains: whether it is training text; otherwise its target side are references.
+        """
         pairs = [pair for block in self.blocks.values() for pair in block if all(map(str.strip, pair))]
         if len(pairs) < _FEWEST:
             return []
@@ -67,8 +75,12 @@ class PairSample:
             return [
                 f"source and target are equal in {equal:,} of {len(pairs):,} sampled pairs. Are both files the same?"
             ]
-        languages = _about_languages(list(self.blocks.values()), (source_lang, target_lang))
-        return list(filter(None, (languages, self._about_alignment())))
+        found = (
+            _about_languages(list(self.blocks.values()), (source_lang, target_lang)),
+            self._about_alignment(),
+            "" if composes and trains else _about_decomposition(pairs, trains=trains),
+        )
+        return list(filter(None, found))
 
     def _about_alignment(self) -> str:
         firsts = list(self.blocks)
@@ -89,6 +101,30 @@ class PairSample:
         if varies and _correlation(lengths) < _UNRELATED:
             return "the lengths of source and target lines do not vary together. Are they translations of each other?"
         return ""
+
+
+def _about_decomposition(pairs: Sequence[Pair], *, trains: bool) -> str:
+    """Which sides have text that is not in Unicode normal form C: models take it for other characters.
+
+    The source of held-out text is composed as the model's text was, when it is translated.
+    """
+    shares = [sum(not is_normalized("NFC", pair[side]) for pair in pairs) / len(pairs) for side in (0, 1)]
+    found = [
+        f"{share:.0%} of the {_SIDE_NAMES[side]} lines" for side, share in enumerate(shares) if share > _FEW_DECOMPOSED
+    ]
+    if not found or (not trains and shares[1] <= _FEW_DECOMPOSED):
+        return ""
+    consequence = (
+        "so a model takes their characters for others. Compose training text with normalisation.nfc: true in the "
+        "recipe (--show-recipe prints it)."
+        if trains
+        else "so translations of a model that composes its text differ from these references. Compose the file, for "
+        "example with `uconv -x any-nfc`."
+    )
+    return (
+        f"{' and '.join(found if trains else found[-1:])} are not in Unicode normal form C (as letters followed by "
+        f"their accents), {consequence}"
+    )
 
 
 def doubts_about_names(recipe: Recipe) -> list[str]:

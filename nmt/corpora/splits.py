@@ -258,7 +258,8 @@ class _Reader:
             if chunk:
                 yield number, chunk
             self._progress(description, tally.pairs, tally.pairs)
-            for doubt in sample.doubts(self._recipe.source_lang, self._recipe.target_lang):
+            languages, composes = (self._recipe.source_lang, self._recipe.target_lang), self._recipe.normalisation.nfc
+            for doubt in sample.doubts(*languages, composes=composes, trains=split == "train"):
                 warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 

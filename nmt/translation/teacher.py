@@ -140,7 +140,8 @@ class Teacher(LineTranslator):
         """
         asked = [segment.text for segment in segments if segment.text.strip()]
         answers = list(self._pool.map(self._ask, asked))
-        if answers and all(answer.ending in _WITHOUT_ANSWER for answer in answers):
+        # Else all of these lines would count as translated. A server that rejects a request does answer.
+        if answers and all(answer.ending == "no_answer" for answer in answers):
             raise self._server.gone()
         judged = iter(map(self._judged, asked, answers))
         found = []

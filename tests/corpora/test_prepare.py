@@ -593,6 +593,18 @@ def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path
     assert ["the filter empty" in str(warning.message) for warning in found] == [True]
 
 
+def test_decomposed_text_is_warned_of_where_it_stays(tmp_path):
+    """The rule of a recipe composes training text alone."""
+    texts, generated = {}, generate(1, train=90).train
+    for number, split in enumerate(("train", "valid", "test")):
+        pairs = generated[30 * number :][:30]
+        texts[split] = [corpus(tmp_path, split, [en for en, _ in pairs], [f"{de} a\u0308" for _, de in pairs])]
+    recipe = en_de(**texts)
+    with pytest.warns(NmtWarning, match="are not in Unicode normal form C") as found:
+        prepare(recipe.model_copy(update={"normalisation": Normalisation(nfc=True)}), tmp_path / "own")
+    assert [str(warning.message).split(":")[0] for warning in found] == ["valid", "test"]
+
+
 @pytest.mark.parametrize("change", ["grows", "shrinks", "is replaced", "is removed"])
 def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change):
     path = tmp_path / "train.de"

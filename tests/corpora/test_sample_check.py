@@ -112,3 +112,26 @@ def test_names_that_contradict_the_languages(source, target, count):
     found = doubts_about_names(parse_recipe(values, name="x"))
     assert len(found) == count
     assert all(f"{source} is read as en" in doubt for doubt in found)
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(0.005, False), (0.02, True), (1.0, True)])
+@pytest.mark.parametrize("sides", [(0,), (1,), (0, 1)])
+def test_decomposed_text_is_found_on_each_side(pairs, share, is_said, sides):
+    mixed = [list(pair) for pair in pairs[:1000]]
+    for pair in mixed[: int(share * 1000)]:
+        for side in sides:
+            pair[side] += " a\u0308"
+    found = [doubt for doubt in doubts(mixed) if "normal form C" in doubt]
+    named = " and ".join(f"{share:.0%} of the {('source', 'target')[side]} lines" for side in sides)
+    assert [doubt.startswith(f"{named} are not in") and "normalisation.nfc" in doubt for doubt in found] == [
+        True
+    ] * is_said
+
+
+def test_text_that_is_composed_anyway_raises_no_doubt(pairs):
+    sample = PairSample()
+    for number, (source, target) in enumerate(pairs[:100]):
+        sample.add(number, (source, f"{target} a\u0308"))
+    assert sample.doubts("en", "de") != [] == sample.doubts("en", "de", composes=True)
+    for composes in (False, True):
+        assert "references" in " ".join(sample.doubts("en", "de", composes=composes, trains=False))

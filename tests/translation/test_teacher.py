@@ -142,6 +142,11 @@ def test_an_answer_that_is_no_translation_is_marked(tmp_path, answer, problem):
     assert len(again.requests) == (problem == "rejected")  # all else was paid for
 
 
+def test_a_line_that_the_server_rejects_ends_nothing_also_if_it_is_alone(tmp_path):
+    found, _ = answers_to(lambda text, times: error(400, "too long"), tmp_path, [SOURCE])
+    assert [each.guard and each.guard.problems for each in found] == [("rejected",)]
+
+
 def test_the_words_of_a_refusal_may_be_a_translation(tmp_path):
     line = "Ich sagte: I can't help with that, as an AI."
     found, _ = answers_to(lambda text, times: completion("I said: I can't help with that."), tmp_path, [line])
