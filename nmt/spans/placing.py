@@ -293,13 +293,15 @@ class _Translation:
     def _space(self, node: _Node, *, before: bool, has_kept: bool = False) -> str:
         """A space between a word and what was put beside it, if there is one in the source."""
         span = node.span
-        if span.text is None or span.start == span.end or node.start < node.end:
+        if span.text is None or span.start == span.end:
             return ""
-        place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.start)
+        place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.end)
+        beyond = self._output[beside : beside + 1] if beside >= 0 else ""
+        if node.start < node.end and not beyond.isalnum():  # it stands where the model wrote something
+            return ""
         is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
-        had = self._output[beside : beside + 1].isalnum() if is_edge else self._source[place].isspace()
-        has_word = has_kept or (0 <= beside < len(self._output) and not self._output[beside].isspace())
-        return " " if had and has_word else ""
+        had = beyond.isalnum() if is_edge else self._source[place].isspace()
+        return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 
 def _within(node: _Node) -> Iterator[_Node]:

@@ -30,7 +30,8 @@ REQUIREMENTS = {
     "opennmt-py 2": ("OpenNMT-py==2.3.0 torchtext==0.5.0 six configargparse",),
     "opennmt-py 3": ("OpenNMT-py==3.5.1 pyonmttok configargparse six",),
     "eole": ("eole==0.6.4 pyonmttok configargparse subword-nmt",),
-    "joeynmt": ("joeynmt==2.3.0 matplotlib contourpy cycler fonttools kiwisolver pillow pyparsing python-dateutil six",),
+    "joeynmt": ("joeynmt==2.3.0 matplotlib contourpy cycler fonttools kiwisolver pillow pyparsing python-dateutil "
+                "six",),
     "sockeye": ("sockeye==3.1.34",),
     "transformers": ("transformers==5.24.0 huggingface-hub==2.4.0 tokenizers==0.23.3 hf-xet==1.8.0 httpx2==2.16.2 "
                      "httpcore2==2.16.2 truststore==0.10.5 shellingham",),
