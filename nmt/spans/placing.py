@@ -297,8 +297,10 @@ class _Translation:
             return ""
         place, beside = (span.start - 1, node.start - 1) if before else (span.end, node.end)
         beyond = self._output[beside : beside + 1] if beside >= 0 else ""
-        if node.start < node.end and not beyond.isalnum():  # it stands where the model wrote something
-            return ""
+        if node.start < node.end:  # it stands where the model wrote something, perhaps a part of a number
+            near = self._output[max(beside - 1, 0) : beside + 1] if before else self._output[beside : beside + 2]
+            if not any(map(str.isalnum, near)):
+                return ""
         is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
         had = beyond.isalnum() if is_edge else self._source[place].isspace()
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""

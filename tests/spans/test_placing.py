@@ -165,6 +165,20 @@ def test_nothing_is_lost_doubled_or_crossed(case):
             assert above == str(number)
 
 
+@pytest.mark.parametrize(
+    ("output", "start", "expected"),
+    [
+        ("geh 15 nun", 4, "geh http://a.b/2 5 nun"),
+        ("geh 1.5 nun", 4, "geh http://a.b/2 .5 nun"),
+        ("geh 1.5 nun", 6, "geh 1. http://a.b/2 nun"),
+        ("geh 1. nun", 4, "geh http://a.b/2. nun"),
+    ],
+)
+def test_what_replaces_a_part_of_a_number_does_not_touch_the_rest(output, start, expected):
+    unit = marked("go http://a.b/2 1.5 now", (3, 15, "", "", "http://a.b/2"))
+    assert place(unit, output, [Link(0, 3, 0, 2), Link(start, start + 1, 3, 15)]) == expected
+
+
 def test_links_come_from_pieces():
     found = links("Der Hund, ja", ["▁Der", "▁Hu", "nd", ",", "▁ja"], "the dog yes", ["▁the", "▁dog", "▁yes"], [0, 1, 4])
     assert found == [Link(0, 3, 0, 3), Link(4, 7, 4, 6), Link(8, 11, 10, 12)]
