@@ -1,6 +1,6 @@
 """Synthetic parallel text from Python: back-translation and distillation, as ``nmt synthesize`` does.
 
-It composes the other functions, with files between them (:mod:`nmt.translation.synthesis_files`).
+It composes the other functions, with files between them (:mod:`nmt.synthesis.files`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from nmt.translation.options import SearchOptions
 
 if TYPE_CHECKING:
     from nmt.record import Record
-    from nmt.translation.chat_server import ChatServer
+    from nmt.synthesis.chat_server import ChatServer
+    from nmt.synthesis.files import SynthesisFiles
+    from nmt.synthesis.teacher import ChatRequest
     from nmt.translation.guard import Languages
-    from nmt.translation.synthesis_files import SynthesisFiles
-    from nmt.translation.teacher import ChatRequest
 
 _CANDIDATES = 8
 """The default number of candidates that a reference chooses from."""
@@ -117,11 +117,11 @@ def synthesize(
     from nmt.corpora.prepare import refuse_other
     from nmt.corpora.recipe import own_recipe, tagged
     from nmt.loading import NamedModels
+    from nmt.synthesis.chat_server import ChatServer
+    from nmt.synthesis.files import SynthesisFiles, accepted, minimum_score, nearest, paired, write_derived
+    from nmt.synthesis.record import same_data_set, synthesis_record
     from nmt.text.addresses import is_address, public_address
-    from nmt.translation.chat_server import ChatServer
     from nmt.translation.guard import Languages
-    from nmt.translation.synthesis_files import SynthesisFiles, accepted, minimum_score, nearest, paired, write_derived
-    from nmt.translation.synthesis_record import same_data_set, synthesis_record
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
     server = None if teacher is None else ChatServer(teacher, concurrency=concurrency, timeout=timeout, tries=tries)
@@ -269,7 +269,7 @@ def _teachers_request(
     options: SearchOptions,
 ) -> ChatRequest | None:
     """What is asked of a teacher; None without one."""
-    from nmt.translation.teacher import ChatRequest
+    from nmt.synthesis.teacher import ChatRequest
 
     if bool(model) == (address is not None):
         raise ConfigError("--model MODEL translates the text, or a language model with --teacher URL: give one.")
@@ -300,9 +300,9 @@ def _ask(
     report: Reporter,
 ) -> None:
     """Write the answers of a teacher. They resume as translations do."""
+    from nmt.synthesis.teacher import Teacher
     from nmt.translation.jobs import TranslationJob
     from nmt.translation.streams import Streams
-    from nmt.translation.teacher import Teacher
     from nmt.translation.writing_lines import write_lines
 
     streams = Streams(mono, {}, work.translation, invalid_utf8=invalid_utf8, report=report)
@@ -337,7 +337,7 @@ def _check_languages(models: Paths, languages: tuple[str, str]) -> None:
 
 def _first_free(folder: Path) -> Path:
     """The data set's folder, or the first numbered one, of which no part exists."""
-    from nmt.translation.synthesis_files import SynthesisFiles
+    from nmt.synthesis.files import SynthesisFiles
 
     numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
     return next(

@@ -19,7 +19,7 @@ Problem = Literal[
     "empty", "looping", "copied", "incomplete", "too_short", "too_long", "number", "placeholder", "url",
     "refused", "cut_off", "several_lines", "rejected", "no_answer",
 ]  # fmt: skip
-"""The problems of a translation. Those of the last line are of a teacher's answers (:mod:`nmt.translation.teacher`)."""
+"""The problems of a translation. Those of the last line are of a teacher's answers (:mod:`nmt.synthesis.teacher`)."""
 
 # Good text rarely repeats a word more than three times, and a model's loop seldom ends before the limit.
 _MIN_REPEATS = 4

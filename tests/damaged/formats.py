@@ -44,6 +44,7 @@ from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.record import Record
 from nmt.reports.run_report import run_report
+from nmt.synthesis.answers import Answer, Answers
 from nmt.text.lines import count_lines, read_lines, read_parallel
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.metrics_file import MetricsFile
@@ -52,7 +53,6 @@ from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.data_record import data_to_resume, write_data_record
 from nmt.training.start.model_memory import check_memory
 from nmt.training.start.resume import find_beginning, make_learner
-from nmt.translation.answers import Answer, Answers
 from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.options import translate_options
 from nmt.translation.resuming import OutputFile

@@ -13,7 +13,7 @@ from sacrebleu import sentence_chrf
 import nmt as toolkit
 from nmt.api import synthesizing
 from nmt.checkpoint.bundle import load_bundle, save_bundle
-from nmt.translation.chat_server import KEY
+from nmt.synthesis.chat_server import KEY
 from tests.commands import running_command
 from tests.kit.chat import ChatDouble, chat_server, completion, error
 from tests.system.test_translate import WORDS, write_bundle

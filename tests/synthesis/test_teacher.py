@@ -9,10 +9,10 @@ from email.utils import format_datetime
 import pytest
 
 from nmt.errors import ConfigError, DataError, DownloadError
-from nmt.translation.answers import Answer, Answers
-from nmt.translation.chat_server import KEY, ChatServer
+from nmt.synthesis.answers import Answer, Answers
+from nmt.synthesis.chat_server import KEY, ChatServer
+from nmt.synthesis.teacher import ChatRequest, Teacher
 from nmt.translation.guard import Languages
-from nmt.translation.teacher import ChatRequest, Teacher
 from tests.kit.chat import DROP_BY_DROP, chat_server, completion, error
 
 LANGUAGES = Languages("en", "de")

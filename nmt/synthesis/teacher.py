@@ -1,6 +1,6 @@
 """A teacher: a language model that translates lines. Answers that are no translation of a line are marked by a finding.
 
-What is kept: each answer when it comes (:mod:`nmt.translation.answers`), so that nothing is asked twice.
+What is kept: each answer when it comes (:mod:`nmt.synthesis.answers`), so that nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from nmt.config import load_yaml
 from nmt.errors import ConfigError
+from nmt.synthesis.answers import Answer, Answers
+from nmt.synthesis.chat_server import ChatServer
 from nmt.text.languages import is_unspaced, name_of
-from nmt.translation.answers import Answer, Answers
-from nmt.translation.chat_server import ChatServer
 from nmt.translation.guard import Finding, Languages, Problem, problems
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.results import BLANK, TranslatedText, Translation

@@ -21,8 +21,8 @@ import httpx
 
 from nmt.config.documents import DocumentError, parse_json
 from nmt.errors import ConfigError, DownloadError
+from nmt.synthesis.answers import Answer, Ending
 from nmt.text.addresses import beside, host_folder, is_address, public_address, without_user
-from nmt.translation.answers import Answer, Ending
 
 KEY = "NMT_TEACHER_KEY"
 """The environment variable with the key of the server, which is never recorded."""
