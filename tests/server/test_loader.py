@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,6 +21,19 @@ def models():
 
 def loads(models):
     return [model.loads for model in models]
+
+
+@contextmanager
+def slow_request(running, translator):
+    """A request that the first model works on until the block ends."""
+    translator.gate.clear()
+    batches = len(translator.batches)
+    waiting = threading.Thread(target=running.translate, args=("slow",))
+    waiting.start()
+    wait_for(lambda: len(translator.batches) > batches)
+    yield
+    translator.gate.set()
+    waiting.join()
 
 
 def test_a_model_is_loaded_once_for_requests_that_need_it(models):
@@ -45,15 +59,10 @@ def test_a_model_is_loaded_once_for_requests_that_need_it(models):
 def test_an_idle_model_is_unloaded_and_loaded_again(models):
     with serving(models, workers=2, loading={"unload_after": 0.05}) as running:
         translator = models[0].translator()
-        translator.gate.clear()
-        waiting = threading.Thread(target=running.translate, args=("slow",))
-        waiting.start()
-        wait_for(lambda: translator.batches)
-        running.translate("fast", target="fr")
-        wait_for(lambda: models[1].loads == ["load", "unload"])
-        assert models[0].loads == ["load"]  # it is needed
-        translator.gate.set()
-        waiting.join()
+        with slow_request(running, translator):
+            running.translate("fast", target="fr")
+            wait_for(lambda: models[1].loads == ["load", "unload"])
+            assert models[0].loads == ["load"]  # it is needed
         wait_for(lambda: models[0].loads == ["load", "unload"])
         assert running.translate("slow").status_code == 200
         assert models[0].loads[2:3] == ["load"]
@@ -65,29 +74,18 @@ def test_the_model_that_was_idle_for_longest_makes_room(models):
         for target in ("de", "fr", "de", "es"):
             assert running.translate("a", target=target).status_code == 200
         assert loads(models) == [["load"], ["load", "unload"], ["load"]]
-        models[0].translator().gate.clear()
-        waiting = threading.Thread(target=running.translate, args=("slow",))
-        waiting.start()
-        wait_for(lambda: len(models[0].translator().batches) == 2)
-        assert running.translate("a", target="fr").status_code == 200
-        assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
-        models[0].translator().gate.set()
-        waiting.join()
+        with slow_request(running, models[0].translator()):
+            assert running.translate("a", target="fr").status_code == 200
+            assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
 
 
 def test_a_request_waits_until_a_model_is_idle(models):
     with serving(models, workers=2, loading={"max_loaded": 1}) as running:
-        translator = models[0].translator()
-        translator.gate.clear()
-        first = threading.Thread(target=running.translate, args=("a",))
-        first.start()
-        wait_for(lambda: translator.batches)
         second = threading.Thread(target=running.translate, args=("a",), kwargs={"target": "fr"})
-        second.start()
-        second.join(0.1)
-        assert loads(models) == [["load"], [], []]
-        translator.gate.set()
-        first.join()
+        with slow_request(running, models[0].translator()):
+            second.start()
+            second.join(0.1)
+            assert loads(models) == [["load"], [], []]
         second.join()
         assert loads(models) == [["load", "unload"], ["load"], []]
 
