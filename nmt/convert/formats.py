@@ -22,7 +22,7 @@ from nmt.convert.fairseq import is_fairseq, read_fairseq
 from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.huggingface import reading as huggingface_reading
 from nmt.convert.huggingface import writing as huggingface_writing
-from nmt.convert.huggingface.folder import is_huggingface
+from nmt.convert.huggingface.folder import NORM_EPSILON, is_huggingface
 from nmt.convert.huggingface.software import huggingface_side
 from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
 from nmt.convert.marian import reading as marian_reading
@@ -60,6 +60,8 @@ class Format:
     """Whether nmt reads what text goes through in an exported folder, and does it."""
     quantizations: tuple[str, ...] = ()
     """The types of stored weights. The first is the default, without loss."""
+    norm_epsilon: float | None = None
+    """The epsilon of layer norms, where exported files cannot say another one."""
     write: Callable[[Bundle, Path, str], None] | None = None
     """Writes a bundle's model into a folder; it raises NmtError where the format cannot express the model."""
     sides: Callable[[Path, Bundle], Iterator[Side]] = lambda folder, bundle: iter(())
@@ -131,6 +133,7 @@ FORMATS = (
         holds=huggingface_writing.HOLDS,
         quantizations=tuple(huggingface_writing.DTYPES),
         write=huggingface_writing.write_huggingface,
+        norm_epsilon=NORM_EPSILON,
         sides=huggingface_writing.huggingface_sides,
         check_files=huggingface_writing.check_huggingface,
         install="pip install transformers sentencepiece torch",

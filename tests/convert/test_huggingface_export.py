@@ -12,7 +12,7 @@ import torch
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
 from nmt.convert import converting
-from nmt.convert.certificate.checks import COMPARISONS, encoder_states
+from nmt.convert.certificate.checks import COMPARISONS, LOG_PROBABILITY_LIMIT, encoder_states, forced_scores
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.reference_side import ReferenceSide
@@ -22,7 +22,7 @@ from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.huggingface.writing import sines_first, with_features
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
-from nmt.errors import NmtError
+from nmt.errors import CheckpointError, NmtError
 from nmt.io.files import replacing_folder
 from nmt.io.writing import WriteError
 from nmt.model.transformer import Transformer
@@ -163,6 +163,28 @@ def test_known_differences_are_remarked_on(random_bundle):
     assert remarks(length) == always | {"norm_epsilon"}
     assert remarks({"length_penalty": 0}, norm_epsilon=1e-5) == always
     assert remarks(norm_epsilon=1e-5, positions="tensor2tensor") == always | {"length_penalty", "positions"}
+
+
+def test_another_epsilon_is_a_remark_with_its_size_and_hides_no_error(random_bundle, tmp_path, monkeypatch):
+    bundle = random_bundle(tied_embeddings="none")
+    last = f"decoder.{SIZES['decoder_layers'] - 1}.feed_forward_norm"
+    small = [name for name in bundle.weights if ("norm" in name or ".output." in name) and last not in name]
+    weights = {name: weight * (0.02 if name in small else 1) for name, weight in bundle.weights.items()}
+    save_bundle(tmp_path / "bundle", weights, bundle.config, bundle.vocab)
+    certificate = export_model(tmp_path / "bundle", tmp_path / "out", to="huggingface")
+    [remark] = [each for each in certificate.remarks if "epsilon" in each]
+    beginning, _, size = remark.removesuffix(".").rpartition(" ")
+    assert beginning == (
+        "The layer norms of Hugging Face MarianMT have an epsilon of 1e-05, those of the model 1e-06: "
+        "log-probabilities of pieces change by at most"
+    )
+    own, other = OurSide(tmp_path / "bundle"), OurSide(tmp_path / "bundle", norm_epsilon=1e-5)
+    change = forced_scores(own, other, make_probes(bundle.vocab, bundle.config.model.max_positions - 1))
+    assert float(size) == pytest.approx(change.figure, rel=0.1) and change.figure > LOG_PROBABILITY_LIMIT
+    assert all(check.figure <= LOG_PROBABILITY_LIMIT / 10 for check in certificate.checks if "scores" in check.name)
+    monkeypatch.setattr("nmt.convert.huggingface.folder.NORM_EPSILON", 3e-5)
+    with pytest.raises(CheckpointError, match="the exported model differs from it"):
+        export_model(tmp_path / "bundle", tmp_path / "other", to="huggingface")
 
 
 def test_a_post_norm_model_computes_the_same_with_its_features_in_another_order():

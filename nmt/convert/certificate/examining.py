@@ -11,9 +11,9 @@ from typing import Literal
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared, prepared_text
+from nmt.convert.certificate.checks import COMPARISONS, cached_steps, compared, forced_scores, prepared_text
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.certificate.probes import make_probes
+from nmt.convert.certificate.probes import Probes, make_probes
 from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS, quantized_remarks
 from nmt.convert.certificate.record import Certificate, Check, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
@@ -74,7 +74,9 @@ def examine(job: Job) -> Certificate:
 
 def _certificate(job: Job) -> Certificate:
     # In a folder that was exported, nmt adds the pieces of languages, and no toolkit does.
-    ours = OurSide(job.bundle, adds_languages=job.direction == "import")
+    # An epsilon that the format cannot express is not compared, so that the checks show any other difference.
+    epsilon = find_target(job.format).norm_epsilon if job.direction == "export" else None
+    ours = OurSide(job.bundle, adds_languages=job.direction == "import", norm_epsilon=epsilon)
     theirs = _exported(job, ours.bundle) if job.direction == "export" else _imported(job)
     probes = make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, job.lines)
     comparisons = QUANTIZED_COMPARISONS if theirs.is_quantized else COMPARISONS
@@ -92,9 +94,20 @@ def _certificate(job: Job) -> Certificate:
         files={name: sha256_of(path) for name, path in theirs.files.items()},
         tensors=tensor_record(theirs.tensors),
         checks=checks,
-        remarks=(*theirs.remarks, *quantized_remarks(found)),
+        remarks=(*theirs.remarks, *_epsilon_remarks(job, ours, probes), *quantized_remarks(found)),
         bundle={path.name: sha256_of(path) for path in BundleFolder(job.bundle).model},
     )
+
+
+def _epsilon_remarks(job: Job, compared_with: OurSide, probes: Probes) -> Iterator[str]:
+    """What another epsilon of layer norms changes, if that is more than what two programs differ by."""
+    ours = OurSide(job.bundle)
+    own, other = (side.bundle.config.model.norm_epsilon for side in (ours, compared_with))
+    if own != other and (change := forced_scores(ours, compared_with, probes)) is not None and not change.passed:
+        yield (
+            f"The layer norms of {find_target(job.format).toolkit} have an epsilon of {other:g}, those of the model "
+            f"{own:g}: log-probabilities of pieces change by at most {change.figure:.2g}."
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,12 @@ from nmt.text.steps import normalizer
 class OurSide(Side):
     """A bundle, read from disk."""
 
-    def __init__(self, folder: Path, *, adds_languages: bool = True) -> None:
+    def __init__(self, folder: Path, *, adds_languages: bool = True, norm_epsilon: float | None = None) -> None:
         """Read a bundle.
 
         Args:
             adds_languages: whether the pieces of its languages are among those of text.
+            norm_epsilon: the epsilon of its norms, in place of its own.
 
         Raises:
             CheckpointError: the bundle is damaged.
@@ -34,6 +36,10 @@ class OurSide(Side):
         self.name = f"nmt {nmt.__version__}"
         self.software = {"nmt": nmt.__version__, "torch": torch.__version__}
         self.bundle: Bundle = load_bundle(folder)
+        if norm_epsilon is not None:
+            config = self.bundle.config
+            model = config.model.model_copy(update={"norm_epsilon": norm_epsilon})
+            self.bundle = replace(self.bundle, config=config.model_copy(update={"model": model}))
         data = self.bundle.config.data
         self._vocab = self.bundle.vocab.prepared(data.steps.without_tags, data.languages if adds_languages else {})
         self._hardware = choose_hardware("cpu", "fp32", None)
