@@ -1,5 +1,6 @@
 """``nmt adapt``: a memory becomes a tuned model, with a verdict on both kinds of text."""
 
+import random
 import re
 from unittest.mock import Mock
 
@@ -11,6 +12,7 @@ from nmt.config import load_preset, parse_config
 from nmt.evaluation.significance import SystemScore
 from nmt.reporting import Reporter
 
+SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti", "fo", "ga", "hy", "ja", "xi"]
 VERDICT = re.compile(r"(\S+): BLEU [\d.]+ before, [\d.]+ after \([+-][\d.]+, p = [\d.]+; (\d+) sentences\)")
 
 
@@ -61,6 +63,39 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     forgetting = nmt(*words, cwd=tmp_path, check=False)
     assert forgetting.returncode == 1
     assert "general text lost more than --max-loss 1.5" in forgetting.stderr
+
+
+def dictionary_pairs(shift: int, count: int, seed: int) -> str:
+    """Sentences of made-up words, each with its one translation, as tab-separated text."""
+    draw = random.Random(seed)
+    lines = [[draw.randrange(len(SYLLABLES)) for _ in range(draw.randint(3, 6))] for _ in range(count)]
+    target = [each.upper() for each in SYLLABLES[shift:] + SYLLABLES[:shift]]
+    return "".join(
+        f"{' '.join(SYLLABLES[word] for word in line)}\t{' '.join(target[word] for word in line)}\n" for line in lines
+    )
+
+
+@pytest.mark.slow
+def test_the_verdict_on_a_memory_that_contradicts_the_model_is_that_it_forgets(nmt, tmp_path):
+    (tmp_path / "general.tsv").write_text(dictionary_pairs(0, 2_000, seed=1))
+    (tmp_path / "memory.tsv").write_text(dictionary_pairs(5, 400, seed=2))
+    (tmp_path / "tiny.yaml").write_text(
+        "model: {encoder_layers: 1, decoder_layers: 1, d_model: 64, d_ff: 128, heads: 4, dropout: 0}\n"
+        "batching: {update_tokens: 500, group_tokens: 500}\nschedule: {warmup: 100}\n"
+        "training: {max_updates: 300}\nvalidation: {bleu: false}\n"
+    )
+    nmt("prepare-data", "general-en-de", "--train", "general.tsv", cwd=tmp_path)
+    nmt("build-vocab", "--size", "80", cwd=tmp_path)
+    nmt("train", "--config", "tiny.yaml", "--out", "model", "--threads", "1", cwd=tmp_path)
+    words = ["adapt", "model", "memory.tsv", "--general", "data/general-en-de", "--threads", "1"]
+    words += ["--set", "schedule.factor=1", "--set", "training.max_updates=100"]
+    no_replay = ["--set", "training.stages=[{after: 1, weights: [1, 0]}]"]
+    found = nmt(*words, *no_replay, cwd=tmp_path, check=False)
+    assert found.returncode == 1
+    assert "general text lost more than --max-loss 1. adapted/memory/model is for text like the memory" in found.stderr
+    gains = re.findall(r"^(\S+): BLEU .* \(([+-][\d.]+), p = 0\.0", found.stdout, re.MULTILINE)
+    assert [(name, float(gain) > 0) for name, gain in gains] == [("memory", True), ("general-en-de", False)]
+    assert bundle_to_use(tmp_path / "adapted/memory/model")
 
 
 @pytest.mark.slow
