@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,9 @@ _PROMPT = """Translate this sentence from {source} to {target}. Answer with the 
 
 {text}"""
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_REFUSAL = re.compile(
-    r"\b(?:as an AI\b|(?:AI|large) language model|I(?: am|'m|’m) (?:unable|not able) to|I (?:can't|can’t|cannot) "
-    r"(?:help|assist|translate|provide|fulfill|comply|do that))",
-    re.IGNORECASE,
-)
+_REFUSALS = resources.files("nmt.synthesis") / "refusals.txt"
+_REFUSAL = re.compile("|".join(_REFUSALS.read_text("utf-8").splitlines()), re.IGNORECASE)
+"""How language models refuse in the languages that they are asked for most: a pattern per line."""
 _DOUBTS = ("looping", "copied", "too_short", "too_long")
 """Problems that drop an answer; the last two only between languages with spaces between words."""
 _WITHOUT_ANSWER = ("rejected", "no_answer")

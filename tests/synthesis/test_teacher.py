@@ -142,6 +142,32 @@ def test_an_answer_that_is_no_translation_is_marked(tmp_path, answer, problem):
     assert len(again.requests) == (problem == "rejected")  # all else was paid for
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Es tut mir leid, aber ich kann diesen Text nicht übersetzen.",
+        "Als KI kann ich dazu nichts sagen.",
+        "Je suis désolé, mais je ne peux pas vous aider.",
+        "Lo siento, pero no puedo traducir este texto.",
+        "Lamento, mas não posso ajudar com isso.",
+        "Mi dispiace, ma non posso tradurre questa frase.",
+        "Het spijt me, maar ik kan deze tekst niet vertalen.",
+        "Przykro mi, ale nie mogę przetłumaczyć tego tekstu.",
+        "Omlouvám se, nemohu tento text přeložit.",
+        "Извините, но я не могу перевести этот текст.",
+        "抱歉，我无法翻译这段内容。",
+        "申し訳ありませんが、この文章は翻訳できません。",
+        "죄송하지만 이 글은 번역해 드릴 수 없습니다.",
+    ],
+)
+def test_a_refusal_is_recognised_in_other_languages(tmp_path, refusal):
+    found, _ = answers_to(lambda text, times: completion(refusal), tmp_path / "refused", [SOURCE])
+    assert [each.guard and each.guard.problems for each in found] == [("refused",)]
+    source = "Er sagt: Tut mir leid, ich kann dir nicht helfen."  # its translation may say the same
+    found, _ = answers_to(lambda text, times: completion(refusal), tmp_path / "said", [source])
+    assert found[0].guard is None or "refused" not in found[0].guard.problems
+
+
 def test_a_line_that_the_server_rejects_ends_nothing_also_if_it_is_alone(tmp_path):
     found, _ = answers_to(lambda text, times: error(400, "too long"), tmp_path, [SOURCE])
     assert [each.guard and each.guard.problems for each in found] == [("rejected",)]
