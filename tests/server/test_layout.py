@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.documents.html import Tags
 from nmt.server.layout import HtmlLayout, Layout
 from nmt.translation.results import TranslatedText, Translation
 from tests.growth import assert_linear
@@ -110,7 +111,7 @@ def test_further_candidates_are_placed_too():
 
 def test_further_elements_are_kept():
     text = "<td>one</td><x>two <y>three</y></x><p>four"
-    assert lines_of(HtmlLayout.of(text, "en", {"td", "x"})) == ["four"]
+    assert lines_of(HtmlLayout.of(text, "en", Tags(kept=frozenset(["td", "x"])))) == ["four"]
 
 
 @pytest.mark.parametrize("unit", ["\n", " ", "a\n"])
