@@ -24,9 +24,10 @@ _UNSEEN = frozenset(_UNSEEN_NAMES.split())
 """Elements whose text is no part of the sentence around them, and not translated."""
 _RAW = frozenset(["iframe", "script", "style", "textarea"])
 """Elements whose content has no tags."""
-# Possessive: a tag without an end is found out in one pass. A ">" in quotes ends a tag only if a quote is missing.
-_TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*>|[^<>]*+>)""")
-_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
+# As browsers read it: quotes have a meaning only behind "=". Possessive: a tag without an end is found out in one pass.
+_VALUE = r"""(?:"[^"]*+"|'[^']*+'|[^\s<>"'][^\s<>]*+)?+"""
+_TAG = re.compile(rf"</?([A-Za-z][^\s<>/]*+)(?:[\s/]++|[^\s<>/][^\s<>/=]*+(?:\s*+=\s*+{_VALUE})?+)*+>", re.ASCII)
+_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++)))?+""")
 _CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
@@ -87,15 +88,16 @@ class _Finder:
         self._block = []
 
     def _add_attributes(self, token: Token) -> None:
-        if not self._attributes or token.kind not in ("open", "void"):
+        tag = _TAG.match(token.raw)  # perhaps of a script
+        if not self._attributes or tag is None or token.kind not in ("open", "void"):
             return
-        given = _attributes(token.raw)
+        given = _attributes(tag[0])
         if _is_kept(given):
             return
         is_described = {given.get("name"), given.get("property")} & _DESCRIPTIONS
         is_button = token.name == "input" and given.get("type") in ("button", "reset", "submit")
         names = _TRANSLATED_ATTRIBUTES | ({"content"} if is_described else set()) | ({"value"} if is_button else set())
-        for found in _ATTRIBUTE.finditer(token.raw):
+        for found in _ATTRIBUTE.finditer(tag[0]):
             name, group = found[1].lower(), 2 if found[2] is not None else 3
             if found[group] is None:
                 continue

@@ -128,13 +128,16 @@ def test_time_grows_with_the_length_of_a_text(unit, newlines):
 OPEN = [
     "<b></i>", "</p><b>", "a.<b> ", "a<!---->", "<p translate", "<p translate=no>a", "<svg>a", "<textarea>",
     "<![CDATA[", "<", "<!", "<!--", "&", "&#", "<p>", "<p ", "<p", "<a-", "a<br>", "<style", "<script>", "</script",
-    SCRIPT, "<p '", '<p "', "<p '\"", "'", "a\n", "<b>a ", "{a} ", "<b>{a}</b> ",
+    SCRIPT, "<p '", "<p a='", '<p "', "<p '\"", "'", "a\n", "<b>a ", "{a} ", "<b>{a}</b> ",
 ]  # fmt: skip
 UNENDED = [("<", "a"), ("<p", " a"), ("<!", "a"), ("&#", "9"), ("&", "a"), ("<p a='", "<"), ("<p ", "'"), ("<p '", ">")]
 
 
 @pytest.mark.parametrize(
-    ("begin", "unit"), [*itertools.product([""], OPEN), *UNENDED, ("<p ", '"a"')], ids=lambda text: text or "-"
+    ("begin", "unit"),
+    [*itertools.product([""], OPEN), *UNENDED, ("<p ", '"a"'), ("<p a=b ", "a")],
+    ids=lambda text: text or "-",
 )
-def test_time_grows_with_the_length_of_html(begin, unit):
-    assert_linear(lambda text: HtmlLayout.of(text, "en"), unit, 5_000, begin=begin)
+@pytest.mark.parametrize("end", ["", ">"])
+def test_time_grows_with_the_length_of_html(begin, unit, end):
+    assert_linear(lambda text: HtmlLayout.of(text, "en"), unit, 5_000, begin=begin, end=end)
