@@ -80,7 +80,7 @@ def prepare_data(
     train: Annotated[
         Texts,
         Option(
-            "Training text: two files or their prefix; a .tsv, .tmx or .zip; a URL; a folder; or -. May be repeated.",
+            "Training text: two files, a prefix, .tsv, .tmx, .po, .xlf or .zip, a URL, a folder or -. May be repeated.",
             OWN_TEXT,
             metavar="TEXT",
         ),

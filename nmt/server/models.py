@@ -56,6 +56,7 @@ class ServedModel:
         Raises:
             NmtError: it cannot be loaded.
         """
+        self._translators.clear()  # of a process that ended by itself
         self._engine = self.load_engine()
         self.version = object()
         try:
