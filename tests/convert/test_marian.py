@@ -17,7 +17,6 @@ import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
-from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
@@ -31,6 +30,7 @@ from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from tests.convert.conftest import read_certificate
 from tests.convert.peers import DATA, MERGES, OF_MERGES, change_marian, write_marian
 from tests.convert.unexamined import examine_nothing
+from tests.kit.archives import zipped
 
 MARIAN = find_target("Marian")
 POST_NORM = ["marian-post", "marian-decoder"]
@@ -279,19 +279,12 @@ def test_a_member_of_an_npz_file_that_claims_too_much_is_refused(content, compre
         read_npz(copy / "model.npz")
 
 
-def zipped(folder, path, compression=zipfile.ZIP_DEFLATED):
-    """An archive as macOS makes it."""
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for file in sorted(folder.iterdir()):
-            archive.write(file, f"model/{file.name}")
-            archive.writestr(f"__MACOSX/model/._{file.name}", b"of macOS")
-    return path
-
-
 def test_an_archive_of_macos_is_imported_as_its_folder(tmp_path, monkeypatch, copy, imported):
     examine_nothing(monkeypatch)
     (copy / "preprocess.sh").write_text("#!/bin/sh\nnormalize-punctuation.perl -l $1 | spm_encode\n")
-    path = zipped(copy, tmp_path / "opus-2020.02.zip")
+    files = {f"model/{file.name}": file.read_bytes() for file in copy.iterdir()}
+    path = tmp_path / "opus-2020.02.zip"
+    path.write_bytes(zipped(files | {f"__MACOSX/{name.replace('/', '/._')}": b"of macOS" for name in files}))
     with pytest.raises(CheckpointError, match=r"preprocess\.sh: applies Moses' rules of the source .* --source-lang"):
         import_model(path, tmp_path / "bundle")
     import_model(path, tmp_path / "bundle", given=Given(source_lang="en"))
@@ -531,12 +524,6 @@ def test_the_name_of_a_format_may_be_in_capitals():
     assert find_target("Marian").name == "marian"
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
-
-
-_SIDE = SideLines(sentences=(1,), pieces=PieceCounts(p50=1, p90=1, p99=1, p999=1, max=1), decomposed=1)
-DECOMPOSED = LineStatistics(
-    max_pieces=1, source=_SIDE, target=_SIDE, target_per_source=LengthRatio(p1=1, p10=1, p50=1, p90=1, p99=1)
-)
 
 
 @pytest.mark.parametrize(
