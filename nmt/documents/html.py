@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from nmt.documents.document import Document, Place, Reading
 from nmt.documents.inline import Token, place_of
 from nmt.spans.placeholders import with_placeholders
 from nmt.spans.span import Unit
 
-# Tags between which a text is complete. Text on both sides of any other tag belongs together.
 _BLOCK_NAMES = """
 address article aside base blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
 figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main map menu meta nav
 noscript ol optgroup option p picture pre search section select summary table tbody td tfoot th thead title tr ul
 """
-_BLOCKS = frozenset(_BLOCK_NAMES.split())
 _VOID_NAMES = "area base br col embed hr img input link meta param source track wbr"
 _VOID = frozenset(_VOID_NAMES.split())
 _UNSEEN_NAMES = "audio canvas iframe math object script style svg template textarea video"
 _UNSEEN = frozenset(_UNSEEN_NAMES.split())
 """Elements whose text is no part of the sentence around them, and not translated."""
-_KEPT = _UNSEEN | {"code", "kbd", "pre", "samp", "var"}
-"""Elements whose content is not translated."""
 _RAW = frozenset(["iframe", "script", "style", "textarea"])
 """Elements whose content has no tags."""
-# Possessive: a tag without an end is found out in one pass. A ">" in quotes ends a tag only if a quote is missing.
-_TAG = re.compile(r"""</?([A-Za-z][\w:-]*+)(?:(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*>|[^<>]*+>)""")
-_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
+# As browsers read it: quotes have a meaning only behind "=". Possessive: a tag without an end is found out in one pass.
+_VALUE = r"""(?:"[^"]*+"|'[^']*+'|[^\s<>"'][^\s<>]*+)?+"""
+_TAG = re.compile(rf"</?([A-Za-z][^\s<>/]*+)(?:[\s/]++|[^\s<>/][^\s<>/=]*+(?:\s*+=\s*+{_VALUE})?+)*+>", re.ASCII)
+_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++)))?+""")
 _CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
@@ -38,15 +36,24 @@ _TRANSLATED_ATTRIBUTES = frozenset(["alt", "aria-label", "placeholder", "title"]
 _DESCRIPTIONS = frozenset(["description", "og:description", "og:title", "twitter:description", "twitter:title"])
 
 
-def read(text: str, reading: Reading, kept: Collection[str] = (), *, attributes: bool = True) -> Document:
+@dataclass(frozen=True)
+class Tags:
+    """Names of tags with a meaning. Text on both sides of any other tag belongs together."""
+
+    splitting: frozenset[str] = frozenset(_BLOCK_NAMES.split())
+    """Between these a text is complete."""
+    kept: frozenset[str] = _UNSEEN | {"code", "kbd", "pre", "samp", "var"}
+    """The content of these elements is not translated."""
+
+
+def read(text: str, reading: Reading, tags: Tags = Tags(), *, attributes: bool = True) -> Document:
     """Find the sentences of HTML.
 
     Args:
-        kept: names of further elements whose content is not translated.
         attributes: whether titles and descriptions in attributes are translated.
     """
-    found = _Finder(reading, frozenset(kept) | _KEPT, attributes=attributes)
-    for token in _merged(tags_and_texts(text), found.kept):
+    found = _Finder(reading, tags, attributes=attributes)
+    for token in _merged(tags_and_texts(text), tags):
         found.add(token)
     found.end_block()
     return Document(text, sorted(found.places, key=lambda place: place.start), escape, errors="xmlcharrefreplace")
@@ -58,14 +65,13 @@ def escape(text: str) -> str:
 
 
 class _Finder:
-    def __init__(self, reading: Reading, kept: frozenset[str], *, attributes: bool) -> None:
-        self._reading, self._attributes = reading, attributes
-        self.kept = kept
+    def __init__(self, reading: Reading, tags: Tags, *, attributes: bool) -> None:
+        self._reading, self._tags, self._attributes = reading, tags, attributes
         self.places: list[Place] = []
         self._block: list[Token] = []
 
     def add(self, token: Token) -> None:
-        if token.name in _BLOCKS:
+        if token.name in self._tags.splitting:
             self.end_block()
             self._add_attributes(token)
         else:
@@ -82,15 +88,16 @@ class _Finder:
         self._block = []
 
     def _add_attributes(self, token: Token) -> None:
-        if not self._attributes or token.kind not in ("open", "void"):
+        tag = _TAG.match(token.raw)  # perhaps of a script
+        if not self._attributes or tag is None or token.kind not in ("open", "void"):
             return
-        given = _attributes(token.raw)
+        given = _attributes(tag[0])
         if _is_kept(given):
             return
         is_described = {given.get("name"), given.get("property")} & _DESCRIPTIONS
         is_button = token.name == "input" and given.get("type") in ("button", "reset", "submit")
         names = _TRANSLATED_ATTRIBUTES | ({"content"} if is_described else set()) | ({"value"} if is_button else set())
-        for found in _ATTRIBUTE.finditer(token.raw):
+        for found in _ATTRIBUTE.finditer(tag[0]):
             name, group = found[1].lower(), 2 if found[2] is not None else 3
             if found[group] is None:
                 continue
@@ -104,7 +111,7 @@ class _Finder:
                 self.places.append(Place(start, end, write=lambda _: self._reading.target_lang))
 
 
-def _merged(parts: Iterator[tuple[bool, int, str]], kept: frozenset[str]) -> Iterator[Token]:
+def _merged(parts: Iterator[tuple[bool, int, str]], tags: Tags) -> Iterator[Token]:
     """The tokens of HTML, each element that is not translated as one."""
     inside: list[Token] = []  # from the tag of such an element on
     depth = 0
@@ -113,20 +120,20 @@ def _merged(parts: Iterator[tuple[bool, int, str]], kept: frozenset[str]) -> Ite
             inside.append(token)
             depth += (token.name == inside[0].name) * ((token.kind == "open") - (token.kind == "close"))
             if depth == 0:
-                yield _as_kept(inside)
+                yield _as_kept(inside, tags)
                 inside = []
-        elif token.kind == "open" and (token.name in kept or _is_kept(_attributes(token.raw))):
+        elif token.kind == "open" and (token.name in tags.kept or _is_kept(_attributes(token.raw))):
             inside, depth = [token], 1
         else:
             yield token
     if inside:  # an element that does not end
-        yield _as_kept(inside)
+        yield _as_kept(inside, tags)
 
 
-def _as_kept(tokens: list[Token]) -> Token:
+def _as_kept(tokens: list[Token], tags: Tags) -> Token:
     first = tokens[0]
     raw = "".join(token.raw for token in tokens)
-    if first.name in _UNSEEN | _BLOCKS:
+    if first.name in _UNSEEN | tags.splitting:
         return Token("void", first.start, raw, name=first.name)
     return Token("kept", first.start, raw, "".join(token.text for token in tokens), first.name)
 

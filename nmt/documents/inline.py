@@ -111,7 +111,9 @@ def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], lang
     """The unit of the tokens from ``begin`` on."""
     building, spans = _Building(language), list[Span]()
     opened: dict[int, int] = {}
-    texts = list(itertools.accumulate((bool(token.text) for token in tokens), initial=0))
+    last = max(number for number, token in enumerate(tokens) if token.text.strip())  # behind it is only white space
+    has_text = (bool(token.text) and number <= last for number, token in enumerate(tokens))
+    texts = list(itertools.accumulate(has_text, initial=0))
     following = begin
     ended: int | None = None  # the span that ends here
     is_behind_void = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, Literal, Self
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nmt.documents.html import Tags
 from nmt.server.documents import MEDIA_TYPE, Kept, Upload
 from nmt.server.errors import MissingError, RequestError, UnknownLanguageError
 from nmt.server.exchange import Caller, Dialect, File, NoParameters, Operation, Parameters, Server
@@ -27,10 +29,7 @@ _SPLITTING: dict[str, tuple[Newlines, SplitSentences | None]] = {
     "nonewlines": ("wrap", "always"),
 }
 """``split_sentences``: what a newline does, and whether lines are split into sentences."""
-_NOT_SUPPORTED = (
-    *("glossary_ids", "style_id", "translation_memory_id", "custom_instructions"),
-    *("splitting_tags", "non_splitting_tags"),
-)
+_NOT_SUPPORTED = ("glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
 """Parameters that would change the translation; what only helps it, such as ``context``, is ignored."""
 _NO_LIMIT = 1_000_000_000_000
 """The limit of characters that ``/v2/usage`` names: there is none."""
@@ -85,20 +84,15 @@ class DeepLRequest(Translating):
     )
     tag_handling: Literal["xml", "html"] | None = Field(None, description="Whether tags are left alone.")
     ignore_tags: list[str] = Field([], description="Names of elements whose content stays as it is.")
-    outline_detection: bool = True
+    splitting_tags: list[str] = Field([], description="Names of tags between which a text is complete.")
+    non_splitting_tags: list[str] = Field([], description="Names of tags that do not end a text.")
+    outline_detection: bool = Field(True, description="Whether tags such as `p` end a text.")
     show_billed_characters: bool = False
     model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = Field(
         None, description="Only repeated in the answer: there is one model for each direction."
     )
 
-    @field_validator("outline_detection")
-    @classmethod
-    def _detects_outline(cls, value: bool) -> bool:
-        if not value:
-            raise RequestError(400, "'outline_detection' is not supported by this server: leave it out.")
-        return value
-
-    @field_validator("text", "ignore_tags", mode="before")
+    @field_validator("text", "ignore_tags", "splitting_tags", "non_splitting_tags", mode="before")
     @classmethod
     def _several(cls, text: object) -> object:
         return [text] if isinstance(text, str) else text
@@ -107,6 +101,18 @@ class DeepLRequest(Translating):
     @classmethod
     def _as_text(cls, value: object) -> object:
         return str(int(value)) if isinstance(value, int) else value
+
+    @property
+    def tags(self) -> Tags | None:
+        """What the tags of the texts mean; None for texts without tags."""
+        if self.tag_handling is None:
+            return None
+        splitting = (Tags.splitting if self.outline_detection else frozenset()) | _names(self.splitting_tags)
+        return Tags(splitting - _names(self.non_splitting_tags), Tags.kept | _names(self.ignore_tags))
+
+
+def _names(given: Sequence[str]) -> frozenset[str]:
+    return frozenset(name.strip().lower() for names in given for name in names.split(","))
 
 
 class LanguagesRequest(BaseModel):
@@ -133,12 +139,11 @@ class SentDocument(BaseModel):
 async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> object:
     server.limits.check(asked.text)
     newlines, split = _SPLITTING[asked.split_sentences or ""]
-    ignored = frozenset(name.strip().lower() for names in asked.ignore_tags for name in names.split(","))
     translated = await server.service.translate(
         asked.text,
         asked.source_lang,
         asked.target_lang,
-        html=ignored if asked.tag_handling else None,
+        tags=asked.tags,
         newlines=newlines,
         split=split,
         owner=caller.key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,14 +68,13 @@ class HtmlLayout:
         return b"".join(self.document.parts(texts)).decode()
 
     @staticmethod
-    def of(text: str, language: str, kept: Collection[str] = ()) -> HtmlLayout:
+    def of(text: str, language: str, tags: html.Tags = html.Tags()) -> HtmlLayout:
         """Divide HTML or XML.
 
         Args:
             language: the language code of the text: one without spaces has none for a newline either.
-            kept: names of elements whose content is not translated.
         """
-        return HtmlLayout(html.read(text, Reading(language), kept, attributes=False))
+        return HtmlLayout(html.read(text, Reading(language), tags, attributes=False))
 
 
 def _layout(parts: Sequence[tuple[str, str]]) -> Layout:

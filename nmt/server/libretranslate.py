@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from nmt.documents.formats import ENDINGS
+from nmt.documents.html import Tags
 from nmt.server.documents import MEDIA_TYPE
 from nmt.server.errors import RequestError
 from nmt.server.exchange import Caller, Dialect, File, NoParameters, Operation, Server
@@ -74,7 +75,7 @@ async def _translate(server: Server, asked: LibreTranslateRequest, caller: Calle
         texts,
         known(asked.source),
         asked.target,
-        html=() if asked.format == "html" else None,
+        tags=Tags() if asked.format == "html" else None,
         candidates=asked.alternatives + 1,
         owner=caller.key,
     )

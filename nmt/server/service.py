@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self, TypeVar
 
 from nmt.corpora.wrong_language import in_words
-from nmt.documents.html import without_tags
+from nmt.documents.html import Tags, without_tags
 from nmt.errors import NmtError
 from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
@@ -120,7 +120,7 @@ class Service:
         source: str | None,
         target: str,
         *,
-        html: Collection[str] | None = None,
+        tags: Tags | None = None,
         newlines: Newlines = "end",
         candidates: int = 1,
         split: SplitSentences | None = None,
@@ -131,7 +131,7 @@ class Service:
 
         Args:
             source: as for :meth:`identify`.
-            html: None for texts without tags; otherwise names of elements whose content is not translated.
+            tags: of HTML and XML; None for texts without tags.
             newlines: what a newline does in a text without tags.
             candidates: the number of translations of each text; fewer if the beam is narrower.
             owner: whose translations may be remembered.
@@ -140,12 +140,12 @@ class Service:
         Raises:
             RequestError: too much waits already, or the model cannot translate the texts.
         """
-        found = await self.identify(texts, source, target, is_html=html is not None)
+        found = await self.identify(texts, source, target, is_html=tags is not None)
         pairs = zip(texts, found, strict=True)
         layouts = [
             layout_of(text, one.direction, newlines)
-            if html is None or one.direction.is_identity
-            else HtmlLayout.of(text, one.direction.source, html)
+            if tags is None or one.direction.is_identity
+            else HtmlLayout.of(text, one.direction.source, tags)
             async for text, one in in_turns(pairs)
         ]
         translated: dict[int, Translated] = {}

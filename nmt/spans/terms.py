@@ -181,7 +181,7 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     for number, term in enumerate(terms):
         if number in places:
             continue
-        if (form := _other_form(number, term, origins, taken)) is not None:
+        if (form := _other_form(number, source, term, origins, taken)) is not None:
             taken.update(*(range(*span) for span in form))
         else:
             place = _words_from(number, origins, taken)
@@ -277,12 +277,19 @@ def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, i
     return found
 
 
-def _other_form(number: int, term: Term, origins: _Origins, taken: set[int]) -> list[tuple[int, int]] | None:
+def _other_form(
+    number: int, source: str, term: Term, origins: _Origins, taken: set[int]
+) -> list[tuple[int, int]] | None:
     """The words that come from a term and are another form of its translation, as frohe is one of froher; none of them
-    if a longer word holds it, as Schlittenhund does that of dog. None if the model wrote neither.
+    if a longer word holds it, as Schlittenhund does that of dog. None if the model wrote neither, or copied the term.
     """
     spans = [origins.words[word] for word in origins.words_by_term[number]]
-    words = [(span, origins.output[slice(*span)]) for span in spans if taken.isdisjoint(range(*span))]
+    copied = source[term.start : term.end].lower()  # Banana is no form of Banane
+    words = [
+        (span, word)
+        for span in spans
+        if (word := origins.output[slice(*span)]).lower() != copied and taken.isdisjoint(range(*span))
+    ]
     for target in term.targets:
         longer = (word.lower() for _, word in words if len(word) > len(target) + _ENDING)
         if len(target) >= _STEM and any(target.lower() in word for word in longer):

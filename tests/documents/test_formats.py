@@ -129,6 +129,8 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
         ("a.html", "<p>A <b>dog</b></p>", ["1 < 2\u00a0&"], "<p><b>w</b> 1 &lt; 2&nbsp;&amp;</p>"),
         ("a.html", '<img alt="A dog">', ['"x"'], '<img alt="&quot;x&quot;">'),
+        ("a.html", """<p><a href="<b>" x=">'" y=it's">A dog""", ["z"], """<p><a href="<b>" x=">'" y=it's">z"""),
+        ("a.html", "<script>title = 'A dog'</script><p>A cat", ["x"], "<script>title = 'A dog'</script><p>x"),
         ("a.html", '<meta charset="latin-1"><p>A dog', ["日"], '<meta charset="latin-1"><p>&#26085;'),
         ("a.properties", "a = it\n", ["ä 🙂"], "a = \\u00e4 \\ud83d\\ude42\n"),
         ("a.properties", "a = ü it\n", ["ä"], "a = ä\n"),

@@ -90,8 +90,8 @@ def translated(random: Random, name: str, document: Document) -> str:
 
 
 def markup(name: str, text: str) -> Counter[str]:
-    """The markup and the placeholders of a document; an error if tags cross."""
-    found = Counter(re.findall(r"\{n\d+\}|%\(\d+\)s|http://a\.b/\d+/|\{\\an\d+\}", text))
+    """The markup, with what holds it, and the placeholders of a document; an error if tags cross."""
+    found = Counter(re.findall(r"\{n\d+\}|%\(\d+\)s|http://a\.b/\d+|\{\\an\d+\}", text))
     if name == "a.md":
         blocks = MarkdownIt().parse(text)
         children = [child for block in blocks for child in block.children or ()]
@@ -102,7 +102,7 @@ def markup(name: str, text: str) -> Counter[str]:
         )
     opened: list[str] = []
     for tag in re.findall(r"<!--\d+-->|</?\w[^<>]*>|<\d[^<>]*>", text):
-        found[tag] += 1
+        found[f"{tag} in {opened[-1:]}"] += 1
         if tag.startswith("</"):
             assert re.split(r"[\s.]", opened.pop())[0] == tag[2:-1]
         elif not tag.endswith("/>") and tag[1].isalpha() and tag != "<br>":

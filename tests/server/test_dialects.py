@@ -1,5 +1,6 @@
 """What each dialect answers: shapes, errors, and who may ask from where."""
 
+import itertools
 import json
 from http import HTTPStatus
 
@@ -163,9 +164,6 @@ MISTAKES = {
         ({"glossary_id": "x", "source_lang": None}, "Value for 'source_lang' not specified."),
         ({"glossary_ids": ["x"]}, f"'glossary_ids' {LEAVE_OUT}"),
         ({"custom_instructions": ["x"]}, f"'custom_instructions' {LEAVE_OUT}"),
-        ({"splitting_tags": ["x"]}, f"'splitting_tags' {LEAVE_OUT}"),
-        ({"non_splitting_tags": "x"}, f"'non_splitting_tags' {LEAVE_OUT}"),
-        ({"outline_detection": "0"}, f"'outline_detection' {LEAVE_OUT}"),
         ({"formality": "more"}, "'formality' is not supported for given 'target_lang'."),
         ({"text": "x" * 50_001}, LONG),
     ],
@@ -288,6 +286,26 @@ def test_deepl_leaves_tags_alone_and_what_is_in_ignored_ones(server, handling, i
     assert answer["translations"][0]["text"] == "<table><td>one</td></table><p>TWO</p><x>three</x>"
     answer = deepl(server, "see <x>Two</x> <b>cats</b>", tag_handling=handling, ignore_tags=ignored).json()
     assert answer["translations"][0]["text"] == "SEE <x>Two</x> <b>CATS</b>"
+
+
+@pytest.mark.parametrize(
+    ("more", "texts"),
+    [
+        ({}, ["one two", "three"]),
+        ({"splitting_tags": "y,X"}, ["one", "two", "three"]),
+        ({"splitting_tags": ["x"], "non_splitting_tags": ["p"]}, ["one", "two three"]),
+        ({"outline_detection": "0"}, ["one two three"]),
+        ({"outline_detection": False, "splitting_tags": ["p"], "ignore_tags": ["x"]}, ["one two", "three"]),
+    ],
+)
+def test_deepl_divides_texts_at_the_tags_that_it_names(more, texts):
+    with serving() as running:
+        text = "<p><x>one</x> <i>two</i></p> <p>three</p>"
+        answer = deepl(running, text, tag_handling="xml", **more).json()["translations"][0]["text"]
+        kept = "<x>one</x>" if "ignore_tags" in more else "<x>ONE</x>"
+        assert answer == f"<p>{kept} <i>TWO</i></p> <p>THREE</p>"
+        searched = itertools.chain.from_iterable(running.models[0].translator().batches)
+        assert sorted(searched) == sorted(texts)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.documents.html import Tags
 from nmt.server.layout import HtmlLayout, Layout
 from nmt.translation.results import TranslatedText, Translation
 from tests.growth import assert_linear
@@ -79,6 +80,7 @@ def test_tags_comments_and_scripts_stay_in_html():
         ("Press <code>q</code> now", ["Press q now"], ["Drücke w jetzt"], "Drücke <code>q</code> jetzt"),
         ("<b>R&amp;D</b> &lt;3", ["R&D <3"], ["F&E <3"], "<b>F&amp;E</b> &lt;3"),
         ("<p translate=no>no <b>word</b></p>yes", ["yes"], ["ja"], "<p translate=no>no <b>word</b></p>ja"),
+        ("A <a><b>man</b> <img></a>", ["A man"], ["Ein Mann"], "Ein <a><b>Mann</b> <img></a>"),
         ("<img alt='a picture'> text", ["text"], ["Text"], "<img alt='a picture'> Text"),
     ],
 )
@@ -110,7 +112,7 @@ def test_further_candidates_are_placed_too():
 
 def test_further_elements_are_kept():
     text = "<td>one</td><x>two <y>three</y></x><p>four"
-    assert lines_of(HtmlLayout.of(text, "en", {"td", "x"})) == ["four"]
+    assert lines_of(HtmlLayout.of(text, "en", Tags(kept=frozenset(["td", "x"])))) == ["four"]
 
 
 @pytest.mark.parametrize("unit", ["\n", " ", "a\n"])
@@ -126,13 +128,16 @@ def test_time_grows_with_the_length_of_a_text(unit, newlines):
 OPEN = [
     "<b></i>", "</p><b>", "a.<b> ", "a<!---->", "<p translate", "<p translate=no>a", "<svg>a", "<textarea>",
     "<![CDATA[", "<", "<!", "<!--", "&", "&#", "<p>", "<p ", "<p", "<a-", "a<br>", "<style", "<script>", "</script",
-    SCRIPT, "<p '", '<p "', "<p '\"", "'", "a\n", "<b>a ", "{a} ", "<b>{a}</b> ",
+    SCRIPT, "<p '", "<p a='", '<p "', "<p '\"", "'", "a\n", "<b>a ", "{a} ", "<b>{a}</b> ",
 ]  # fmt: skip
 UNENDED = [("<", "a"), ("<p", " a"), ("<!", "a"), ("&#", "9"), ("&", "a"), ("<p a='", "<"), ("<p ", "'"), ("<p '", ">")]
 
 
 @pytest.mark.parametrize(
-    ("begin", "unit"), [*itertools.product([""], OPEN), *UNENDED, ("<p ", '"a"')], ids=lambda text: text or "-"
+    ("begin", "unit"),
+    [*itertools.product([""], OPEN), *UNENDED, ("<p ", '"a"'), ("<p a=b ", "a")],
+    ids=lambda text: text or "-",
 )
-def test_time_grows_with_the_length_of_html(begin, unit):
-    assert_linear(lambda text: HtmlLayout.of(text, "en"), unit, 5_000, begin=begin)
+@pytest.mark.parametrize("end", ["", ">"])
+def test_time_grows_with_the_length_of_html(begin, unit, end):
+    assert_linear(lambda text: HtmlLayout.of(text, "en"), unit, 5_000, begin=begin, end=end)
