@@ -176,10 +176,10 @@ def test_an_answer_that_is_no_translation_is_marked(tmp_path, answer, problem):
     ],
 )
 def test_a_refusal_is_recognised_in_other_languages(tmp_path, refusal):
-    found, _ = answers_to(lambda text, times: completion(refusal), tmp_path / "refused", [SOURCE])
+    found, _ = answers_to(lambda text, times: completion(refusal), tmp_path, [SOURCE])
     assert [each.guard and each.guard.problems for each in found] == [("refused",)]
     source = "Er sagt: Tut mir leid, ich kann dir nicht helfen."  # its translation may say the same
-    found, _ = answers_to(lambda text, times: completion(refusal), tmp_path / "said", [source])
+    found, _ = answers_to(lambda text, times: completion(refusal), tmp_path, [source])
     assert found[0].guard is None or "refused" not in found[0].guard.problems
 
 
