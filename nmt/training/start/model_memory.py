@@ -11,7 +11,7 @@ from torch import nn
 
 from nmt.checkpoint.fitting import layers_with, shapes_with_one_layer
 from nmt.config import Config, ModelConfig
-from nmt.errors import TrainingError
+from nmt.errors import ConfigError, TrainingError
 from nmt.machine.device import Hardware, free_memory, is_out_of_memory
 from nmt.model.linear import Linear
 from nmt.model.transformer import Transformer
@@ -75,7 +75,10 @@ def _what_learns(config: Config, weights: int) -> tuple[int, int, int]:
         return weights, 0, 0
     with torch.device("meta"):
         model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
-    choose_what_learns(model, training)
+    try:
+        choose_what_learns(model, training)
+    except ConfigError:  # is raised again where it is known whose parameters these are
+        return weights, 0, 0
     learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     linear = [each for each in model.modules() if isinstance(each, Linear) and each.adapter is not None]
     adapters = sum(_size(each.adapter) for each in linear)
