@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError
+from nmt.text.languages import primary_language
 from nmt.text.verbatim import numbers, numbers_changed
 from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.engine import decoded
@@ -18,6 +19,9 @@ from nmt.translation.guard import Finding, Languages, Problem, changed, problems
 from nmt.translation.options import TranslateOptions
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment, TranslatedSegment, joined_candidates
+
+_WITH_DOTLESS_I = frozenset({"az", "tr"})
+"""Languages whose small and capital letters correspond in another way than elsewhere."""
 
 Find = Callable[[Sequence[Segment], TranslateOptions], list[TranslatedSegment]]
 """Searches segments, and orders their candidates as the options say."""
@@ -55,6 +59,7 @@ class GuardRepair:
         """Record the problems of translations, and replace wrong ones with better ones, as far as there are any."""
         found = list(map(self._checked, found))
         if self._options.guard:
+            found = changed_where(found, self._is_in_capitals, self._in_lower_case)
             found = changed_where(found, self._is_incomplete, self._by_sentence)
             found = changed_where(found, _is_wrong, self._by_next_best)
             found = changed_where(found, _is_wrong, self._by_wider_search)
@@ -98,6 +103,30 @@ class GuardRepair:
         length, options = len(candidate.pieces) + 1, self._options
         penalty = length_penalty(length, options.length_penalty, options.length_normalization)
         return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
+
+    def _is_in_capitals(self, found: TranslatedSegment) -> bool:
+        """Whether a segment with a wrong translation is in capitals, of which most models have read little."""
+        segment, languages = found.segment, {self._languages.source, self._languages.target}
+        stays = segment.is_begun or segment.taken is not None or bool(segment.covered and segment.covered.kept)
+        can_be_respelt = not stays and _WITH_DOTLESS_I.isdisjoint(map(primary_language, languages))
+        return _is_wrong(found) and can_be_respelt and self._source(found).isupper() and self._options.sampling is None
+
+    def _in_lower_case(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
+        """Search segments in lower case, and write their translations in capitals."""
+        texts = [f"{tag} {rest}".lstrip() for tag, rest in map(self._respelt, doubtful)]
+        pieces = self._vocab.source.encode(texts)
+        respelt = [
+            dataclasses.replace(found.segment, text=text, pieces=ids)
+            for found, text, ids in zip(doubtful, texts, pieces, strict=True)
+        ]
+        for found, again in zip(doubtful, self._find(respelt, self._options), strict=True):
+            repaired = self._repaired(dataclasses.replace(again, finding=found.finding), again.candidates)
+            yield found if repaired is None else _in_capitals(repaired)
+
+    def _respelt(self, found: TranslatedSegment) -> tuple[str, str]:
+        """The tag of a segment, and the rest of its text in lower case."""
+        tag, rest = self._vocab.source.split_tag(found.segment.text)
+        return tag, rest.strip().capitalize()
 
     def _is_incomplete(self, found: TranslatedSegment) -> bool:
         """Whether to search its sentences one by one. A segment whose translation is begun cannot be split."""
@@ -163,6 +192,11 @@ class GuardRepair:
 
 def _is_wrong(found: TranslatedSegment) -> bool:
     return found.finding is not None and not found.finding.repaired
+
+
+def _in_capitals(found: TranslatedSegment) -> TranslatedSegment:
+    candidates = (dataclasses.replace(each, text=each.text.upper()) for each in found.candidates)
+    return dataclasses.replace(found, candidates=tuple(candidates))
 
 
 def _with_first(found: TranslatedSegment, candidate: TranslatedText) -> TranslatedSegment:
