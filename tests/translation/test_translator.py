@@ -534,8 +534,32 @@ def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
 def test_a_wrong_line_in_capitals_is_searched_for_in_lower_case(
     monkeypatch, line, answers, searched, expected, finding
 ):
+    sources, found = searched_as(monkeypatch, line, *answers)
+    assert (sources, found.text, found.guard) == (searched, expected, finding)
+    assert len(found.candidates[0].alignment) == len(found.candidates[0].pieces)
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "searched", "expected", "repaired"),
+    [
+        ("ba www.do.org ki", [["ti se"], ["no me"]], ["ba www.do.org ki", "ba ki"], {"no", "www.do.org", "me"}, True),
+        ("ba {ki} do lu", [["ti se"], ["no me"]], ["ba {ki} do lu", "ba do lu"], {"no", "{ki}", "me"}, True),
+        ("ba www.do.org ki", [["ti www.do.org se"]], ["ba www.do.org ki"], {"ti", "www.do.org", "se"}, None),
+        # What is found without it is worse: then what helps other lines is tried.
+        ("ba www.do.org", [["ti"], [LOOP], ["me"]], ["ba www.do.org", "ba", "ba www.do.org"], {"ti"}, False),
+    ],
+)
+def test_an_address_or_placeholder_that_is_lost_is_put_back(monkeypatch, line, answers, searched, expected, repaired):
+    sources, found = searched_as(monkeypatch, line, *answers)
+    assert (sources, set(found.text.split())) == (searched, expected)
+    assert (found.guard and found.guard.repaired) == repaired
+
+
+def searched_as(monkeypatch, line, *answers):
+    """The texts that were searched for a line, and its translation. The vocabulary has all characters."""
     pairs = [" ".join(words) for words in itertools.permutations(WORDS, 2)]
-    vocab = train_vocabulary([*pairs, *map(str.upper, pairs), *map(str.capitalize, pairs)], size=90).vocab
+    others = [*map(str.upper, pairs), *map(str.capitalize, pairs), *(f"{{{word}}} www.{word}.org" for word in WORDS)]
+    vocab = train_vocabulary([*pairs, *others], size=100).vocab
     for name, value in {"VOCAB": vocab, "PAIR": VocabularyPair.shared(vocab)}.items():
         monkeypatch.setitem(globals(), name, value)
     sources, answered = [], Searches(*answers)
@@ -546,8 +570,7 @@ def test_a_wrong_line_in_capitals_is_searched_for_in_lower_case(
 
     monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     [found] = translator(beam=4, config=LANGUAGES, alignment=True).translate([line])
-    assert (sources, found.text, found.guard) == (searched, expected, finding)
-    assert len(found.candidates[0].alignment) == len(found.candidates[0].pieces)
+    return sources, found
 
 
 def test_letters_that_correspond_in_another_way_stay_as_they_are(monkeypatch):
