@@ -11,13 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError
+from nmt.text.languages import primary_language
 from nmt.text.verbatim import numbers, numbers_changed
 from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.engine import decoded
 from nmt.translation.guard import Finding, Languages, Problem, changed, problems
 from nmt.translation.options import TranslateOptions
+from nmt.translation.preparing import Preparation
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment, TranslatedSegment, joined_candidates
+
+_WITH_DOTLESS_I = frozenset({"az", "tr"})
+"""Languages whose small and capital letters correspond in another way than elsewhere."""
+
+_VERBATIM = frozenset[Problem]({"placeholder", "url"})
 
 Find = Callable[[Sequence[Segment], TranslateOptions], list[TranslatedSegment]]
 """Searches segments, and orders their candidates as the options say."""
@@ -34,7 +41,7 @@ class GuardRepair:
         *,
         short_ratio: float,
         find: Find,
-        sentences: Callable[[Segment], list[Segment]],
+        preparation: Preparation,
     ) -> None:
         """Prepare to check translations.
 
@@ -42,19 +49,21 @@ class GuardRepair:
             options: those of the first search. Without ``guard``, findings are only recorded.
             short_ratio: see :func:`nmt.translation.guard.problems`.
             find: searches again.
-            sentences: divides a segment into its sentences.
+            preparation: made the segments.
         """
         self._vocab = vocab
         self._languages = languages
         self._options = options
         self._short_ratio = short_ratio
         self._find = find
-        self._sentences = sentences
+        self._preparation = preparation
 
     def check(self, found: list[TranslatedSegment]) -> list[TranslatedSegment]:
         """Record the problems of translations, and replace wrong ones with better ones, as far as there are any."""
         found = list(map(self._checked, found))
         if self._options.guard:
+            found = changed_where(found, self._has_lost, self._without_verbatim)
+            found = changed_where(found, self._is_in_capitals, self._in_lower_case)
             found = changed_where(found, self._is_incomplete, self._by_sentence)
             found = changed_where(found, _is_wrong, self._by_next_best)
             found = changed_where(found, _is_wrong, self._by_wider_search)
@@ -99,6 +108,45 @@ class GuardRepair:
         penalty = length_penalty(length, options.length_penalty, options.length_normalization)
         return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
 
+    def _has_lost(self, found: TranslatedSegment) -> bool:
+        """Whether a translation lacks a placeholder or a web address that can be put back into it."""
+        is_changed = found.finding is not None and not _VERBATIM.isdisjoint(found.finding.problems)
+        return is_changed and self._may_be_respelt(found.segment) and self._preparation.takes_out
+
+    def _without_verbatim(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
+        """Search segments without what the model does not copy."""
+        segments = self._preparation.without_verbatim([found.segment for found in doubtful])
+        for found, again in zip(doubtful, self._find(segments, self._options), strict=True):
+            yield self._repaired(dataclasses.replace(again, finding=found.finding), again.candidates) or found
+
+    def _may_be_respelt(self, segment: Segment) -> bool:
+        """Whether another text may be searched in place of a segment's: nothing of it was begun or taken out before."""
+        stays = segment.covered is not None and bool(segment.covered.kept)
+        return not (segment.is_begun or segment.taken or stays or self._options.sampling)
+
+    def _is_in_capitals(self, found: TranslatedSegment) -> bool:
+        """Whether a segment with a wrong translation is in capitals, of which most models have read little."""
+        languages = map(primary_language, (self._languages.source, self._languages.target))
+        may_be_respelt = self._may_be_respelt(found.segment) and _WITH_DOTLESS_I.isdisjoint(languages)
+        return _is_wrong(found) and may_be_respelt and self._source(found).isupper()
+
+    def _in_lower_case(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
+        """Search segments in lower case, and write their translations in capitals."""
+        texts = [f"{tag} {rest}".lstrip() for tag, rest in map(self._respelt, doubtful)]
+        pieces = self._vocab.source.encode(texts)
+        respelt = [
+            dataclasses.replace(found.segment, text=text, pieces=ids)
+            for found, text, ids in zip(doubtful, texts, pieces, strict=True)
+        ]
+        for found, again in zip(doubtful, self._find(respelt, self._options), strict=True):
+            repaired = self._repaired(dataclasses.replace(again, finding=found.finding), again.candidates)
+            yield found if repaired is None else _in_capitals(repaired)
+
+    def _respelt(self, found: TranslatedSegment) -> tuple[str, str]:
+        """The tag of a segment, and the rest of its text in lower case."""
+        tag, rest = self._vocab.source.split_tag(found.segment.text)
+        return tag, rest.strip().capitalize()
+
     def _is_incomplete(self, found: TranslatedSegment) -> bool:
         """Whether to search its sentences one by one. A segment whose translation is begun cannot be split."""
         is_incomplete = found.finding is not None and "incomplete" in found.finding.problems
@@ -106,7 +154,7 @@ class GuardRepair:
 
     def _by_sentence(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
         """Search each sentence of the segments separately."""
-        sentences = [self._sentences(found.segment) for found in doubtful]
+        sentences = [self._preparation.sentences(found.segment) for found in doubtful]
         try:
             parts_of = in_groups(sentences, lambda parts: self._find(parts, self._options))
         except BeamTooWideError:  # keep the results of the first search
@@ -163,6 +211,11 @@ class GuardRepair:
 
 def _is_wrong(found: TranslatedSegment) -> bool:
     return found.finding is not None and not found.finding.repaired
+
+
+def _in_capitals(found: TranslatedSegment) -> TranslatedSegment:
+    candidates = (dataclasses.replace(each, text=each.text.upper()) for each in found.candidates)
+    return dataclasses.replace(found, candidates=tuple(candidates))
 
 
 def _with_first(found: TranslatedSegment, candidate: TranslatedText) -> TranslatedSegment:

@@ -9,6 +9,8 @@ from nmt.config import DataConfig
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError
 from nmt.spans.kept import Covered
+from nmt.spans.placeholders import with_placeholders
+from nmt.spans.span import Unit
 from nmt.text.steps import normalizer
 from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.options import TranslateOptions
@@ -71,6 +73,12 @@ class Preparation:
         """Segments without what stays of their texts, which the model was shown."""
         return self.without_unknown(
             [replace(segment, text=segment.covered.text) if segment.covered else segment for segment in segments]
+        )
+
+    def without_verbatim(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Segments without their placeholders and web addresses, which are put back into the translations."""
+        return self.covered_again(
+            [replace(segment, covered=self._with_stand_ins(segment.text)) for segment in segments]
         )
 
     def without_unknown(self, segments: Sequence[Segment]) -> list[Segment]:
@@ -148,6 +156,17 @@ class Preparation:
         is_possible = self._unknown.takes_out and not line.prefix
         is_possible = is_possible and covered.characters <= frozenset(self._normalize(covered.text))
         return covered if is_possible else Covered(line.text, {})
+
+    def _with_stand_ins(self, text: str) -> Covered:
+        """A text with stand-ins for its placeholders and web addresses, after the language tag."""
+        tag, rest = self._vocab.source.split_tag(text)
+        covered = Covered.of(rest, with_placeholders(Unit(rest)).spans)
+        return replace(covered, text=f"{tag} {covered.text}") if tag else covered
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether something may be taken out of texts at all."""
+        return self._unknown.takes_out
 
     def _readable(self, segments: Sequence[Segment]) -> list[Segment]:
         """Segments as the model can read them: with what stays, which it may have learnt to copy, or without."""

@@ -101,7 +101,7 @@ class Translator(LineTranslator):
             self._first_search,
             short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
             find=self._find,
-            sentences=self._preparation.sentences,
+            preparation=self._preparation,
         )
         self._stages = (self._keep, self._guard.check, self._choose, self._align, self._put_back)
 

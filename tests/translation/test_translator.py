@@ -521,6 +521,68 @@ def test_what_was_copied_is_compared_as_it_is_put_back(monkeypatch):
     assert found.guard is None
 
 
+@pytest.mark.parametrize(
+    ("line", "answers", "searched", "expected", "finding"),
+    [
+        ("BA DO KI", [[LOOP], ["ti se"]], ["BA DO KI", "Ba do ki"], "TI SE", Finding(("looping",), repaired=True)),
+        ("BA DO KI", [["Ti se no"]], ["BA DO KI"], "Ti se no", None),
+        ("BA do KI", [[LOOP], ["ti se"]], ["BA do KI"] * 2, "ti se", Finding(("looping",), repaired=True)),
+        # In lower case it is no better: then what helps other lines is tried.
+        ("BA DO", [[LOOP], [LOOP], ["ti"]], ["BA DO", "Ba do", "BA DO"], "ti", Finding(("looping",), repaired=True)),
+    ],
+)
+def test_a_wrong_line_in_capitals_is_searched_for_in_lower_case(
+    monkeypatch, line, answers, searched, expected, finding
+):
+    sources, found = searched_as(monkeypatch, line, *answers)
+    assert (sources, found.text, found.guard) == (searched, expected, finding)
+    assert len(found.candidates[0].alignment) == len(found.candidates[0].pieces)
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "searched", "expected", "repaired"),
+    [
+        ("ba www.do.org ki", [["ti se"], ["no me"]], ["ba www.do.org ki", "ba ki"], {"no", "www.do.org", "me"}, True),
+        ("ba {ki} do lu", [["ti se"], ["no me"]], ["ba {ki} do lu", "ba do lu"], {"no", "{ki}", "me"}, True),
+        ("ba www.do.org ki", [["ti www.do.org se"]], ["ba www.do.org ki"], {"ti", "www.do.org", "se"}, None),
+        # What is found without it is worse: then what helps other lines is tried.
+        ("ba www.do.org", [["ti"], [LOOP], ["me"]], ["ba www.do.org", "ba", "ba www.do.org"], {"ti"}, False),
+    ],
+)
+def test_an_address_or_placeholder_that_is_lost_is_put_back(monkeypatch, line, answers, searched, expected, repaired):
+    sources, found = searched_as(monkeypatch, line, *answers)
+    assert (sources, set(found.text.split())) == (searched, expected)
+    assert (found.guard and found.guard.repaired) == repaired
+
+
+def searched_as(monkeypatch, line, *answers):
+    """The texts that were searched for a line, and its translation. The vocabulary has all characters."""
+    pairs = [" ".join(words) for words in itertools.permutations(WORDS, 2)]
+    others = [*map(str.upper, pairs), *map(str.capitalize, pairs), *(f"{{{word}}} www.{word}.org" for word in WORDS)]
+    vocab = train_vocabulary([*pairs, *others], size=100).vocab
+    for name, value in {"VOCAB": vocab, "PAIR": VocabularyPair.shared(vocab)}.items():
+        monkeypatch.setitem(globals(), name, value)
+    sources, answered = [], Searches(*answers)
+
+    def search(models, source_BS, settings, **others):
+        sources.extend(vocab.decode([[index for index in source_BS[0].tolist() if index != vocab.EOS]]))
+        return answered(models, source_BS, settings, **others)
+
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
+    [found] = translator(beam=4, config=LANGUAGES, alignment=True).translate([line])
+    return sources, found
+
+
+def test_letters_that_correspond_in_another_way_stay_as_they_are(monkeypatch):
+    turkish = LANGUAGES.model_copy(update={"data": LANGUAGES.data.model_copy(update={"source_lang": "tr"})})
+    monkeypatch.setitem(globals(), "LANGUAGES", turkish)
+    vocab = train_vocabulary([f"{a} {b}".upper() for a, b in itertools.permutations(WORDS, 2)], size=50).vocab
+    for name, value in {"VOCAB": vocab, "PAIR": VocabularyPair.shared(vocab)}.items():
+        monkeypatch.setitem(globals(), name, value)
+    found = translated(monkeypatch, "BA DO KI", [LOOP.upper()], ["TI"])
+    assert found.text == "TI"
+
+
 def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
     found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
     assert [candidate.text for candidate in found.candidates] == [OTHER]
