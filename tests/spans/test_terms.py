@@ -93,6 +93,8 @@ def word_links(source: str, output: str, pairs: str) -> list[Link]:
         ("dog bites dog", "Hund beißt Köter", "0-0 1-1 2-2", "Köter beißt Köter", ["replaced", "written"]),
         ("a dog barks", "es bellt", "2-1", "Köter es bellt", ["inserted"]),
         ("dog", "", "", "Köter", ["inserted"]),
+        ("a dog barks", "des Köters Bellen", "2-2", "des Köters Bellen", ["written"]),
+        ("a dog barks", "der Wachköter bellt", "2-2", "der Wachköter bellt", ["written"]),
         ("a dog sled", "ein Köterschlitten", "0-0 1-1 2-1", "ein Köterschlitten", ["written"]),
         ("a dog sled", "ein Hundeschlitten mit Köterfell", "0-0 1-1 2-1", "ein Köter mit Köterfell", ["replaced"]),
         ("the guard dog", "der Wachhund", "1-1 2-1", "der Köter", ["replaced"]),
