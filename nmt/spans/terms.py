@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmt.errors import DataError
+from nmt.spans.kept import word_around
 from nmt.spans.links import Link
 from nmt.spans.positions import LETTER
 from nmt.text.lines import read_lines
@@ -237,6 +238,7 @@ class _Origins:
         """The empty place behind the words that come from what stands before a term."""
         before = bisect_right(self._ended, term.start, key=lambda one: one.source_end)
         place = self._ended[before - 1].end if before else 0
+        _, place = word_around(self.output, place, place)
         return place, place
 
     def words_near(self, place: int) -> range:

@@ -167,6 +167,12 @@ def test_every_term_is_there_and_the_rest_stays_whatever_the_links_are():
         assert all(0 <= link.start <= link.end <= len(obeyed.text) for link in obeyed.links)
 
 
+def test_a_term_is_inserted_behind_a_word_not_within_it():
+    terms = Glossary([("dog", "Köter")]).terms("a black dog barks")
+    links = [Link(0, 3, 0, 1), Link(4, 8, 2, 7), Link(8, 14, 12, 17)]
+    assert obey("a black dog barks", "ein Bellender", links, terms).text == "ein Bellender Köter"
+
+
 def test_long_lines_obey():
     source, output = " ".join(["dog", "cat", "man"] * 300), " ".join(["Köter", "Katze", "Mann"] * 300)
     links = [
