@@ -46,10 +46,11 @@ FOLDERS = {
     "parent-of-sets": "sets",
 }
 FILES = {"file": USERS, "report": "page.html", "weights": "bundle/model.safetensors", "vocab": "sets/data/vocab.model"}
+LINKED = ("folder", "run", "file", "report")
 PLACES = (
     FOLDERS
     | FILES
-    | {f"link-to-{name}": f"link to {name}" for name in (*FOLDERS, *FILES)}
+    | {f"link-to-{name}": f"link to {name}" for name in LINKED}
     | {
         "new": "new",
         "empty": "empty",
@@ -61,7 +62,7 @@ PLACES = (
 )
 
 
-TRIED_ALWAYS = ("folder", "run", "bundle", "file", "current", "above", "link-to-folder", "link-to-file")
+TRIED_ALWAYS = ("folder", "run", "file", "above", "link-to-folder")
 TRIED_EVERYWHERE = ("average-checkpoints out", "report out")
 """One that writes a folder, and one that writes a file."""
 
@@ -196,8 +197,8 @@ def template(tmp_path_factory) -> Path:
     (world / "of another toolkit").mkdir()
     (world / "of another toolkit" / "model.bin").write_text("a model from elsewhere")
     (world / "empty").mkdir()
-    for name, path in (FOLDERS | FILES).items():
-        (world / f"link to {name}").symlink_to(path)
+    for name in LINKED:
+        (world / f"link to {name}").symlink_to((FOLDERS | FILES)[name])
     return world
 
 

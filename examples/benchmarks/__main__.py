@@ -3,6 +3,7 @@
 python examples/benchmarks table       training and translating, as a Markdown table
 python examples/benchmarks train       beside a plain loop over Hugging Face transformers
 python examples/benchmarks translate   beside CTranslate2 and transformers, with the same weights
+python examples/benchmarks around      what nmt translate does before and after the search
 python examples/benchmarks encode      beside SentencePiece alone
 python examples/benchmarks serve       many clients of nmt serve, beside nmt translate and another server
 python examples/benchmarks scaling     on one GPU, on several and on all
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from around_search import bench_around
 from encoding import bench_encode
 from marian import marian_config
 from scaling import UPDATES, numbers_of_gpus, scaling_speeds
@@ -141,6 +143,17 @@ def translate(
             batch_tokens=batch_tokens, has_random_weights=preset is not None, report=report,
         )  # fmt: skip
     print(report_text(result), end="")
+
+
+@app.command()
+def around(
+    source: Annotated[Path, typer.Argument(help="Lines to translate.")],
+    reference: Annotated[Path, typer.Argument(help="Their translations, which stand for what a search finds.")],
+    model: Model = None,
+    rounds: Rounds = 5,
+) -> None:
+    """Prepare lines, and guard and join their translations, without a search: one thread's processor time per line."""
+    print(report_text(bench_around(bundle_to_measure(model), source, reference, rounds=rounds)), end="")
 
 
 @app.command()

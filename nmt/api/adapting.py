@@ -79,7 +79,7 @@ class Adapted:
 def adapt(
     model: Annotated[Path, Argument("Run or bundle to adapt.", metavar="MODEL")],
     memory: Annotated[
-        Texts, Argument("Your translations: .tmx, .tsv, .zip, two files or their prefix.", metavar="MEMORY")
+        Texts, Argument("Your translations: .tmx, .po, .xlf, .tsv, .zip, or two files.", metavar="MEMORY")
     ],
     *,
     general: Annotated[
@@ -146,7 +146,7 @@ def adapt(
         manifest = read_manifest(folder, "--general")
         directions.append((manifest.source_lang, manifest.target_lang))
     if not memory:
-        raise ConfigError("memory: name your translations: a .tmx or .tsv file, two files or their prefix.")
+        raise ConfigError("memory: name your translations: a .tmx, .po, .xlf or .tsv file, two files or their prefix.")
     out = out or Path("adapted") / (Path(memory[0]).absolute().name.split(".")[0] or "memory")
     if fresh:
         out = free_name(out)
@@ -194,6 +194,7 @@ def _prepare(
     from nmt.corpora.corpus_kinds import HeldOut
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import kept_apart, own_recipe
+    from nmt.corpora.summary import summary_lines
     from nmt.data.manifest import known_manifest
 
     source, target = (code or None for code in languages)
@@ -207,7 +208,11 @@ def _prepare(
             "with --out, or add --fresh for the next free one."
         )
     with report.progress() as display:
-        prepare(recipe, folder, progress=display("bytes"), pairs_progress=display("pairs"), notify=report.notice)
+        prepared = prepare(
+            recipe, folder, progress=display("bytes"), pairs_progress=display("pairs"), notify=report.notice
+        )
+    for line in summary_lines(prepared.manifest) if prepared.changed else ():
+        report.notice(line)
 
 
 def _settings(

@@ -11,17 +11,7 @@ from annotated_types import Ge, Le
 
 from nmt.api.arguments import MIRROR, OFFLINE, THREADS, Paths, Text, Texts, checked
 from nmt.errors import ConfigError
-from nmt.option_fields import (
-    CLEANING,
-    DOWNLOADS,
-    FORMAT,
-    HARDWARE,
-    OWN_TEXT,
-    STREAMS,
-    VOCABULARY,
-    Argument,
-    Option,
-)
+from nmt.option_fields import CLEANING, DOWNLOADS, FORMAT, HARDWARE, OWN_TEXT, STREAMS, VOCABULARY, Argument, Option
 from nmt.reporting import SILENT, Reporter
 from nmt.text.lines import NormalizationRule
 from nmt.text.steps import TextSteps
@@ -80,7 +70,7 @@ def prepare_data(
     train: Annotated[
         Texts,
         Option(
-            "Training text: two files or their prefix; a .tsv, .tmx or .zip; a URL; a folder; or -. May be repeated.",
+            "Training text: two files, a prefix, .tsv, .tmx, .po, .xlf or .zip, a URL, a folder or -. May be repeated.",
             OWN_TEXT,
             metavar="TEXT",
         ),

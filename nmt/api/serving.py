@@ -72,7 +72,7 @@ def serve(
         ConfigError: an argument is not allowed, the address cannot be used, two models serve the same languages, or a
             pivot language has no model into it or from it, or needs two models in memory.
         CheckpointError: a model does not exist or is damaged.
-        NmtError: a package of the extra ``serve`` is missing, or the process of a model has ended by itself.
+        NmtError: a package of the extra ``serve`` is missing, or a model cannot be loaded.
     """
     from nmt.machine.packages import require_package
 

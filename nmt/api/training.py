@@ -205,6 +205,8 @@ def train(
     if is_main and len(sets.folders) > 1:
         for leak in leaks(sets.folders):
             report.warn(leak)
+    if is_main and resolved.model.alignment_layer is None and all(part.index.is_aligned for part in sets.parts):
+        listener.noticed("The pairs are aligned, but no layer learns it: model.alignment_layer chooses one.")
     if dry_run:
         measured = try_run(training_data, run, init_from=init_from)
         return Training(run, resolved, summary, measured, is_main=is_main)

@@ -20,12 +20,12 @@ from nmt.errors import CheckpointError
 from nmt.io.regular import open_regular
 from nmt.machine.device import memory_for_use
 from nmt.model.transformer import Transformer
+from nmt.text.printable import listed
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Tensor name -> shape."""
 
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.(.*)")
-_NAMES_SHOWN = 3
 # The table of sinusoidal positions is computed in float64, with temporaries of twice its size.
 _BYTES_OF_POSITION = 24
 
@@ -53,7 +53,7 @@ def check_fit(weights: Path, config: ModelConfig, vocab_size: int, source_vocab_
         raise _misfit(weights, f"the weights hold {_listed(unknown)}, which the model does not have")
     for name, shape in found.items():
         if shape != expected[name]:
-            raise _misfit(weights, f"{name} is {_size(shape)}, expected {_size(expected[name])}")
+            raise _misfit(weights, f"{name} is {in_words(shape)}, expected {in_words(expected[name])}")
 
 
 def weight_shapes(path: Path) -> Shapes:
@@ -127,9 +127,9 @@ def _misfit(weights: Path, problem: str) -> CheckpointError:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(name[:80] for name in names[:_NAMES_SHOWN]) + more
+    return listed([name[:80] for name in names])
 
 
-def _size(shape: tuple[int, ...]) -> str:
+def in_words(shape: tuple[int, ...]) -> str:
+    """A tensor's shape within a message."""
     return " x ".join(map(str, shape)) or "a single number"

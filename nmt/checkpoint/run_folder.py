@@ -21,8 +21,9 @@ from nmt.errors import CheckpointError, NmtError, OutputError
 from nmt.io.files import flush_folder, free_name, put_back
 from nmt.io.inside import Inside
 from nmt.io.locking import holder, is_held
-from nmt.io.ownership import Kind, listed, remove_own
+from nmt.io.ownership import Kind, remove_own
 from nmt.io.writing import temporary_path, temporary_paths, writing
+from nmt.text.printable import listed
 
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 

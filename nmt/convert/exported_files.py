@@ -25,10 +25,9 @@ from nmt.data.shards import SIDES
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import write_file
-from nmt.text.printable import writable
+from nmt.text.printable import listed, writable
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
-_SHOWN = 3
 _ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The largest relative error of a number that is rounded to a type."""
 _SMALLEST = 2.0**-24
@@ -94,8 +93,7 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
         detail: the result if nothing differs.
     """
     if differing:
-        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
-        detail = f"{', '.join(differing[:_SHOWN])}{more} {'differs' if len(differing) == 1 else 'differ'}"
+        detail = f"{listed(differing)} {'differs' if len(differing) == 1 else 'differ'}"
     return Check(name, not differing, detail, "the bundle's files", float(len(differing)), 0.0)
 
 

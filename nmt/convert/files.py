@@ -13,6 +13,7 @@ from typing import Any
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
 from nmt.io.regular import LARGEST, read_regular
+from nmt.text import printable
 
 COPY_AGAIN, EXPORT_AGAIN = "Copy the model again.", "Export the model again."
 _LONGEST_SHOWN = 100
@@ -26,8 +27,7 @@ def shown(text: object) -> str:
 
 def listed(names: Sequence[str], most: int = 3) -> str:
     """The first of some names of a file within a message, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(shown, names[:most])) + more
+    return printable.listed([*map(shown, names)], most)
 
 
 def has_files(path: Path, weights: str, *others: str) -> bool:

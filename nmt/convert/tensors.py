@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from nmt.checkpoint.fitting import in_words
 from nmt.convert.files import listed, shown
 from nmt.convert.foreign import (
     COMPOSED,
@@ -192,7 +193,7 @@ def _with_stored_positions(
         if (shape := tensors[table].shape)[-1:] != (width,) or tensors[table].size != max(
             shape[:-1], default=0
         ) * width:
-            raise CheckpointError(f"{name}: {table} is {_size(shape)}, expected a number of positions x {width}.")
+            raise CheckpointError(f"{name}: {table} is {in_words(shape)}, expected a number of positions x {width}.")
     rows = min(tensors[table].size // width for table in names) - naming.first_position
     if rows < settings.get("max_positions", 0):
         raise CheckpointError(
@@ -243,8 +244,8 @@ def _check_tensors(model: ForeignModel, name: str, ignored: Iterable[str]) -> No
         is_row = len(size) == 1 and found == (1, *size)  # as Marian stores vectors
         if found != size and not is_row and size:
             raise CheckpointError(
-                f"{name}: {tensor} is {_size(found)}, expected {_size(size)}. Its files belong to different models, or "
-                "are damaged."
+                f"{name}: {tensor} is {in_words(found)}, expected {in_words(size)}. Its files belong to different "
+                "models, or are damaged."
             )
 
 
@@ -260,7 +261,3 @@ def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
                 size = (len(side.pieces), *size[1:])
             is_matrix = len(size) == 2 and not ours.startswith("embedding.")
             yield theirs, () if ours in POSITIONS else size[::-1] if is_matrix and model.naming.is_transposed else size
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "a single number"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from nmt.config import Section
-from nmt.corpora import formats, tab_separated, tmx
+from nmt.corpora import bilingual, formats, tab_separated, tmx
 from nmt.corpora.archive import safe_member
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.corpora.locations import Input, is_path, is_unknown_download, key_and_member, locate
@@ -33,16 +33,24 @@ def _one_line(text: str) -> str:
 
 Label = Annotated[str, AfterValidator(_one_line)]
 """Text that is printed: one line without control characters."""
-Format = Literal["plain", "ted-tags", "ted-segments", "tsv", "tmx", "opus-zip"]
+Format = Literal["plain", "ted-tags", "ted-segments", "tsv", "tmx", "po", "xliff", "opus-zip"]
 _READERS: dict[Format, Callable[[ParallelText], Iterator[ReadPair | None]]] = {
     "plain": formats.plain,
     "ted-tags": formats.ted_tags,
     "ted-segments": formats.ted_segments,
     "tsv": tab_separated.read,
     "tmx": tmx.read,
+    "po": functools.partial(bilingual.read, document_format="po"),
+    "xliff": functools.partial(bilingual.read, document_format="xliff"),
     "opus-zip": formats.opus_zip,
 }
 """The reader of each format. It yields None for a unit without one of the languages."""
+_NAMED_LANGUAGES: dict[Format, Callable[[ParallelText], list[str] | None]] = {
+    "tmx": tmx.languages,
+    "po": functools.partial(bilingual.languages, document_format="po"),
+    "xliff": functools.partial(bilingual.languages, document_format="xliff"),
+}
+"""The codes of the languages in a file, where a format names them."""
 _FILE_PER_SIDE = ("plain", "ted-tags", "ted-segments")
 """Formats of two files; a file of another format holds both sides."""
 
@@ -186,7 +194,8 @@ class Text(Corpus):
         return tab_separated.header_hint(self._with_columns(text)) if self.format == "tsv" else None
 
     def languages(self, text: ParallelText) -> list[str] | None:
-        return tmx.languages(text) if self.format == "tmx" else None
+        named = _NAMED_LANGUAGES.get(self.format)
+        return None if named is None else named(text)
 
     def _with_columns(self, text: ParallelText) -> ParallelText:
         return replace(text, columns=self.columns, header=self.header)

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from nmt.corpora.archive import open_limited, opened_zip
 from nmt.errors import DataError
+from nmt.text import printable
 from nmt.text.languages import fitting
 from nmt.text.lines import InvalidUtf8, iter_lines, open_bytes, parallel, read_lines
 
@@ -171,5 +172,4 @@ def _members(text: ParallelText, names: Sequence[str]) -> tuple[str, str]:
 
 def listed(names: Sequence[str]) -> str:
     """Names for a message; of many, the first."""
-    more = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return printable.listed(names, _MOST_SHOWN)

@@ -22,8 +22,8 @@ from nmt.text.lines import ARCHIVES, STDIN, open_bytes
 _LINES_LOOKED_AT = 10
 _MEMBER = "!"
 _OTHER_FORMS = (
-    *(".csv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".parquet", ".po", ".docx", ".srt", ".vtt"),
-    *(".xlf", ".xliff", ".sdlxliff", ".xml", ".html", ".tbx", ".sdltm"),
+    *(".csv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".parquet", ".docx", ".srt", ".vtt"),
+    *(".sdlxliff", ".xml", ".html", ".tbx", ".sdltm"),
 )
 
 
@@ -169,12 +169,12 @@ def _advice(prefix: str) -> str:
         return (
             f"{prefix} is one file, and two are named by their prefix, also in --train, --valid and --test: leave off "
             f"{prefix.removeprefix(stem)} and write {stem}, or name both files, one after the other. The name of a "
-            "file with both sides must end in .tsv, .tmx or .zip."
+            "file with both sides must end in .tsv, .tmx, .po, .xlf or .zip."
         )
     return (
         "Two files are named by their prefix, also in --train, --valid and --test: corpus/europarl reads "
-        "corpus/europarl.en and corpus/europarl.de. Other text is NAME.tsv, NAME.tmx, a zip from OPUS, the web address "
-        "of one of these, a folder, or - for standard input."
+        "corpus/europarl.en and corpus/europarl.de. Other text is NAME.tsv, NAME.tmx, NAME.po, NAME.xlf, a zip from "
+        "OPUS, the web address of one of these, a folder, or - for standard input."
     )
 
 

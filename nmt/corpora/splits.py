@@ -138,7 +138,9 @@ def _check_counts(
             found = sum(record.pairs for record in records)
             if not found:
                 skipped = sum(record.skipped for record in records)
-                without = f" Skipped units or lines without text in both languages: {skipped:,}." if skipped else ""
+                without = (
+                    f" Skipped units or lines without usable text in both languages: {skipped:,}." if skipped else ""
+                )
                 without += "".join(sources.languages_found(split, number) for number in range(len(records)))
                 names, languages = ", ".join(r.name for r in records), f"{recipe.source_lang} and {recipe.target_lang}"
                 empty = "" if skipped else f" The {split} text is empty."

@@ -15,7 +15,7 @@ def summary_lines(manifest: Manifest) -> Iterator[str]:
     for corpus in manifest.corpora:
         if corpus.skipped:
             what = f"{corpus.skipped:,} units or lines of {corpus.name}"
-            yield f"{corpus.split}: skipped {what} without text in both languages"
+            yield f"{corpus.split}: skipped {what} without usable text in both languages"
     for name, count in manifest.filters.items():
         if count:
             yield f"train: {_what_happened(name)}: {count:,}"

@@ -21,7 +21,14 @@ from nmt.text.lines import ARCHIVES, STDIN
 
 UserText = str | tuple[str, str]
 """A word (a prefix that two files share, a file with both sides, a folder, ``-``), or source file and target file."""
-_ENDINGS: dict[str, Format] = {".tsv": "tsv", ".zip": "opus-zip", ".tmx": "tmx"}
+_ENDINGS: dict[str, Format] = {
+    ".tsv": "tsv",
+    ".zip": "opus-zip",
+    ".tmx": "tmx",
+    ".po": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+}
 
 
 def user_corpora(
@@ -59,8 +66,8 @@ def user_corpora(
             + (
                 other_form(_name(text))
                 or "holds one side, by its name. Give the addresses of source and target one after the other; the name "
-                "of a file with both sides ends in .tsv, .tmx or .zip. For tab-separated text of another name, write a "
-                "recipe with format: tsv."
+                "of a file with both sides ends in .tsv, .tmx, .po, .xlf or .zip. For tab-separated text of another "
+                "name, write a recipe with format: tsv."
             )
         )
     if form is not None and (is_address(text) or kind_of(text) == "file" or not _is_prefix(text, languages)):
@@ -178,7 +185,8 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
     if not found:
         raise DataError(
             f"{folder}: has no parallel text for {languages[0]} and {languages[1]}, such as NAME.{languages[0]} with "
-            f"NAME.{languages[1]}, NAME.tsv, NAME.tmx or a zip from OPUS. It holds {listed(names) or 'no file'}."
+            f"NAME.{languages[1]}, NAME.tsv, NAME.tmx, NAME.po, NAME.xlf or a zip from OPUS. It holds "
+            f"{listed(names) or 'no file'}."
         )
     return dict(sorted(found, key=lambda corpus: corpus[0]))
 

@@ -11,7 +11,8 @@ from nmt.data.shards import SHARDS, build_command
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
 from nmt.io.files import linked_copy, put_back
-from nmt.io.ownership import Kind, listed
+from nmt.io.ownership import Kind
+from nmt.text.printable import listed
 
 _LISTED = ("train.*", "valid.*", "test.*", "vocab.*")
 """Files of which this program wrote only those that a record lists."""

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from nmt.config import first_mistake
 from nmt.errors import DataError
-from nmt.io.hashing import sha256_of
+from nmt.io.hashing import digest_of
 from nmt.io.regular import read_regular
 
 Record = TypeVar("Record")
@@ -40,14 +40,6 @@ class Made:
     def edited(self, folder: Path) -> list[str]:
         """Names of the files whose content is not as written. Missing files are left out."""
         return [name for name, sha256 in self.outputs.items() if digest_of(folder / name) not in (None, sha256)]
-
-
-def digest_of(path: Path) -> str | None:
-    """The sha256 of a file; None if there is no file that can be read."""
-    try:
-        return sha256_of(path)
-    except OSError:
-        return None
 
 
 def read_record(path: Path, content: TypeAdapter[Record], version: int, remedy: str) -> Record:

@@ -13,13 +13,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, Val
 from nmt.config import LanguageCode, Tag, mistakes
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
-from nmt.data.made import Made, digest_of
+from nmt.data.made import Made
 from nmt.errors import DataError
 from nmt.io.files import replacing
+from nmt.io.hashing import digest_of
 from nmt.io.regular import read_regular
 from nmt.record import SETTINGS, Fact, Record, text_record
 from nmt.text.addresses import public_address
 from nmt.text.languages import well_formed
+from nmt.text.printable import listed
 from nmt.text.steps import Choice, Steps
 
 SYNTHETIC = "synthetic text"
@@ -250,17 +252,12 @@ def _what_to_name(folder: Path, option: str) -> str:
     if DataFolder(_DATA_SETS / folder).manifest.is_file():
         return f"Did you mean {option} {_DATA_SETS / folder}?"
     if within := data_sets_below(folder):
-        return f"Name one that it holds with {option}: {_listed(within)}."
+        return f"Name one that it holds with {option}: {listed(within, _MOST_SHOWN)}."
     known = data_sets_below(_DATA_SETS)
     return (
-        f"Name the folder of one with {option}{f' ({_listed(known)})' if known else ''}, or make one: "
+        f"Name the folder of one with {option}{f' ({listed(known, _MOST_SHOWN)})' if known else ''}, or make one: "
         "`nmt prepare-data toy-en-de` makes data/toy-en-de."
     )
-
-
-def _listed(folders: Sequence[Path]) -> str:
-    more = len(folders) - _MOST_SHOWN
-    return ", ".join(map(str, folders[:_MOST_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 class Recorded(NamedTuple):

@@ -11,13 +11,14 @@ from pydantic import TypeAdapter
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
-from nmt.data.made import Made, digest_of, read_record
+from nmt.data.made import Made, read_record
 from nmt.data.manifest import Manifest
 from nmt.data.shards import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError
 from nmt.io.files import replacing
+from nmt.io.hashing import digest_of
 from nmt.io.ownership import Kind
 from nmt.record import Record
 from nmt.text.languages import fitting

@@ -10,6 +10,7 @@ import bisect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nmt.errors import DataError
 from nmt.spans.span import Unit
@@ -93,6 +94,16 @@ class Document:
             raise DataError(
                 f"the document is in {self.encoding}, which has no {lacking!r}. Convert the document to UTF-8."
             ) from None
+
+
+class TranslatedText(NamedTuple):
+    """A text of a document with its translation, both without markup."""
+
+    source: str
+    target: str
+    source_lang: str
+    target_lang: str
+    """Language codes; empty if the document does not name the language."""
 
 
 class DocumentError(DataError):

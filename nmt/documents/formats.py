@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import functools
 import importlib
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import PurePath
+from types import ModuleType
 from typing import Literal
 
-from nmt.documents.document import Document, DocumentError, Reading
+from nmt.documents.document import Document, DocumentError, Reading, TranslatedText
 from nmt.errors import DataError
 from nmt.text.lines import InvalidUtf8, InvalidUtf8Error
 
 InputFormat = Literal["lines", "paragraphs", "html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
 """What is translated of a file: its lines, its paragraphs, or the texts of a document."""
 DocumentFormat = Literal["lines", "html", "json", "markdown", "po", "properties", "subtitles", "xliff"]
+TranslatedFormat = Literal["po", "xliff"]
+"""Formats that hold texts and their translations."""
 
 _ENDINGS: dict[DocumentFormat, str] = {
     "html": "htm html xhtml",
@@ -80,24 +84,55 @@ def read_document(
     Raises:
         DataError: it is damaged or in another format; names file and line.
     """
-    encoding = _encoding(raw, document_format)
     manner = _LIKE_BROWSERS if document_format == "html" else ""
+    text, encoding = _decoded(raw, document_format, name, manner + ("strict" if invalid == "error" else "replace"))
+    with _naming(name):
+        document: Document = _module(document_format).read(text, replace(reading, encoding=encoding))
+    return replace(document, encoding=encoding, errors=manner + document.errors)
+
+
+def read_translated(
+    raw: bytes, document_format: TranslatedFormat, *, name: str, invalid: InvalidUtf8 = "error"
+) -> list[TranslatedText | None]:
+    """Read the texts of a document that holds their translations too, with None for each that is not translated.
+
+    Args:
+        name, invalid: as of :func:`read_document`.
+
+    Raises:
+        DataError: it is damaged or in another format; names file and line.
+    """
+    text, encoding = _decoded(raw, document_format, name, "strict" if invalid == "error" else "replace")
+    with _naming(name):
+        return list(_module(document_format).translated(text, encoding))
+
+
+def _module(document_format: DocumentFormat) -> ModuleType:
+    return importlib.import_module(f"nmt.documents.{_MODULES.get(document_format, document_format)}")
+
+
+def _decoded(raw: bytes, document_format: DocumentFormat, name: str, errors: str) -> tuple[str, str]:
+    """The text of a document, and its encoding."""
+    encoding = _encoding(raw, document_format)
     try:
-        text = raw.decode(encoding, manner + ("strict" if invalid == "error" else "replace"))
+        return raw.decode(encoding, errors), encoding
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InvalidUtf8Error(
             f"{name}, line {line:,}: byte {error.start + 1:,} of the file (0x{raw[error.start]:02x}) is not valid "
             f"{encoding.upper()}."
         ) from None
-    module = importlib.import_module(f"nmt.documents.{_MODULES.get(document_format, document_format)}")
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Name the document in errors."""
     try:
-        document: Document = module.read(text, replace(reading, encoding=encoding))
+        yield
     except DocumentError as error:
         raise DataError(f"{name}, {error}") from None
     except RecursionError:
         raise DataError(f"{name}: its elements are nested too deeply.") from None
-    return replace(document, encoding=encoding, errors=manner + document.errors)
 
 
 def _encoding(raw: bytes, document_format: DocumentFormat) -> str:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nmt.documents.document import Document, DocumentError, Place, Reading
-from nmt.documents.strings import places_of
+from nmt.documents.document import Document, DocumentError, Place, Reading, TranslatedText
+from nmt.documents.strings import lines_of, places_of
 from nmt.text.languages import primary_language
 from nmt.text.lines import one_line
 from nmt.text.verbatim import placeholders
@@ -27,6 +27,9 @@ _ESCAPES = str.maketrans(
 )
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)(?:\s*;\s*plural\s*=([^;\n]*))?")
+_LANGUAGE = re.compile(r'\bLanguage: *([^"\\\s]*)')
+_ADDED_ACCELERATOR = re.compile(r"\s?\([&_][A-Z0-9]\)")
+"""In a translation that has no letter for it, as in Chinese."""
 _FUZZY = re.compile(r",[ \t]*fuzzy\b")
 _TWO_FORMS = "nplurals=2; plural=(n != 1);"
 _PLURALS = {
@@ -88,6 +91,15 @@ def read(text: str, reading: Reading) -> Document:
     return Document(text, list(_Catalogue(text, reading).places()), one_line)
 
 
+def translated(text: str, encoding: str) -> Iterator[TranslatedText | None]:
+    """The messages with their translations, by lines where both have equally many; None for one without, or fuzzy.
+
+    Raises:
+        DocumentError: the catalogue is damaged.
+    """
+    return _Catalogue(text, Reading(encoding=encoding)).translated()
+
+
 class _Catalogue:
     def __init__(self, text: str, reading: Reading) -> None:
         self._text, self._reading = text, reading
@@ -105,6 +117,23 @@ class _Catalogue:
                 yield from self._of_header(entry, has_plurals=has_plurals, is_begun=is_begun)
             elif entry.get("msgid") is not None:
                 yield from self._of_message(entry)
+
+    def translated(self) -> Iterator[TranslatedText | None]:
+        language = ""
+        for entry in self._entries():
+            if entry.is_header:
+                header = entry.translations[0].value
+                self._read_forms(header)
+                language = found[1] if (found := _LANGUAGE.search(header)) else ""
+            elif entry.get("msgid") is not None:
+                for source, target in zip(self._sources(entry), entry.translations, strict=True):
+                    lines, written = (_lines(each.value) for each in (source, target))
+                    if entry.is_fuzzy or not lines or not written:
+                        yield None
+                    elif len(lines) == len(written):
+                        yield from (TranslatedText(*pair, "", language) for pair in zip(lines, written, strict=True))
+                    else:
+                        yield TranslatedText(" ".join(lines), " ".join(written), "", language)
 
     def _entries(self) -> Iterator[_Entry]:
         text, place, entry = self._text, 0, _Entry()
@@ -135,19 +164,11 @@ class _Catalogue:
 
     def _of_header(self, entry: _Entry, *, has_plurals: bool, is_begun: bool) -> Iterator[Place]:
         header, language = entry.translations[0], self._reading.target_lang
-        found = _FORMS.search(header.value)
-        formula = next(
-            (key for key, names in _PLURALS.items() if primary_language(language) in names.split()), _TWO_FORMS
-        )
-        forms, rule = (found or _FORMS.search(formula)).groups()  # type: ignore[union-attr]
-        self._forms = int(forms)
-        with contextlib.suppress(ValueError):  # no formula
-            form = gettext.c2py(rule or "n != 1")
-            self._has_form_of_one = all(form(number) for number in range(2, 200))
+        formula = self._read_forms(header.value)
         if not language:
             return
         written = self._text[header.start : header.end]
-        given = re.search(r'Language: *([^"\\ ]*)', written)
+        given = _LANGUAGE.search(written)
         if (
             given
             and given[1]
@@ -163,7 +184,7 @@ class _Catalogue:
             )
         new = re.sub(r"charset=CHARSET\b", "charset=UTF-8", written)
         new = re.sub(r'(Language:) *[^"\\]*', rf"\1 {language.replace('-', '_')}", new)
-        if not found and has_plurals:
+        if formula and has_plurals:
             new = re.sub(r'"Plural-Forms:[^"]*"\s*', "", new)
             new += f'{self._newline}"Plural-Forms: {formula}\\n"'
         if entry.is_fuzzy:
@@ -172,15 +193,26 @@ class _Catalogue:
         elif new != written:
             yield Place(header.start, header.end, write=lambda _: new)
 
+    def _read_forms(self, header: str) -> str:
+        """Read the formula of the plural forms. Returns the one of the language if the header has none."""
+        found, formula = _FORMS.search(header), ""
+        if found is None:
+            language = primary_language(self._reading.target_lang)
+            formula = next((key for key, names in _PLURALS.items() if language in names.split()), _TWO_FORMS)
+            found = _FORMS.search(formula)
+        forms, rule = found.groups()  # type: ignore[union-attr]
+        self._forms = int(forms)
+        with contextlib.suppress(ValueError):  # no formula
+            form = gettext.c2py(rule or "n != 1")
+            self._has_form_of_one = all(form(number) for number in range(2, 200))
+        return formula
+
     def _of_message(self, entry: _Entry) -> Iterator[Place]:
-        singular, plural, targets = entry.get("msgid"), entry.get("msgid_plural"), entry.translations
-        assert singular is not None
+        plural, targets = entry.get("msgid_plural"), entry.translations
         changes_all, is_fuzzy = self._reading.retranslate or entry.is_fuzzy, entry.is_fuzzy
-        for number, target in enumerate(targets):
+        for source, target in zip(self._sources(entry), targets, strict=True):
             if target.value and not changes_all:
                 continue
-            is_singular = plural is None or (number == 0 and self._forms != 1 and self._is_of_any(singular, plural))
-            source = singular if is_singular or plural is None else plural
             start, head = self._without_fuzzy(entry, target) if is_fuzzy else (target.start, "")
             for place in self._translated(source.value, start, target.end, head):
                 is_fuzzy = False
@@ -189,6 +221,15 @@ class _Catalogue:
             end = targets[-1].end
             for number in range(len(targets), self._forms):  # a template has two forms, whatever a language needs
                 yield from self._translated(plural.value, end, end, f"{self._newline}msgstr[{number}] ")
+
+    def _sources(self, entry: _Entry) -> list[_Field]:
+        """What each translation of a message is of: its singular or its plural."""
+        singular, plural, count = entry.get("msgid"), entry.get("msgid_plural"), len(entry.translations)
+        assert singular is not None
+        if plural is None:
+            return [singular] * count
+        is_singular = self._forms != 1 and self._is_of_any(singular, plural)
+        return [singular if is_singular else plural, *[plural] * (count - 1)]
 
     def _is_of_any(self, singular: _Field, plural: _Field) -> bool:
         """Whether a singular suits all numbers of the first form: "a dog" does not suit 21."""
@@ -217,6 +258,12 @@ class _Catalogue:
                 kept += (self._text[end:place] if end >= 0 else "") + (flags if flags.strip("# \t\r\n") else "")
                 end = place + len(comment)
         return start, kept + self._text[end : target.start]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a string that have words, without tags and accelerators."""
+    lines = lines_of(_ADDED_ACCELERATOR.sub("", text), has_accelerators=True)
+    return [line.unit.text for line in lines if line.unit is not None]
 
 
 def _quoted(head: str, newline: str, text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from nmt.documents.document import Document, DocumentError, Place, Reading
+from nmt.documents.document import Document, DocumentError, Place, Reading, TranslatedText
 from nmt.documents.html import unescaped
 from nmt.documents.inline import Token, place_of
 from nmt.text.languages import primary_language
@@ -20,6 +20,9 @@ from nmt.text.languages import primary_language
 _KEPT = frozenset(["bpt", "ept", "it", "ph", "cp", "x", "bx", "ex", "sc", "ec", "sm", "em"])
 """Inline elements that stand for code of the original, or for a place in it."""
 _UNTRANSLATED_STATES = frozenset(["", "initial", "needs-translation", "new"])
+_SETTLED_STATES = frozenset(["final", "signed-off"])
+_SUGGESTIONS = re.compile("fuzzy-match|leveraged-mt|mt-suggestion|tm-suggestion|rejected-.*")
+"""Qualifiers of a state: nobody has checked the translation yet, or it was rejected."""
 _NO_TEXT = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<inside>.*?)\]\]>|(?P<entity>&[^\W\d][\w.:-]*;)", re.DOTALL)
 _STATE = re.compile(r'\s(?:state|state-qualifier|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
 
@@ -53,9 +56,7 @@ def read(text: str, reading: Reading) -> Document:
     Raises:
         DocumentError: this is no XLIFF, or its translations are in another language.
     """
-    root, elements = _parsed(text)
-    if root.name != "xliff":
-        raise DocumentError(text, root.begin, f"expected <xliff>, got <{root.name}>.")
+    elements = _parsed(text)
     places = list[Place]()
     for element in elements:
         if element.name == "xliff" and "srcLang" in element.attributes:
@@ -67,13 +68,64 @@ def read(text: str, reading: Reading) -> Document:
     return Document(text, places, escape_xml, errors="xmlcharrefreplace")
 
 
+def translated(text: str, encoding: str) -> Iterator[TranslatedText | None]:
+    """The segments with their translations; None for one without, or with one that is not finished.
+
+    Raises:
+        DocumentError: this is no XLIFF.
+    """
+    languages = "", ""
+    for element in _parsed(text):
+        given = element.attributes
+        if element.name == "xliff":
+            languages = given.get("srcLang", ""), given.get("trgLang", "")
+        elif element.name == "file" and "source-language" in given:
+            languages = given["source-language"], given.get("target-language", "")
+        elif element.name in ("trans-unit", "segment") and element.is_translated:
+            source, target = element.child("seg-source") or element.child("source"), element.child("target")
+            if source is None or target is None or not _is_finished(element, target):
+                yield None
+                continue
+            sentences, written = _sentences(source), _sentences(target)
+            if sentences.keys() != written.keys():
+                sentences, written = {"": source}, {"": target}
+            for key, sentence in sentences.items():
+                sides = zip((sentence, written[key]), languages, strict=True)
+                both = [place_of(list(_tokens(text, side)), language) for side, language in sides]
+                units = [place.unit.text for place in both if place is not None and place.unit is not None]
+                yield TranslatedText(units[0], units[1], *languages) if len(units) == len(both) else None
+
+
+def _is_finished(unit: _Element, target: _Element) -> bool:
+    """Whether a translation is finished, as XLIFF's state, its qualifier and the approval of the unit say."""
+    state = _state(unit, target)
+    if unit.attributes.get("approved") == "yes" or state in _SETTLED_STATES:
+        return True
+    is_suggestion = _SUGGESTIONS.fullmatch(target.attributes.get("state-qualifier", "")) is not None
+    return not is_suggestion and state not in _UNTRANSLATED_STATES and not state.startswith("needs-")
+
+
+def _state(unit: _Element, target: _Element) -> str:
+    return target.attributes.get("state", unit.attributes.get("state", "translated"))
+
+
+def _sentences(side: _Element) -> dict[str, _Element]:
+    """The sentences that other tools have marked, by their ids; the whole side if there are none."""
+    found = {each.attributes.get("mid", ""): each for each in side.children if each.attributes.get("mtype") == "seg"}
+    return found or {"": side}
+
+
 def escape_xml(text: str) -> str:
     """Escape what would be markup; characters that XML forbids become U+FFFD."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", html.escape(text, quote=False))
 
 
-def _parsed(text: str) -> tuple[_Element, list[_Element]]:
-    """The root, and all elements in the order of their start tags."""
+def _parsed(text: str) -> list[_Element]:
+    """All elements of an XLIFF in the order of their start tags.
+
+    Raises:
+        DocumentError: this is no XLIFF.
+    """
     data = text.encode("utf-8", "surrogatepass")
     parser = expat.ParserCreate("utf-8")
     elements: list[_Element] = []
@@ -117,7 +169,9 @@ def _parsed(text: str) -> tuple[_Element, list[_Element]]:
     except expat.ExpatError as error:
         at = len(data[: max(0, parser.ErrorByteIndex)].decode("utf-8", "ignore"))
         raise DocumentError(text, at, f"this is not XML: {expat.errors.messages[error.code]}.") from None
-    return elements[0], elements
+    if elements[0].name != "xliff":
+        raise DocumentError(text, elements[0].begin, f"expected <xliff>, got <{elements[0].name}>.")
+    return elements
 
 
 def _end_of_tag(text: str, begin: int) -> int:
@@ -155,8 +209,8 @@ def _segment(text: str, element: _Element, reading: Reading) -> Iterator[Place]:
     if source is None or (element.attributes.get("approved") == "yes" and not reading.retranslate):
         return
     if target is not None and not reading.retranslate and any(each.text.strip() for each in _tokens(text, target)):
-        state = target.attributes.get("state", element.attributes.get("state", "translated"))
-        if state not in _UNTRANSLATED_STATES:
+        is_untranslated = _state(element, target) in _UNTRANSLATED_STATES
+        if not is_untranslated:
             return
     found = place_of(list(_tokens(text, source)), reading.source_lang)
     if found is None:

@@ -26,3 +26,11 @@ def sha256_of(path: Path) -> str:
             digest.update(block[:count])
             left -= count
     return digest.hexdigest()
+
+
+def digest_of(path: Path) -> str | None:
+    """The sha256 of a file; None if there is no file that can be read."""
+    try:
+        return sha256_of(path)
+    except OSError:
+        return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.io.hashing import sha256_of
+from nmt.io.hashing import digest_of
 from nmt.text.lines import STDIN
 
 State = tuple[int, ...] | None
@@ -40,7 +40,7 @@ class InputFiles:
             for name, path in self.files.items()
             if (before := self.states[name]) is not None
             and (now := state_of(path)) != before
-            and not (now is not None and checksums.get(name) is not None and checksums[name] == _sha256(path))
+            and not (now is not None and checksums.get(name) is not None and checksums[name] == digest_of(path))
         ]
 
     def error(self, changed: Sequence[str], consequence: str) -> DataError:
@@ -59,10 +59,3 @@ def state_of(path: Path) -> State:
         return None
     # A program can set the time of modification, but not that of the last change.
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        return sha256_of(path)
-    except OSError:
-        return None

@@ -9,14 +9,14 @@ from __future__ import annotations
 import errno
 import fnmatch
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import OutputError
 from nmt.io.locking import is_lock
+from nmt.text.printable import listed
 
-_NAMED = 3
 _IS_CURRENT = "is the current folder, or a parent of it"
 _ALSO_HOLDS = "but also holds"
 
@@ -139,9 +139,3 @@ def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
 def _holds_current_folder(folder: Path) -> bool:
     current = Path.cwd()
     return any(folder.samefile(above) for above in (current, *current.parents))
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -27,14 +27,7 @@ from nmt.model.masks import (
     source_mask,
 )
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
-from nmt.model.packing import (
-    SPARE_SENTENCES,
-    Lengths,
-    PackedAttention,
-    PackedSequences,
-    PackedSize,
-    rounded_up,
-)
+from nmt.model.packing import SPARE_SENTENCES, Lengths, PackedAttention, PackedSequences, PackedSize, rounded_up
 from nmt.model.slots import Slots
 from nmt.model.state import DecodingState, Encoded, LayerCache, Length, Past, WholeTarget
 from nmt.model.variants import source_neighbourhood, target_neighbourhood

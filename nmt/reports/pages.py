@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 import nmt
+from nmt.errors import OutputError
 from nmt.io.files import replacing
 from nmt.io.ownership import Kind, check_replaceable
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _ASSETS = resources.files("nmt.reports") / "assets"
 # Every page names its writer within this many bytes.
 _BEGINNING = 1_000
+_ENDINGS = ("", ".html", ".htm")
 
 
 def beginning_has(mark: str) -> Callable[[Path], bool]:
@@ -52,9 +54,11 @@ class Page:
         """Check that the page can be written, before any work for it.
 
         Raises:
-            OutputError: something else exists at ``path``.
+            OutputError: something else exists at ``path``, or its name is that of another kind of file.
         """
         check_replaceable(path, self.kind, option=self.option)
+        if path.suffix.lower() not in _ENDINGS:
+            raise OutputError(f"{self.option} {path}: the page is HTML. Name a file that ends in .html.")
 
     def html(self, title: str, **values: Any) -> str:
         """The page as text.

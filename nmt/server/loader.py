@@ -1,8 +1,12 @@
-"""Which models are in memory: each is loaded for its first request, and unloaded when idle, or to make room."""
+"""Which models are in memory: each is loaded for its first request, and unloaded when idle, or to make room.
+
+A model whose process was killed fails the requests that wait for it, and is loaded again for the next one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -35,7 +39,7 @@ class Loader:
         *,
         unload_after: float | None = None,
         max_loaded: int | None = None,
-        loaded: Callable[[ServedModel, int], object] = lambda model, workers: None,
+        loaded: Callable[[int], object] = lambda workers: None,
         report: Callable[[str], object] = lambda line: None,
     ) -> None:
         """Have no model in memory yet.
@@ -43,7 +47,7 @@ class Loader:
         Args:
             unload_after: the seconds after which an idle model is unloaded. None for never.
             max_loaded: the maximum number of models in memory. None for all.
-            loaded: called with each model that was loaded, and the number of its workers.
+            loaded: called with the number of workers of each model that was loaded.
             report: hears what is loaded and unloaded.
         """
         self._unload_after, self._max_loaded = unload_after, max_loaded
@@ -61,6 +65,7 @@ class Loader:
         """Take over models that are loaded, in the event loop."""
         for model in models:
             kept = self._kept[model] = _Kept()
+            self._watch(model)
             self._wait_idle(model, kept)
 
     @asynccontextmanager
@@ -119,7 +124,8 @@ class Loader:
     async def _load(self, model: ServedModel, kept: _Kept) -> bool:
         began = time.monotonic()
         try:
-            self._loaded(model, await asyncio.to_thread(model.load))
+            self._loaded(await asyncio.to_thread(model.load))
+            self._watch(model)
         except Exception as error:
             del self._kept[model]
             self._report(f"{model.name} cannot be loaded: {error}")
@@ -131,6 +137,23 @@ class Loader:
             return True
         finally:
             await self._leave(model, kept)
+
+    def _watch(self, model: ServedModel) -> None:
+        """Forget the model once its process has ended by itself, so that the next request loads it again."""
+        loop, version = asyncio.get_running_loop(), model.version
+
+        def lost(error: NmtError) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(forget, error)
+
+        def forget(error: NmtError) -> None:
+            if model.version is version and model in self._kept:  # it may have been unloaded meanwhile
+                kept = self._kept.pop(model)
+                if kept.timer is not None:
+                    kept.timer.cancel()
+                self._report(f"{error} The next request for this model loads it again.")
+
+        model.watch(lost)
 
     def _wait_idle(self, model: ServedModel, kept: _Kept) -> None:
         """Unload a model that nobody needs, after a while."""

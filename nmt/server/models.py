@@ -12,6 +12,7 @@ from nmt.errors import ConfigError, NmtError
 from nmt.server.engine_process import RemoteEngine
 from nmt.server.errors import UnknownLanguageError
 from nmt.text.languages import fitting, language_tag
+from nmt.text.printable import listed
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Searcher
 from nmt.translation.line_translator import LineTranslator
@@ -56,6 +57,7 @@ class ServedModel:
         Raises:
             NmtError: it cannot be loaded.
         """
+        self._translators.clear()  # of a process that ended by itself
         self._engine = self.load_engine()
         self.version = object()
         try:
@@ -238,9 +240,7 @@ class Models:
                 self._directions[pair] = Direction(*pair, model, (first.codes[0], second.codes[1]))
 
     def __str__(self) -> str:
-        shown = list(map(str, itertools.islice(self._directions.values(), _MOST_SHOWN)))
-        more = len(self._directions) - len(shown)
-        return ", ".join(shown) + (f" and {more:,} more" if more else "")
+        return listed([*self._directions.values()], _MOST_SHOWN)
 
     @property
     def sources(self) -> dict[str, list[str]]:

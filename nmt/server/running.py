@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.applications import Starlette
 
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import ConfigError
 from nmt.server.access import Access
 from nmt.server.app import application
 from nmt.server.connection import Connection
@@ -89,7 +89,7 @@ def run(
     Raises:
         ConfigError: as :class:`~nmt.server.models.Models`, or another server began to listen at the address while the
             models were loaded.
-        NmtError: the process of a model has ended by itself.
+        NmtError: a model cannot be loaded at the start.
     """
     models, metrics = Models(served, via), Metrics()
     detector = Detector(models.languages)
@@ -97,35 +97,25 @@ def run(
     stopping = _Stopping()
     pool = Pool(0, max_waiting=max_waiting, observe=metrics.searched)
 
-    def loaded(model: ServedModel, workers: int) -> None:
-        pool.grow(workers)
-        model.watch(stopping.lose)
-
-    loader = Loader(unload_after=unload_after, max_loaded=max_loaded, loaded=loaded, report=report)
+    loader = Loader(unload_after=unload_after, max_loaded=max_loaded, loaded=pool.grow, report=report)
     metrics.watch(lambda: pool.waiting, lambda: loader.count)
     try:
         first = served if unload_after is None and max_loaded is None else served[:1]
-        workers = [model.load() for model in first]
+        for model in first:
+            pool.grow(model.load())
         service = Service(models, pool, detector, metrics, loader)
         app = application(Server(service, access, limits, is_ending=lambda: stopping.has_begun))
         server = uvicorn.Server(server_config(app, limits))
         stopping.server = server
 
-        def begin() -> None:
-            for model, count in zip(first, workers, strict=True):
-                loaded(model, count)
-            loader.start(first)
-
         with _explained(*listening.getsockname()[:2]):
             listening.listen(_BACKLOG)
-        asyncio.run(_serve(server, listening, stopping, begin, lambda: started(models)))
+        asyncio.run(_serve(server, listening, stopping, lambda: loader.start(first), lambda: started(models)))
     finally:
         pool.drop()  # nobody waits any more: requests are answered, or given up
         for model in served:
             model.unload()
         pool.close()
-    if stopping.lost is not None:
-        raise stopping.lost
 
 
 def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
@@ -146,19 +136,12 @@ def server_config(app: Starlette, limits: Limits) -> uvicorn.Config:
 
 
 class _Stopping:
-    """Ends the server at the first signal, or when a model is lost; at a second SIGINT without waiting for requests."""
+    """Ends the server at the first signal; at a second SIGINT without waiting for requests."""
 
     server: uvicorn.Server
-    lost: NmtError | None = None
-    """How the process of a model has ended by itself."""
 
     def __init__(self) -> None:
         self.has_begun = False
-
-    def lose(self, error: NmtError) -> None:
-        """End since a model's process has ended."""
-        self.lost = error
-        self.has_begun = self.server.should_exit = True
 
     def __call__(self, number: int) -> None:
         if self.has_begun and number == signal.SIGINT:

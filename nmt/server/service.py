@@ -17,7 +17,7 @@ from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
-from nmt.server.errors import InternalError, QueueFullError, RequestError, ShuttingDownError
+from nmt.server.errors import InternalError, QueueFullError, RequestError
 from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
@@ -311,7 +311,8 @@ def warning(translated: Sequence[Translated]) -> dict[str, str]:
 
 def _refusal(error: Exception) -> RequestError:
     if isinstance(error, ProcessLostError):
-        return ShuttingDownError()
+        message = "The process of the model was killed while it translated. Try again later."
+        return RequestError(503, message, retry_after=_RETRY_SECONDS)
     if isinstance(error, BeamTooWideError):  # its message is for people who choose the beam
         return RequestError(
             503,

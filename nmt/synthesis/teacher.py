@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from nmt.translation.results import BLANK, TranslatedText, Translation
 from nmt.translation.segment import Line, Segment, TranslatedSegment
 
 _LINES_PER_THREAD = 16
-"""Lines of a window: at its end, threads wait for the slowest answer."""
+"""Lines of a window."""
 _PROMPT = """Translate this sentence from {source} to {target}. Answer with the translation alone, in one line.
 
 {text}"""
@@ -88,9 +88,17 @@ def _replaced(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked(Segment):
+    """A line that the server was asked for."""
+
+    answer: Future[Answer]
+
+
 class Teacher(LineTranslator):
     """Asks a server for the translation of each line, several at the same time."""
 
+    windows_ahead = 1  # else threads would wait at the end of each window for the slowest answer
     language_tags = ()
     max_source_length = 0
     batch_tokens = 0
@@ -129,8 +137,9 @@ class Teacher(LineTranslator):
         return {"teacher_model": self._request.body["model"], "request": self._request.digest, **languages}
 
     def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
-        """As :meth:`LineTranslator.prepare`: each line is one segment, which may have neither prefix nor spans."""
-        return [[Segment(line.text, [])] for line in lines]
+        """As :meth:`LineTranslator.prepare`: each line is one segment, which may have neither prefix nor spans. The
+        server is asked already now."""
+        return [[self._asked(line.text) if line.text.strip() else Segment(line.text, [])] for line in lines]
 
     def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:
         """As :meth:`LineTranslator.search`.
@@ -138,24 +147,20 @@ class Teacher(LineTranslator):
         Raises:
             DownloadError: the server does not answer any more.
         """
-        asked = [segment.text for segment in segments if segment.text.strip()]
-        answers = list(self._pool.map(self._ask, asked))
+        answers = [segment.answer.result() if isinstance(segment, _Asked) else None for segment in segments]
+        given = [answer.ending for answer in answers if answer is not None]
         # Else all of these lines would count as translated. A server that rejects a request does answer.
-        if answers and all(answer.ending == "no_answer" for answer in answers):
+        if given and all(ending == "no_answer" for ending in given):
             raise self._server.gone()
-        judged = iter(map(self._judged, asked, answers))
-        found = []
-        for segment in segments:
-            text, problem = next(judged) if segment.text.strip() else ("", None)
-            best = TranslatedText(text, (), 0.0, 0.0) if text else BLANK
-            finding = Finding((problem,), repaired=False) if problem else None
-            found.append(TranslatedSegment(segment, (best,), finding=finding))
-        return found
+        return list(map(self._translated, segments, answers))
 
     def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
         """As :meth:`LineTranslator.joined`."""
         [part] = parts
         return Translation(line, part.candidates, guard=part.finding)
+
+    def _asked(self, text: str) -> Segment:
+        return _Asked(text, [], answer=self._pool.submit(self._ask, text))
 
     def _ask(self, text: str) -> Answer:
         request = self._request.filled(self._languages, text)
@@ -165,6 +170,11 @@ class Teacher(LineTranslator):
             if answer.ending not in _WITHOUT_ANSWER:
                 self._answers.keep(request.digest, answer)
         return answer
+
+    def _translated(self, segment: Segment, answer: Answer | None) -> TranslatedSegment:
+        text, problem = ("", None) if answer is None else self._judged(segment.text, answer)
+        best = TranslatedText(text, (), 0.0, 0.0) if text else BLANK
+        return TranslatedSegment(segment, (best,), finding=Finding((problem,), repaired=False) if problem else None)
 
     def _judged(self, source: str, answer: Answer) -> tuple[str, Problem | None]:
         """The text of an answer, and why it is no translation, if it is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 
 # Characters that control a terminal: control characters except tab and line feed; bidirectional embeddings, overrides
 # and isolates, which reorder the text around them; line separators. Surrogates cannot be written.
@@ -25,6 +26,12 @@ def writable(text: str, encoding: str = "utf-8") -> str:
     In a JSON string, the escape means the same character.
     """
     return text.encode(encoding, _ESCAPED).decode(encoding)
+
+
+def listed(names: Sequence[object], most: int = 3) -> str:
+    """The first of some names within a message, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def has_control_characters(text: str) -> bool:

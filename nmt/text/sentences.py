@@ -24,7 +24,6 @@ _OTHER_WHITE_SPACE = re.compile(r"[^\S ]")
 _NUMERIC_ONLY = "#NUMERIC_ONLY#"
 _OPENING = "\"'“”„«»‘’([{¿¡"
 _FIRST_CHARACTER = re.compile(r"\w")
-_LETTER_OR_FRACTION = re.compile(r"[^\W\d_]")
 # The label of an item: a number, a letter or a Roman numeral below 40, with a mark behind it or in brackets.
 _ROMAN = "(?=[ivxIVX])[xX]{0,3}(?:i[xv]|I[XV]|v?i{0,3}|V?I{0,3})"
 _LABEL = (
@@ -64,11 +63,14 @@ _WORD = re.compile(r"\s*\S+\s*")
 _END = re.compile(r"[.!?…؟۔][\"'”’»)\]]*\s+(?=\S)|[。！？।][”’」』）】]*\s*(?=\S)")
 # What refers to a footnote: raised figures after a mark or a word (but not that of m²), or a number in brackets.
 _FIGURE = "[⁰¹²³⁴-⁹]"
-FOOTNOTE = re.compile(rf"(?:(?<=[^\W\d_⁰¹²³⁴-⁹]{{3}})|(?<=[^\w\s])){_FIGURE}+(?!\w)|\[\d{{1,3}}\]")
+FOOTNOTE = re.compile(
+    r"(?=[⁰¹²³⁴-⁹\[])"  # says again what it begins with: this is three times as fast as to look back everywhere
+    rf"(?:(?:(?<=[^\W\d_⁰¹²³⁴-⁹]{{3}})|(?<=[^\w\s])){_FIGURE}+(?!\w)|\[\d{{1,3}}\])"
+)
 _AFTER_END = re.compile(rf"(?:(?<=\S)(?:{_FIGURE}+|\[\d{{1,3}}\]|</[^<>]{{1,60}}>)+)?\s*")
 # Ends that the library does not propose: in brackets and after an ellipsis, as the Moses splitter does, and before the
 # plain figure of a footnote.
-_OTHER_END = re.compile(r"(?:(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*|(?<=[^\W\d_A-Z]{3})[.!?]\d{1,2})\s+")
+_OTHER_END = re.compile(r"(?=[.!?…])(?:(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*|(?<=[^\W\d_A-Z]{3})[.!?]\d{1,2})\s+")
 # Text in quotation marks or brackets, which the library leaves whole.
 _QUOTED = re.compile(r"[\"“„«(]([^\"“”„«»()]++)[\"”“»)]")
 # What a sentence cannot begin with; a smiley is none of it.
@@ -121,7 +123,7 @@ def sentences(line: str, language: str) -> list[str]:
 
 def has_words(text: str) -> bool:
     """Whether a text has a letter. Without one it is numbers, punctuation or symbols, which need no translation."""
-    return any(found[0].isalpha() for found in _LETTER_OR_FRACTION.finditer(text))
+    return any(map(str.isalpha, text))
 
 
 def copied_ends(sentence: str, language: str) -> tuple[int, int]:
@@ -148,6 +150,8 @@ def copied_ends(sentence: str, language: str) -> tuple[int, int]:
 
 
 def _is_same_label(word: str, following: str, language: str) -> bool:
+    if word.isalpha():  # a label has a mark, or is a number
+        return False
     if _MARKS.fullmatch(word) or (word.isdigit() and _DASH_FIRST.match(following)):
         return True
     label = word.strip("*_")

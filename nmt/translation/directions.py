@@ -6,7 +6,6 @@ So it is with the tags of its data sets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from nmt.config import DataConfig
@@ -54,7 +53,7 @@ def _fits(code: str, wanted: str | None) -> bool:
 def _tag(data: DataConfig, wanted: str) -> str:
     known = data.steps.codes("tag")
     if wanted and wanted not in known:
-        has = f"its tags are {_listed(known)}." if known else "it has no tags; leave out --tag."
+        has = f"its tags are {', '.join(known)}." if known else "it has no tags; leave out --tag."
         raise ConfigError(f"--tag {wanted}: the model does not know this tag: {has}")
     return wanted
 
@@ -72,17 +71,13 @@ def _chosen(data: DataConfig, side: _Side, wanted: str | None, own: str) -> str:
     if not code:
         if len(known) == 1:
             return known[0]
-        raise ConfigError(f"{option}: the model has several languages, so name one of {_listed(known)}.")
+        raise ConfigError(f"{option}: the model has several languages, so name one of {', '.join(known)}.")
     given = f"{option} {code}{' (the default)' * (wanted is None)}"
     if found:
-        raise ConfigError(f"{given}: fits several languages of the model. Name one of {_listed(found)}.")
-    raise ConfigError(f"{given}: the model has no such language. It has {_listed(known)}.")
+        raise ConfigError(f"{given}: fits several languages of the model. Name one of {', '.join(found)}.")
+    raise ConfigError(f"{given}: the model has no such language. It has {', '.join(known)}.")
 
 
 def _is_needed(data: DataConfig, side: _Side) -> bool:
     """Whether a line cannot name the language itself, as it does by a tag."""
     return any(step.is_silent for step in data.steps.affixes(side))
-
-
-def _listed(codes: Sequence[str]) -> str:
-    return ", ".join(codes)

@@ -6,6 +6,7 @@ that doubts good translations would cost time and might change them.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Languages:
     source: str
     target: str
 
-    @property
+    @functools.cached_property
     def differ(self) -> bool:
         """Whether the languages are known and differ, so that a translation equal to its source is suspicious."""
         source, target = primary_language(self.source), primary_language(self.target)
@@ -149,6 +150,10 @@ def _lacks_sentences(source: str, output: str, languages: Languages) -> bool:
 
 
 def _is_copied(source: str, output: str, source_lang: str) -> bool:
+    # A quick check that is enough for most translations: they share few words with their source.
+    ours, theirs = (_words(text.lower(), source_lang) for text in (source, output))
+    if sum(map(frozenset(ours).__contains__, theirs)) < _COPIED_SHARE * _MIN_WORDS:
+        return False
     words = _translatable_words(source, source_lang)
     if len(words) < _MIN_WORDS and not is_unspaced(source_lang) and _is_capitalized_sentence(source):
         source, output = source.lower(), output.lower()
@@ -174,8 +179,14 @@ def _is_capitalized_sentence(text: str) -> bool:
     )
 
 
+def _words(text: str, language: str) -> Sequence[str]:
+    """The words of a text, or the characters of an unspaced script."""
+    return text if is_unspaced(language) else text.split()
+
+
 def _translatable_words(text: str, language: str) -> Counter[str]:
     """The words that a translation should change: lower-case words, or characters of an unspaced script."""
+    words = _words(text, language)
     if is_unspaced(language):
-        return Counter(character for character in text if character.isalpha() and not character.isascii())
-    return Counter(word for word in text.split() if word == word.lower() and any(map(str.isalpha, word)))
+        return Counter(character for character in words if character.isalpha() and not character.isascii())
+    return Counter(word for word in words if word == word.lower() and any(map(str.isalpha, word)))

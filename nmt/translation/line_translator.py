@@ -9,7 +9,7 @@ from nmt.text.lines import parallel
 from nmt.translation.at_once import in_groups
 from nmt.translation.results import Translation
 from nmt.translation.segment import Line, Segment, TranslatedSegment
-from nmt.translation.windows import windows
+from nmt.translation.windows import taken_ahead, windows
 
 
 class LineTranslator(ABC):
@@ -21,6 +21,8 @@ class LineTranslator(ABC):
     """The language code of the translations."""
     window: int
     """The number of lines that are read before their translations are returned."""
+    windows_ahead: int = 0
+    """The number of windows that are prepared before one is searched."""
     max_source_length: int
     """The source pieces above which a sentence is cut."""
     language_tags: tuple[str, ...]
@@ -77,6 +79,8 @@ class LineTranslator(ABC):
 
     def translate_windows(self, lines: Iterable[Line]) -> Iterator[list[Translation]]:
         """Like :meth:`translate`, but yields the translations of one window at a time."""
-        for window in windows(lines, self.window, lambda line: len(line.text) + len(line.prefix)):
-            found = in_groups(self.prepare(window), self.search)
+        read = windows(lines, self.window, lambda line: len(line.text) + len(line.prefix))
+        prepared = ((window, self.prepare(window)) for window in read)
+        for window, segments in taken_ahead(prepared, self.windows_ahead):
+            found = in_groups(segments, self.search)
             yield [self.joined(line.text, parts) for line, parts in zip(window, found, strict=True)]

@@ -25,14 +25,7 @@ from nmt.io.locking import exclusive, holder
 from nmt.io.writing import flush_to_disk, temporary_paths
 from nmt.option_fields import Precision
 from nmt.record import ITSELF, Record, read_stored, write_stored
-from nmt.translation.lineage import (
-    checksum,
-    differences,
-    has_pipe,
-    made_with,
-    with_content,
-    without_inputs,
-)
+from nmt.translation.lineage import checksum, differences, has_pipe, made_with, with_content, without_inputs
 
 _WRITTEN = "written"
 _BLOCK = 1 << 20

@@ -38,9 +38,7 @@ from nmt.text.lines import (
     read_lines,
     read_parallel,
 )
-from nmt.text.lines import (
-    reading as read_errors,
-)
+from nmt.text.lines import reading as read_errors
 from nmt.translation.jobs import Pairs, entries_of
 from nmt.translation.lineage import translation_record
 from nmt.translation.resuming import OutputFile

@@ -25,13 +25,7 @@ from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.preparing import Preparation
 from nmt.translation.results import BLANK, TranslatedText, Translation
-from nmt.translation.segment import (
-    Line,
-    Segment,
-    TranslatedSegment,
-    joined_candidates,
-    joined_findings,
-)
+from nmt.translation.segment import Line, Segment, TranslatedSegment, joined_candidates, joined_findings
 
 # The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256

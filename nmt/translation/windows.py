@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -35,3 +36,17 @@ def windows(
         raise
     if window:
         yield window
+
+
+def taken_ahead(items: Iterable[T], count: int) -> Iterator[T]:
+    """Yield items, each only after ``count`` more were taken, or there are no more; also before an error is raised."""
+    taken: deque[T] = deque()
+    try:
+        for item in items:
+            taken.append(item)
+            if len(taken) > count:
+                yield taken.popleft()
+    except Exception:  # any error in taking
+        yield from taken
+        raise
+    yield from taken

@@ -37,8 +37,10 @@ def test_help_that_cannot_be_written_names_standard_output(words):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_can_be_quiet(command):
-    assert re.search(r"-q, --quiet +Print warnings and errors only\.", help_of(*command.split()))
+def test_every_command_has_an_example_and_can_be_quiet(command):
+    text = help_of(*command.split())
+    assert "Example: nmt" in text
+    assert re.search(r"-q, --quiet +Print warnings and errors only\.", text)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

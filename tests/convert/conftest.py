@@ -68,6 +68,11 @@ def make_bundle(vocab, foreign_vocab, tmp_path_factory):
     return make
 
 
+@pytest.fixture
+def ctranslate2():
+    return pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+
+
 def repeat(model: Transformer, updates: int = 150) -> None:
     """Train on random sentences: enough for outputs that follow their sources, too little for sure ones."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

@@ -25,6 +25,8 @@ WORDS = (
     "lamps", "lettre", "œuf", "x@@", "y@@", "z",
 )  # fmt: skip
 POSITIONS = 24
+DATA = Path(__file__).parent / "data"
+"""Models that other toolkits wrote."""
 
 State = dict[str, torch.Tensor]
 Change = Callable[[State], Any]
@@ -199,10 +201,11 @@ def write_sockeye(
     activation: str = "relu",
     state: Change = unchanged,
     encoder: dict[str, Any] | None = None,
+    decoder: dict[str, Any] | None = None,
     words: tuple[str, ...] = WORDS,
     **settings: Any,
 ) -> Path:
-    """A folder of Sockeye 3, with further settings of its encoder and of the model."""
+    """A folder of Sockeye 3, with further settings of its parts and of the model."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = Weights()
     attentions = {"encoder": ("self_attention",), "decoder": ("autoregr_layer", "enc_attention")}
@@ -235,7 +238,7 @@ def write_sockeye(
         "config_data": {"max_seq_len_source": POSITIONS, "num_source_factors": 1, "num_target_factors": 1},
         "config_embed_source": {"num_embed": D_MODEL, "num_factors": 1},
         "config_encoder": part_settings | {"num_layers": LAYERS["encoder"]} | (encoder or {}),
-        "config_decoder": part_settings | {"num_layers": LAYERS["decoder"]},
+        "config_decoder": part_settings | {"num_layers": LAYERS["decoder"]} | (decoder or {}),
         "dtype": "float32", "lhuc": False, "neural_vocab_selection": None, "weight_tying_type": "src_trg_softmax",
     } | settings  # fmt: skip
     text = yaml.safe_dump(values).replace("config_encoder:", "config_encoder: !TransformerConfig")
@@ -443,13 +446,43 @@ def write_fairseq(
     return folder
 
 
-def write_marian(folder: Path) -> Path:
-    """A model that Marian itself trained, as OPUS-MT publishes them."""
-    return Path(shutil.copytree(Path(__file__).parent / "data" / "marian-post", folder, dirs_exist_ok=True))
+def write_marian(folder: Path, name: str = "marian-post", **settings: Any) -> Path:
+    """A model that Marian itself trained, as OPUS-MT publishes them, with other settings."""
+    shutil.copytree(DATA / name, folder)
+    if settings:
+        change_marian(folder, settings)
+    return folder
+
+
+def change_marian(folder: Path, settings: Mapping[str, Any], change: Change = unchanged, text: str = "") -> None:
+    """Write a model of Marian again with other settings and arrays.
+
+    Args:
+        text: is added to the settings.
+    """
+    with np.load(folder / "model.npz") as archive:
+        arrays = dict(archive)
+    values = yaml.safe_load(arrays["special:model.yml"].tobytes().rstrip(b"\0")) | settings
+    arrays["special:model.yml"] = np.frombuffer(f"{yaml.safe_dump(values)}{text}".encode() + b"\0", np.int8)
+    np.savez(folder / "model.npz", **change(arrays))
+
+
+def write_huggingface(folder: Path, **settings: Any) -> Path:
+    """A MarianMT that transformers itself wrote, with other settings."""
+    shutil.copytree(DATA / "marian_mt", folder)
+    change_json(folder / "config.json", **settings)
+    return folder
+
+
+def change_json(path: Path, **values: Any) -> None:
+    """Change keys of a JSON file; None removes one."""
+    changed = json.loads(path.read_text("utf-8")) | values
+    path.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
 
 
 WRITERS: dict[str, Callable[..., Path]] = {
     "marian": write_marian,
+    "huggingface": write_huggingface,
     "fairseq": write_fairseq,
     "opennmt-py": write_opennmt_py,
     "eole": write_eole,

@@ -1,7 +1,5 @@
 """Models in archives."""
 
-import io
-import tarfile
 import zipfile
 
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.convert.archives import archive_name, unpacked
 from nmt.errors import CheckpointError, NmtError
+from tests.kit.archives import tarred, zipped
 
 ZIPS = {".zip": zipfile.ZIP_DEFLATED, ".argosmodel": zipfile.ZIP_LZMA}
 TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
@@ -18,16 +17,7 @@ FLAT = {"config.json": b"{}", "vocab/a.spm": bytes(range(256)) * 99}
 
 def archive_of(files, path, suffix):
     path = path / f"opus-2020.02{suffix}"
-    if suffix in ZIPS:
-        with zipfile.ZipFile(path, "w", ZIPS[suffix]) as zipped:
-            for name, content in files.items():
-                zipped.writestr(name, content)
-    else:
-        with tarfile.open(path, TARS[suffix]) as tar:
-            for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+    path.write_bytes(zipped(files, ZIPS[suffix]) if suffix in ZIPS else tarred(files, TARS[suffix]))
     return path
 
 

@@ -14,11 +14,6 @@ from tests.convert.conftest import export, failed, names
 TARGET = find_target("argos")
 
 
-@pytest.fixture
-def ctranslate2():
-    return pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-
-
 def with_languages(bundle, folder, source="en", target="de"):
     data = bundle.config.data.model_copy(update={"source_lang": source, "target_lang": target})
     save_bundle(folder, bundle.weights, bundle.config.model_copy(update={"data": data}), bundle.vocab)

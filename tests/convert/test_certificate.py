@@ -43,11 +43,6 @@ IN_SHORT = ("fairseq", "marian", "sockeye")
 """The formats that ``make test`` takes too; with the others, tests are slow."""
 
 
-def copy_huggingface(folder: Path) -> Path:
-    """A small model that transformers wrote."""
-    return Path(shutil.copytree(STORED, folder))
-
-
 def write_as_ctranslate2(folder: Path) -> Path:
     """The same model, exported to CTranslate2."""
     pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
@@ -63,7 +58,7 @@ def copy_ours(folder: Path) -> Path:
     return Path(shutil.copytree(sorted((Path(__file__).parents[1] / "bundles").glob("[0-9]*"))[-1], folder))
 
 
-ORIGINS = WRITERS | {"huggingface": copy_huggingface, "ctranslate2": write_as_ctranslate2, OWN: copy_ours}
+ORIGINS = WRITERS | {"ctranslate2": write_as_ctranslate2, OWN: copy_ours}
 
 
 @pytest.fixture(

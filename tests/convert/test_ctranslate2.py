@@ -55,11 +55,6 @@ MODELS = [
 TARGET = find_target("ctranslate2")
 
 
-@pytest.fixture
-def ctranslate2():
-    return pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
-
-
 QUICK, *OTHERS = MODELS
 
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import struct
-import zipfile
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from tests.convert.conftest import failed, names, probes_of
 from tests.convert.ctranslate2_files import rewrite, write_earlier
 from tests.convert.test_argos import with_languages
 from tests.convert.unexamined import examine_nothing
+from tests.kit.archives import zipped
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 PRE_NORM = {"norm": "pre", "positions": "learned", "tied_embeddings": "decoder", "output_bias": True}
@@ -135,9 +135,7 @@ def package(exported, tmp_path):
             **dict.fromkeys(tokenizers, (folder / "source.spm").read_bytes()),
         } | (others or {})
         path = tmp_path / "translate-en_pt-1_0.argosmodel"
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, content in files.items():
-                archive.writestr(f"en_pt/{name}", content)
+        path.write_bytes(zipped({f"en_pt/{name}": content for name, content in files.items()}))
         return path
 
     return make

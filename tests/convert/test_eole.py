@@ -13,7 +13,7 @@ from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import CheckpointError
 from tests.convert import peers
 from tests.convert.marian_mt import STORED as MARIAN_MT
 from tests.convert.peers import D_MODEL, POSITIONS, WORDS, write_eole, write_opennmt_py
@@ -342,65 +342,6 @@ def test_transforms_that_change_text_are_told(tmp_path):
     assert "does not apply: normalize, prefix, suffix." in remarks
     assert "pyonmttok" in remarks
     assert "transforms" not in " ".join(read_eole(write_eole(tmp_path / "plain", transforms=["bpe"])).remarks)
-
-
-REFUSED = [
-    ({"positions": "Rotary"}, "position_encoding_type: Rotary.*rotary positions"),
-    ({"positions": "Relative"}, "position_encoding_type: Relative.*relative positions"),
-    ({"positions": "Alibi"}, "position_encoding_type: Alibi.*ALiBi"),
-    ({"positions": None}, "position_encoding_type: None.*no positions"),
-    ({"model": {"max_relative_positions": -1}}, "max_relative_positions: -1.*rotary"),
-    ({"decoder": {"relative_positions_buckets": 32}}, "decoder.relative_positions_buckets: 32.*relative"),
-    ({"embeddings": {"normalize": True}}, "normalize: True.*sinusoids that are multiplied"),
-    ({"embeddings": {"embedding_layer_norm": True}}, "embedding_layer_norm: True.*norm of the embeddings"),
-    ({"positions": "Learned", "embeddings": {"position_shift": -1}}, "position_shift: -1"),
-    ({"positions": "Learned", "embeddings": {"position_shift": POSITIONS}}, "max_positions: must be at least 2"),
-    ({"model": {"layer_norm": "rms"}}, "model.encoder.layer_norm: rms.*RMSNorm"),
-    ({"model": {"mlp_activation_fn": "gated-silu"}}, "mlp_activation_fn: gated-silu.*gated feed-forward"),
-    ({"model": {"mlp_activation_fn": "gelu-tanh"}}, "mlp_activation_fn: gelu-tanh.*another activation"),
-    ({"decoder": {"mlp_activation_fn": "gelu"}}, "mlp_activation_fn: relu.*mlp_activation_fn: gelu.*two activations"),
-    ({"decoder": {"shared_layer_norm": True}}, "decoder.shared_layer_norm: True.*share a norm"),
-    ({"decoder": {"parallel_residual": True}}, "decoder.parallel_residual: True.*side by side"),
-    ({"model": {"ffn_layernorm": True}}, "ffn_layernorm: True.*both sides"),
-    ({"encoder": {"encoder_layer_style": "postnorm"}}, "encoder_layer_style: postnorm.*post-norm encoder"),
-    ({"encoder": {"final_encoder_layer_norm": False}}, "final_encoder_layer_norm: False.*final norm"),
-    ({"decoder": {"heads_kv": 1}}, "decoder.heads_kv: 1.*share keys and values"),
-    ({"model": {"attn_scaling": 4}}, "attn_scaling: 4.*another scale"),
-    ({"decoder": {"heads": 4}}, "model.encoder.heads: 2, model.decoder.heads: 4.*numbers of heads"),
-    ({"decoder": {"head_dim": 4}}, "head size of encoder: 8, head size of decoder: 4"),
-    ({"decoder": {"hidden_size": 32}}, "encoder.hidden_size: 16, model.decoder.hidden_size: 32.*different sizes"),
-    ({"decoder": {"norm_eps": 1e-3}}, "encoder.norm_eps: 1e-05, model.decoder.norm_eps: 0.001.*two epsilons"),
-    ({"model": {"sliding_window": 16}}, "sliding_window: 16.*attention to a window"),
-    ({"model": {"num_experts": 8}}, "num_experts: 8.*experts"),
-    ({"model": {"query_norm": True}}, "query_norm: True.*norms of queries"),
-    ({"decoder": {"layer_types": ["linear_attention"]}}, "layer_types: .'linear_attention'.*several kinds"),
-    ({"decoder": {"num_mtp_heads": 2}}, "num_mtp_heads: 2.*several output layers"),
-    ({"decoder": {"decoder_type": "rnn"}}, "decoder_type: rnn.*another decoder"),
-    ({"model": {"architecture": "transformer_lm"}}, "architecture: transformer_lm.*an encoder and a decoder"),
-    ({"model": {"generator_function": "sparsemax"}}, "generator_function: sparsemax.*another softmax"),
-    ({"model": {"add_estimator": True}}, "add_estimator: True.*estimator of quality"),
-    ({"model": {"left_pad": True}}, "left_pad: True.*padding before"),
-    ({"training": {"quant_type": "awq_gemm", "quant_layers": ["up_proj"]}}, "training.quant_type: awq_gemm.*quantised"),
-    ({"training": {"lora_layers": ["linear_query"]}}, "training.lora_layers: .'linear_query'.*merge"),
-    ({"training": {"lora_embedding": True}}, "training.lora_embedding: True.*merge"),
-    ({"model": {"heads": 0}}, "settings are damaged|do not tell"),
-    ({"model": {"transformer_ff": 99}}, "gate_up_proj.weight is 24 x 16, expected 99 x 16"),
-    ({"encoder": {"layers": 10**9}}, "1,000,000,001 layers"),
-    ({"inference": {"length_penalty": "squared"}}, "inference.length_penalty: squared; nmt has avg"),
-    ({"inference": {"beam_size": 0}}, "inference: its settings are damaged.*beam"),
-    (
-        {"state": lambda state: state | {"estimator.weight": torch.zeros(3)}},
-        "holds estimator.weight, which have no place",
-    ),
-    ({"state": lambda state: state | {"tgt_emb.qweight": torch.zeros(3)}, "dtype": "int8"}, "not a tensor of floating"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED, ids=[f"{message}"[:50] for _, message in REFUSED])
-def test_what_cannot_be_expressed_is_refused_by_its_name(tmp_path, options, message):
-    origin = write_eole(tmp_path, **options)
-    with pytest.raises(NmtError, match=message):
-        read_eole(origin)
 
 
 def test_a_model_without_an_encoder_is_refused(tmp_path):

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
-from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.record import Certificate
@@ -30,11 +28,11 @@ from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, wri
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule
 from tests.convert.conftest import read_certificate
-from tests.convert.peers import MERGES, OF_MERGES
+from tests.convert.peers import DATA, MERGES, OF_MERGES, change_marian, write_marian
 from tests.convert.unexamined import examine_nothing
+from tests.kit.archives import zipped
 
 MARIAN = find_target("Marian")
-DATA = Path(__file__).parent / "data"
 POST_NORM = ["marian-post", "marian-decoder"]
 NAMES = [*POST_NORM, "marian-pre"]
 
@@ -159,9 +157,7 @@ def test_a_damaged_vocabulary_is_refused(text, message):
 @pytest.fixture
 def copy(tmp_path):
     """A copy of a stored model whose settings or tensors can be changed."""
-    folder = tmp_path / "model"
-    shutil.copytree(DATA / "marian-post", folder)
-    return folder
+    return write_marian(tmp_path / "model")
 
 
 def save_array(path):
@@ -170,47 +166,19 @@ def save_array(path):
         np.save(stream, np.ones(2))
 
 
-def change(folder, settings=None, tensors=None, text=""):
-    """Write a model again with other settings, and with tensors changed by a function.
-
-    Args:
-        text: is added to the settings.
-    """
-    with np.load(folder / "model.npz") as archive:
-        arrays = dict(archive)
-    values = yaml.safe_load(arrays["special:model.yml"].tobytes().rstrip(b"\0")) | (settings or {})
-    arrays["special:model.yml"] = np.frombuffer(f"{yaml.safe_dump(values)}{text}".encode() + b"\0", np.int8)
-    if tensors is not None:
-        tensors(arrays)
-    np.savez(folder / "model.npz", **arrays)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"type": "s2s"}, "has type: s2s, which nmt does not have"),
-        (
-            {"transformer-decoder-autoreg": "rnn"},
-            "transformer-decoder-autoreg: rnn.*It would need a decoder of another kind",
-        ),
-        ({"transformer-tied-layers": [1, 1]}, "transformer-tied-layers.*layers that share their weights"),
-        ({"transformer-postprocess-emb": "dn"}, "transformer-postprocess-emb: dn.*a norm of the embeddings"),
         ({"transformer-preprocess": "n"}, "transformer-preprocess: 'n', transformer-postprocess: 'dan'"),
         ({"transformer-ffn-activation": "tanh"}, "transformer-ffn-activation: tanh; nmt has relu, swish, gelu"),
-        ({"transformer-disable-position-embeddings": True}, "transformer-disable-position-embeddings: True"),
-        (
-            {"transformer-train-position-embeddings": True},
-            r"transformer-train-position-embeddings: True.*It would need embeddings that are not multiplied by sqrt",
-        ),
         ({"transformer-ffn-activation": ["relu"]}, r"transformer-ffn-activation: \['relu'\]; nmt has relu"),
-        ({"right-left": True}, "writing from right to left"),
         ({"enc-depth": "six"}, "encoder_layers: expected a whole number, got 'six'"),
         ({"enc-depth": 2}, "encoder_l2_self_Wq"),
         ({"enc-depth": 10**15}, "say 1,000,000,000,000,001 layers, but it holds"),
     ],
 )
 def test_what_our_model_cannot_express_is_refused_by_name(settings, message, copy, tmp_path):
-    change(copy, settings)
+    change_marian(copy, settings)
     with pytest.raises(NmtError, match=message):
         import_model(copy, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
@@ -230,7 +198,7 @@ ONES = np.ones((2, 2), np.float32)
     ],
 )
 def test_other_tensors_are_refused_by_name_in_one_line(name, array, message, copy, tmp_path):
-    change(copy, tensors=lambda arrays: arrays.update({name: array}))
+    change_marian(copy, {}, lambda arrays: arrays | {name: array})
     with pytest.raises(CheckpointError, match=message) as error:
         import_model(copy, tmp_path / "bundle")
     assert "\n" not in str(error.value)
@@ -238,12 +206,12 @@ def test_other_tensors_are_refused_by_name_in_one_line(name, array, message, cop
 
 def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, imported):
     shutil.rmtree(copy)
-    shutil.copytree(DATA / "marian-pre", copy)
+    write_marian(copy, "marian-pre")
 
     def older(arrays):
-        arrays["decoder_ff_logit_out_W"] = arrays.pop("decoder_ff_logit_out_Wt").T.copy()
+        return arrays | {"decoder_ff_logit_out_W": arrays.pop("decoder_ff_logit_out_Wt").T.copy()}
 
-    change(copy, tensors=older)
+    change_marian(copy, {}, older)
     import_model(copy, tmp_path / "bundle")
     weights, expected = (load_bundle(folder).weights for folder in (tmp_path / "bundle", imported / "marian-pre"))
     for name, tensor in expected.items():
@@ -264,7 +232,7 @@ def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, impo
         (lambda folder: (folder / "decoder.yml").write_text("[1"), "is not YAML"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [a.npz, b.npz]"), "names 2 models"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [model.npz]\nsince: 2020-02-26"), "is a date"),
-        (lambda folder: change(folder, text="version: 2020-02-26\n"), "is a date"),
+        (lambda folder: change_marian(folder, {}, text="version: 2020-02-26\n"), "is a date"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [a.npz]"), "names a.npz, which is not there"),
         (
             lambda folder: (folder / "decoder.yml").write_text("models: [model.npz]\nbeam-size: x"),
@@ -311,19 +279,12 @@ def test_a_member_of_an_npz_file_that_claims_too_much_is_refused(content, compre
         read_npz(copy / "model.npz")
 
 
-def zipped(folder, path, compression=zipfile.ZIP_DEFLATED):
-    """An archive as macOS makes it."""
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for file in sorted(folder.iterdir()):
-            archive.write(file, f"model/{file.name}")
-            archive.writestr(f"__MACOSX/model/._{file.name}", b"of macOS")
-    return path
-
-
 def test_an_archive_of_macos_is_imported_as_its_folder(tmp_path, monkeypatch, copy, imported):
     examine_nothing(monkeypatch)
     (copy / "preprocess.sh").write_text("#!/bin/sh\nnormalize-punctuation.perl -l $1 | spm_encode\n")
-    path = zipped(copy, tmp_path / "opus-2020.02.zip")
+    files = {f"model/{file.name}": file.read_bytes() for file in copy.iterdir()}
+    path = tmp_path / "opus-2020.02.zip"
+    path.write_bytes(zipped(files | {f"__MACOSX/{name.replace('/', '/._')}": b"of macOS" for name in files}))
     with pytest.raises(CheckpointError, match=r"preprocess\.sh: applies Moses' rules of the source .* --source-lang"):
         import_model(path, tmp_path / "bundle")
     import_model(path, tmp_path / "bundle", given=Given(source_lang="en"))
@@ -409,15 +370,6 @@ def test_the_recorded_command_has_options_of_nmt_import(ignores, tmp_path, monke
     assert ('"--ignore-unknown-steps"' in notes, "--no-ignore" in notes) == (ignores, False)
 
 
-def test_errors_name_the_archive_not_the_folder_that_it_was_unpacked_to(copy, tmp_path):
-    (copy / "source.spm").unlink()
-    path = zipped(copy, tmp_path / "opus.zip")
-    with pytest.raises(CheckpointError) as caught:
-        import_model(path, tmp_path / "bundle")
-    assert f"Put source.spm and target.spm into {path}/model, or name them" in str(caught.value)
-    assert str(caught.value).startswith(f"{path}/model/vocab.yml: has pieces of SentencePiece")
-
-
 @pytest.mark.parametrize("name", ["model.npz", "decoder.yml"])
 def test_a_file_of_the_model_may_be_named(name, imported, tmp_path, monkeypatch):
     examine_nothing(monkeypatch)
@@ -430,7 +382,7 @@ def test_a_file_of_the_model_may_be_named(name, imported, tmp_path, monkeypatch)
 @pytest.fixture
 def two(tmp_path):
     """A model with two vocabularies, and no decoder.yml that says which is the source's."""
-    folder = Path(shutil.copytree(DATA / "marian-decoder", tmp_path / "two"))
+    folder = write_marian(tmp_path / "two", "marian-decoder")
     (folder / "decoder.yml").unlink()
     for name in ("source", "target"):
         (folder / f"{name}.yml").rename(folder / f"{name}.kept")
@@ -572,12 +524,6 @@ def test_the_name_of_a_format_may_be_in_capitals():
     assert find_target("Marian").name == "marian"
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
-
-
-_SIDE = SideLines(sentences=(1,), pieces=PieceCounts(p50=1, p90=1, p99=1, p999=1, max=1), decomposed=1)
-DECOMPOSED = LineStatistics(
-    max_pieces=1, source=_SIDE, target=_SIDE, target_per_source=LengthRatio(p1=1, p10=1, p50=1, p90=1, p99=1)
-)
 
 
 @pytest.mark.parametrize(

@@ -18,22 +18,12 @@ from nmt.convert.segmenters import model_pieces
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.server.models import Models, ServedModel
+from tests.convert.peers import D_FF, D_MODEL, FAIRSEQ, LAYERS, Weights
 
 LINES = ["the boat leaves at noon", "nobody heard the bell", "das boot fährt um zwölf", "ein satz. noch einer."]
 NLLB = ["eng_Latn", "deu_Latn", "fra_Latn", "zho_Hans", "zho_Hant"]
 MBART = ["de_DE", "en_XX", "fr_XX", "zh_CN"]
-WIDTH, INNER, POSITIONS = 16, 24, 40
-
-
-def layer(prefix: str, *attentions: str) -> dict[str, tuple[int, ...]]:
-    shapes = {}
-    for attention in attentions:
-        for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            shapes |= {f"{attention}.{projection}.weight": (WIDTH, WIDTH), f"{attention}.{projection}.bias": (WIDTH,)}
-        shapes |= {f"{attention}_layer_norm.{end}": (WIDTH,) for end in ("weight", "bias")}
-    shapes |= {"fc1.weight": (INNER, WIDTH), "fc1.bias": (INNER,), "fc2.weight": (WIDTH, INNER), "fc2.bias": (WIDTH,)}
-    shapes |= {f"final_layer_norm.{end}": (WIDTH,) for end in ("weight", "bias")}
-    return {f"{prefix}.{name}": shape for name, shape in shapes.items()}
+POSITIONS = 40
 
 
 def write(folder, kind: str, **settings) -> None:
@@ -56,23 +46,24 @@ def write(folder, kind: str, **settings) -> None:
     size = len(pieces) + more
     config = {
         "model_type": "m2m_100", "architectures": ["M2M100ForConditionalGeneration"], "vocab_size": size,
-        "d_model": WIDTH, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": INNER, "decoder_ffn_dim": INNER,
-        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": POSITIONS,
+        "d_model": D_MODEL, "max_position_embeddings": POSITIONS,
         "activation_function": "relu", "scale_embedding": True, "is_encoder_decoder": True,
         "decoder_start_token_id": 2, "pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0,
     }  # fmt: skip
+    for part, layers in LAYERS.items():
+        config |= {f"{part}_layers": layers, f"{part}_ffn_dim": D_FF, f"{part}_attention_heads": 4}
     if kind == "mbart":
         config |= {"model_type": "mbart", "architectures": ["MBartForConditionalGeneration"], "scale_embedding": False}
     (folder / "config.json").write_text(json.dumps(config | settings))
-    shapes = {"model.shared.weight": (size, WIDTH)}
-    for side, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "encoder_attn"])):
-        shapes |= layer(f"model.{side}.layers.0", *attentions)
-        norms = ["layer_norm", *(["layernorm_embedding"] if kind == "mbart" else [])]
-        shapes |= {f"model.{side}.{norm}.{end}": (WIDTH,) for norm in norms for end in ("weight", "bias")}
-        shapes |= {f"model.{side}.embed_positions.weight": (POSITIONS + 2, WIDTH)} if kind == "mbart" else {}
-    torch.manual_seed(2)
-    tensors = {name: torch.randn(shape) * 0.6 + ("norm" in name and "weight" in name) for name, shape in shapes.items()}
-    save_file(tensors, folder / "model.safetensors")
+    weights = Weights()
+    weights.matrix("shared.weight", size, D_MODEL)
+    for part in LAYERS:
+        weights.layers(part, FAIRSEQ)
+        weights.norm(f"{part}.layer_norm")
+        if kind == "mbart":
+            weights.norm(f"{part}.layernorm_embedding")
+            weights.matrix(f"{part}.embed_positions.weight", POSITIONS + 2, D_MODEL)
+    save_file({f"model.{name}": tensor for name, tensor in weights.state.items()}, folder / "model.safetensors")
 
 
 @pytest.fixture(scope="module", params=["m2m", "nllb", "mbart"])

@@ -18,6 +18,7 @@ from nmt.convert.tensors import read_tensors
 from nmt.convert.torch_files import Bag, read_torch_file
 from nmt.errors import CheckpointError
 from tests.convert.peers import write_fairseq
+from tests.kit.archives import zipped
 
 FORMS = {"archive": True, "older format": False}
 
@@ -227,9 +228,7 @@ def rewritten(path: Path, change) -> None:
     """Change the members of an archive."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in change(members).items():
-            archive.writestr(name, content)
+    path.write_bytes(zipped(change(members), zipfile.ZIP_STORED))
 
 
 @pytest.mark.parametrize(
@@ -262,16 +261,14 @@ def test_a_storage_with_a_wrong_bit_is_refused(tmp_path):
 
 def test_a_compressed_archive_is_refused(tmp_path):
     path = tmp_path / "model.pt"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(["a" * 1_000_000], protocol=2))
+    path.write_bytes(zipped({"archive/data.pkl": pickle.dumps(["a" * 1_000_000], protocol=2)}))
     with pytest.raises(CheckpointError, match=r"data\.pkl of 1,000,0\d\d bytes"):
         read_torch_file(path)
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path):
     path = tmp_path / "model.pt"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("notes.txt", "hello")
+    path.write_bytes(zipped({"notes.txt": b"hello"}))
     with pytest.raises(CheckpointError, match=r"without data\.pkl"):
         read_torch_file(path)
     path.write_bytes(struct.pack("<Q", 12) + b"not a pickle")

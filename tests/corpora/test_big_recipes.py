@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmt.corpora import transfer
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import builtin_text, parse_recipe
 from nmt.data.shards import ParallelShards
@@ -66,11 +65,6 @@ def miniatures(language):
 
 
 FRENCH_ONLY = {"training-parallel-un.tgz", "training-giga-fren.tar"}
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr(transfer, "_BACKOFF", (0.0,) * 4)
 
 
 def served_recipe(server, name, archives):

@@ -29,11 +29,6 @@ def remote(server, name="corpus.tgz", content=CONTENT, **changes):
     return RemoteFile(f"{server.url}/{name}", **known)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr(transfer, "_BACKOFF", (0.0,) * 4)
-
-
 @pytest.fixture
 def server(file_server):
     file_server.files["corpus.tgz"] = CONTENT

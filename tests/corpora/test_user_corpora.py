@@ -100,7 +100,9 @@ def test_two_files_of_one_language_keep_their_order_where_their_names_fit(here):
     assert paired(["a.pt-BR", "a.pt"], ("pt-BR", "pt")) == [("a.pt-BR", "a.pt")]
 
 
-@pytest.mark.parametrize("name", ["d.csv", "d.CSV", "d.jsonl", "d.jsonl.gz", "d.xlsx", "d.xliff", "https://host/d.csv"])
+@pytest.mark.parametrize(
+    "name", ["d.csv", "d.CSV", "d.jsonl", "d.jsonl.gz", "d.xlsx", "d.sdlxliff", "https://host/d.csv"]
+)
 def test_a_form_that_is_not_read_is_named_with_the_way_out(here, name):
     if "://" not in name:
         (here / name).write_text("{}\n")

@@ -424,6 +424,20 @@ def _write_tmx(folder: Path, *, encoding: str = "utf-8") -> None:
     (folder / "memory.tmx").write_bytes(_TMX.decode().replace("utf-8", encoding).encode(encoding))
 
 
+def _write_catalogue(folder: Path) -> None:
+    head = r'"Content-Type: text/plain; charset=utf-8\nLanguage: de\nPlural-Forms: nplurals=2; plural=n != 1;\n"'
+    boats = 'msgid "%d boat"\nmsgid_plural "%d boats"\nmsgstr[0] "%d Boot"\nmsgstr[1] "%d Boote"\n'
+    (folder / "a.de.po").write_text(f'msgid ""\nmsgstr {head}\n\n{boats}\nmsgid "&Lamp\\n"\nmsgstr "&Lampe\\n"\n')
+
+
+def _write_xliff(folder: Path) -> None:
+    (folder / "a.xlf").write_text(
+        '<?xml version="1.0" encoding="utf-8"?>\n<xliff version="2.0" srcLang="en" trgLang="de"><file><unit>'
+        '<segment state="final"><source>The <pc id="1">boat</pc> &amp; we</source>'
+        '<target>Das <pc id="1">Boot</pc> &amp; wir</target></segment></unit></file></xliff>'
+    )
+
+
 @dataclass(frozen=True)
 class _TestSet:
     """A test set of sacreBLEU in one of its formats: the members that its archive must have."""
@@ -636,6 +650,8 @@ FORMATS: dict[str, Format] = {
     "TMX in UTF-16": Format(
         "memory.tmx", partial(_write_tmx, encoding="utf-16"), partial(_read_pair_file, name="memory.tmx")
     ),
+    "translated PO": Format("a.de.po", _write_catalogue, partial(_read_pair_file, name="a.de.po")),
+    "translated XLIFF": Format("a.xlf", _write_xliff, partial(_read_pair_file, name="a.xlf")),
     **{
         f"test set in {form}": Format("member.xml", each.write, each.read, None, (each.name,), is_changed=True)
         for form, each in _TEST_SETS.items()

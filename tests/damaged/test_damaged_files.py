@@ -46,6 +46,8 @@ def check(reader: Reader, name: str, cases: int, *, same_every_time: bool) -> No
     "name",
     [
         *("checksums of a bundle", "metrics", "manifest", "index of shards", "index of shards to repair"),
+        *("checkpoint_best.pt of fairseq", "model_step_10.pt of opennmt-py", "best.ckpt of joeynmt"),
+        *("params.best of sockeye", "config.json of eole", "model.npz of marian-post", "config.json of MarianMT"),
         pytest.param("training state", marks=pytest.mark.slow),
     ],
 )

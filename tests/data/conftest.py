@@ -1,15 +1,15 @@
 """Small data sets on disk, and shards from lists of ids."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.data.shards import SIDES, VERSION, ParallelShards, ShardIndex
 from nmt.text.steps import Steps, TextSteps
+from tests.data.one_data_set import SOURCE, TARGET, build_vocabulary
+from tests.kit import data_sets
 
 
 @pytest.fixture(scope="session")
@@ -24,19 +24,9 @@ def write_data_set() -> Callable[..., Path]:
         languages: tuple[str, str] = ("en", "de"),
         source_text: Steps = (),
     ) -> Path:
-        folder.mkdir(exist_ok=True)
-        files = {}
-        for split in ("train", "valid", "test"):
-            for language, lines in zip(languages, (source, target), strict=True):
-                content = "".join(line + "\n" for line in lines).encode()
-                (folder / f"{split}.{language}").write_bytes(content)
-                files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
-        manifest = Manifest(
-            name="small", source_lang=languages[0], target_lang=languages[1], recipe={}, sources=[], filters={},
-            files=files, source_text=source_text, target_text=(), fingerprint=fingerprint(files),
-        )  # fmt: skip
-        write_manifest(manifest, folder)
-        return folder
+        sides = dict(zip(languages, (source, target), strict=True))
+        texts = dict.fromkeys(("train", "valid", "test"), sides)
+        return data_sets.write_data_set(folder, texts, name="small", source_text=source_text)
 
     return write
 
@@ -54,3 +44,11 @@ def shards_of() -> Callable[..., ParallelShards]:
         )
 
     return make
+
+
+@pytest.fixture
+def data(write_data_set: Callable[..., Path], tmp_path: Path) -> Path:
+    """A data set with a vocabulary and shards."""
+    data: Path = write_data_set(tmp_path / "data", SOURCE, TARGET)
+    build_vocabulary(data, size=40, threads=1)
+    return data

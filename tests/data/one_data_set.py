@@ -19,6 +19,8 @@ from nmt.io.files import locked_folders
 from nmt.text.lines import NormalizationRule
 from nmt.text.steps import TextSteps
 
+SOURCE = ["one two", "three", "one two three four five six", "two"]
+TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
 _ARGUMENTS = ("existing", "check_unused", "max_pieces", "aligns", "threads", "notify")
 
 

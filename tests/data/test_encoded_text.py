@@ -15,17 +15,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError
 from tests.data.one_data_set import build_vocabulary
 
-SOURCE = ["one two", "three", "one two three four five six", "two"]
-TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
 DERIVED = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/train.source.tokens")
-
-
-@pytest.fixture
-def data(write_data_set, tmp_path):
-    """A data set with a vocabulary and shards."""
-    data = write_data_set(tmp_path / "data", SOURCE, TARGET)
-    build_vocabulary(data, size=40, threads=1)
-    return data
 
 
 def edit(data, name="train.en", line="zebra zoo"):

@@ -12,7 +12,7 @@ from nmt.data import training_lines
 from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.build import size_warnings
 from nmt.data.lineage import encoded_record
-from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, write_manifest
+from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.sampling import write_sampled_shards
 from nmt.data.shards import ParallelShards, Sampling
 from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
@@ -21,6 +21,7 @@ from nmt.io.hashing import sha256_of
 from nmt.record import text_record
 from nmt.text.steps import NO_STEPS
 from tests.data.one_data_set import build_vocabulary
+from tests.kit.data_sets import write_data_set
 from tests.trees import contents
 
 ALPHABETS = {"en": "abcdefgh", "de": "ijklmnop", "fr": "qrstuvwx", "el": "αβγδεζηθ"}
@@ -34,21 +35,11 @@ def write_set(folder, source_lang, target_lang, pairs):
         language: ["".join(draw.choices(ALPHABETS[language], k=draw.randint(2, 6))) for _ in range(300)]
         for language in (source_lang, target_lang)
     }
-    folder.mkdir()
-    files = {}
-    for split, count in (("train", pairs), ("valid", 5), ("test", 5)):
-        for language in (source_lang, target_lang):
-            path = folder / f"{split}.{language}"
-            path.write_text("".join(" ".join(draw.choices(words[language], k=6)) + "\n" for _ in range(count)))
-            files[path.name] = FileRecord(lines=count, sha256=sha256_of(path))
-    write_manifest(
-        Manifest(
-            name=folder.name, source_lang=source_lang, target_lang=target_lang, recipe={}, sources=[], filters={},
-            files=files, source_text=(), target_text=(), fingerprint=fingerprint(files),
-        ),
-        folder,
-    )  # fmt: skip
-    return folder
+    texts = {
+        split: {language: [" ".join(draw.choices(own, k=6)) for _ in range(count)] for language, own in words.items()}
+        for split, count in (("train", pairs), ("valid", 5), ("test", 5))
+    }
+    return write_data_set(folder, texts)
 
 
 @pytest.fixture

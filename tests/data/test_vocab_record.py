@@ -21,20 +21,10 @@ from nmt.data.vocab_record import read_vocabulary_record, vocabulary_kinds
 from nmt.errors import DataError, OutputError
 from nmt.io.hashing import sha256_of
 from nmt.io.locking import is_held
-from tests.data.one_data_set import build_vocabulary
+from tests.data.one_data_set import SOURCE, TARGET, build_vocabulary
 from tests.trees import contents
 
-SOURCE = ["one two", "three", "one two three four five six", "two"]
-TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
 USERS = train_vocabulary(["tre fire fem", "seks syv", "fire fire"], size=32).vocab
-
-
-@pytest.fixture
-def data(write_data_set, tmp_path):
-    """A data set with a vocabulary and shards."""
-    data = write_data_set(tmp_path / "data", SOURCE, TARGET)
-    build_vocabulary(data, size=40, threads=1)
-    return data
 
 
 def ours(data):

@@ -394,3 +394,17 @@ def test_the_tokeniser_is_that_of_the_language():
     texts = parallel_texts((["ab c"], ["ab d"]), ["ab c"], tokenize="char")
     assert texts.reference.tokens == (("a", "b", "c"),)
     assert "tok:char" in totals(texts).metrics.note
+
+
+def test_the_time_of_marking_words_grows_with_the_length_of_a_line():
+    # As many of each word as may be without being ignored, in orders that have hardly a word in common.
+    orders = [" ".join(f"w{number * step % 101}" for number in range(101)) + " " for step in (1, 7)]
+    assert_linear(lambda line: word_diff(line, orders[1] * line.count("w7 "), ""), orders[0], 4_000)
+
+
+def test_long_lines_are_compared_block_by_block():
+    words = [f"w{number}" for number in range(3_000)]
+    changed = [f"x{word}" if number % 1_000 == 999 else word for number, word in enumerate(words)]
+    moved = ["new"] * 50 + changed
+    a, b = (same_words(parts)[0] for parts in word_diff(" ".join(words), " ".join(moved), ""))
+    assert a == b == [word for word in changed if word in set(words)]

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import httpx
 import pytest
 
+from nmt.server.exchange import Limits
 from tests.commands import Process, start_python
 from tests.processes import SECONDS
 from tests.server.doubles import Running, serving
@@ -23,6 +24,13 @@ BUNDLE = Path(__file__).parents[1] / "bundles" / "0.1.0"
 def server() -> Iterator[Running]:
     """A server of a double that translates English to German."""
     with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Running]:
+    """As ``server``, for few characters."""
+    with serving(limits=Limits(max_characters=100)) as running:
         yield running
 
 

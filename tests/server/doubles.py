@@ -142,7 +142,8 @@ class Model:
         self.loads.append("unload")
 
     def watch(self, lost: Callable[[Exception], object]) -> None:
-        """It is not lost."""
+        """Remember what is called when it is lost."""
+        self.lost = lost
 
     def translator(self, source: str = "", target: str = "", candidates: int = 1, split: str | None = None) -> Capitals:
         """The translator with these settings; by default to the first target language."""

@@ -6,7 +6,6 @@ import httpx
 import pytest
 
 from nmt.server import documents
-from nmt.server.exchange import Limits
 from tests.server.doubles import Running, serving, wait_for
 
 
@@ -72,12 +71,6 @@ def test_a_file_must_be_sent_as_one(small):
     for request in ({"json": {"file": "x"}}, {"files": {"file": (None, "x")}}, {"data": {"file": {"name": "a.txt"}}}):
         answer = small.client.post("/translate_file", params={"source": "en", "target": "de"}, **request)
         assert (answer.status_code, "Expected a file" in answer.json()["error"]) == (400, True)
-
-
-@pytest.fixture(scope="module")
-def small():
-    with serving(limits=Limits(max_characters=100)) as running:
-        yield running
 
 
 def test_an_unknown_document_is_not_found(server):

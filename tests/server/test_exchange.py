@@ -105,12 +105,6 @@ def test_text_of_any_kind_comes_back(server):
         assert server.translate(text).json() == {"translatedText": text.upper()}
 
 
-@pytest.fixture(scope="module")
-def small():
-    with serving(limits=Limits(max_characters=100)) as running:
-        yield running
-
-
 def test_the_characters_of_a_request_are_limited(small):
     assert small.translate("ä" * 100).status_code == 200
     assert small.translate(["a" * 50, "b" * 50]).status_code == 200

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from nmt.errors import CheckpointError
+from nmt.machine.calls import ProcessLostError
 from tests.commands import run_command
 from tests.server.conftest import BUNDLE
 from tests.server.doubles import Model, serving, wait_for
@@ -106,6 +107,29 @@ def test_a_model_that_cannot_be_loaded_is_named_and_tried_again(models, error):
     assert [line.partition(" in ")[0] for line in lines] == [
         "loaded en to fr",
         "unloaded en to fr: another model needs the room",
+        "loaded en to de",
+    ]
+
+
+def test_a_model_that_is_lost_is_loaded_again_for_the_next_request(models):
+    lines = []
+    loading = {"unload_after": 60, "max_loaded": 2, "report": lines.append}
+    with serving(models, workers=2, loading=loading) as running:
+        for target in ("de", "fr"):
+            assert running.translate("a", target=target).status_code == 200
+        lines.clear()
+        first_loss = models[0].lost
+        with slow_request(running, models[0].translator()):  # it is lost while a request needs it
+            first_loss(ProcessLostError("en to de was killed."))
+            wait_for(lambda: running.metrics()["nmt_models"] == 1)
+        assert running.translate("b", target="fr").json() == {"translatedText": "B"}
+        assert running.translate("b").json() == {"translatedText": "B"}
+        assert loads(models) == [["load", "load"], ["load"], []]
+        first_loss(ProcessLostError("this is about the process before."))
+        assert running.translate("c").status_code == 200
+        assert loads(models) == [["load", "load"], ["load"], []]
+    assert [line.partition(" in ")[0] for line in lines] == [
+        "en to de was killed. The next request for this model loads it again.",
         "loaded en to de",
     ]
 

@@ -201,19 +201,30 @@ def test_a_second_ctrl_c_waits_for_no_request():
         assert isinstance(answer.exception(), httpx.HTTPError)
 
 
+def children_of(process):
+    """The ids of the processes of its models."""
+    threads = Path(f"/proc/{process.pid}/task").iterdir()  # any may have started it
+    return list(map(int, " ".join((thread / "children").read_text() for thread in threads).split()))
+
+
 def child_of(process):
     """The id of the process of its only model."""
-    threads = Path(f"/proc/{process.pid}/task").iterdir()  # any may have started it
-    [child] = " ".join((thread / "children").read_text() for thread in threads).split()
-    return int(child)
+    [child] = children_of(process)
+    return child
 
 
-def test_models_on_demand_take_turns_in_memory(tmp_path):
-    other = tmp_path / "model"
-    shutil.copytree(BUNDLE, other)
-    (other / "checksums.json").unlink()
-    settings = (other / "config.yaml").read_text("utf-8")
-    (other / "config.yaml").write_text(settings.replace("target_lang: de", "target_lang: fr"), "utf-8")
+@pytest.fixture
+def other(tmp_path):
+    """The model of the bundle as one for another language."""
+    folder = tmp_path / "model"
+    shutil.copytree(BUNDLE, folder)
+    (folder / "checksums.json").unlink()
+    settings = (folder / "config.yaml").read_text("utf-8")
+    (folder / "config.yaml").write_text(settings.replace("target_lang: de", "target_lang: fr"), "utf-8")
+    return folder
+
+
+def test_models_on_demand_take_turns_in_memory(other):
     with serve_command(BUNDLE, other, "--max-loaded", 1, *SMALL_BATCHES) as command:
         first = child_of(command.process)
         for target in ("fr", "de"):
@@ -230,10 +241,10 @@ def test_models_on_demand_take_turns_in_memory(tmp_path):
     ]
 
 
-def test_a_model_may_be_replaced_on_disk_and_ends_the_server_when_its_process_is_killed(tmp_path):
+def test_a_model_may_be_replaced_on_disk(tmp_path):
     copy = tmp_path / "model"
     shutil.copytree(BUNDLE, copy)
-    with serve_command(copy, *SMALL_BATCHES) as command, ThreadPoolExecutor(1) as executor:
+    with serve_command(copy, *SMALL_BATCHES) as command:
         shutil.rmtree(copy)
         copy.mkdir()
         (copy / "config.yaml").write_text("damaged", "utf-8")
@@ -242,13 +253,28 @@ def test_a_model_may_be_replaced_on_disk_and_ends_the_server_when_its_process_is
             assert answer.json()["translatedText"] == list(NOTES.values())
         characters = ["The ☃ man sleeps."] * 20  # unknown ones need a second look at the model
         assert translate(command.port, characters).status_code == 200
+
+
+@pytest.mark.parametrize("loading", [[], ["--max-loaded", 2]])
+def test_a_model_whose_process_is_killed_fails_its_requests_and_is_loaded_again(other, loading):
+    with serve_command(BUNDLE, other, *loading, *SMALL_BATCHES) as command, ThreadPoolExecutor(1) as executor:
+        assert translate(command.port, list(NOTES), target="fr").status_code == 200
+        first, _ = sorted(children_of(command.process))  # in the order of loading
         answer = executor.submit(translate, command.port, ENDLESS)
         wait_until_busy(command.port)
-        os.kill(child_of(command.process), signal.SIGKILL)
-        assert command.process.wait(SECONDS) == 2
-        assert f"{copy} was killed by SIGKILL (the system also does this when memory runs out)." in command.rest()
-        assert answer.result().status_code == 503
-        assert answer.result().json() == {"error": "The server is shutting down."}
+        os.kill(first, signal.SIGKILL)
+        message = "The process of the model was killed while it translated. Try again later."
+        assert (answer.result().status_code, answer.result().json()) == (503, {"error": message})
+        assert answer.result().headers["retry-after"]
+        for target in ("fr", "de"):
+            found = translate(command.port, list(NOTES), target=target)
+            assert found.json() == {"translatedText": list(NOTES.values())}
+        assert first not in children_of(command.process)
+        command.process.terminate()
+        assert command.process.wait(SECONDS) == 0
+        lines = command.rest()
+    assert f"{BUNDLE} was killed by SIGKILL (the system also does this when memory runs out). The next" in lines
+    assert f"loaded {BUNDLE} in " in lines
 
 
 def test_sigterm_ends_a_server_whose_model_hangs():

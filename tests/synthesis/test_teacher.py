@@ -53,6 +53,21 @@ def test_each_line_is_asked_for_once_and_all_at_the_same_time(tmp_path):
     assert ([each.text for each in again], server.requests) == ([f"<{line}>" for line in lines], [])
 
 
+def test_a_slow_answer_does_not_hold_up_the_next_window(tmp_path):
+    lines = [f"line {number}" for number in range(33)]  # a window of 32 for two threads
+    last_asked = threading.Event()
+
+    def answer(text, times):
+        if text == lines[31]:
+            assert last_asked.wait(20)
+        elif text == lines[32]:
+            last_asked.set()
+        return translated(text)
+
+    found, _ = answers_to(answer, tmp_path, lines, concurrency=2, timeout=30, tries=1)
+    assert [each.text for each in found] == [f"<{line}>" for line in lines]
+
+
 def test_the_request_holds_the_model_the_languages_and_the_line(tmp_path, monkeypatch):
     monkeypatch.setenv(KEY, "secret")
     (tmp_path / "request.yaml").write_text(

@@ -86,14 +86,14 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
 @pytest.mark.slow
 def test_a_verdict_that_is_interrupted_says_where_the_model_is(trained, tmp_path, monkeypatch):
     sides = [(trained / f"data/toy-en-de/train.{code}").read_text().splitlines()[:60] for code in ("en", "de")]
-    (tmp_path / "memory.tsv").write_text(
-        "".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
-    )
+    messages = [f'msgid "{source}"\nmsgstr "{target}"\n\n' for source, target in zip(*sides, strict=True)]
+    (tmp_path / "memory.po").write_text("".join([*messages, 'msgid "A cat"\nmsgstr ""\n']))
     monkeypatch.setattr(adapting, "_translate", Mock(side_effect=KeyboardInterrupt))
     heard = Mock(spec=Reporter, wraps=Reporter())
     how = {"out": tmp_path / "out", "set": ["training.max_updates=1", "validation.bleu=false"], "report": heard}
     with pytest.raises(KeyboardInterrupt):
-        adapting.adapt(trained / "runs/toy-en-de-tiny", [str(tmp_path / "memory.tsv")], threads=1, **how)
+        adapting.adapt(trained / "runs/toy-en-de-tiny", [str(tmp_path / "memory.po")], threads=1, **how)
+    heard.notice.assert_any_call("train: skipped 1 units or lines of memory.po without usable text in both languages")
     run = tmp_path / "out/model"
     heard.notice.assert_called_with(f"The adapted model is {run}. Run the same command for the verdict.")
     assert bundle_to_use(run)

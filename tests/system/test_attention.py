@@ -53,6 +53,7 @@ def test_lines_come_from_a_file_or_a_pipe(attention, tmp_path):
 @pytest.mark.parametrize(
     ("words", "text", "message"),
     [
+        (["x", "-o", "page.pdf"], "", "--out page.pdf: the page is HTML. Name a file that ends in .html."),
         (["x", "-o", "page.html", "--json"], "", "--json prints, and --out page.html writes: give one"),
         (["x", "-o", "mine.html"], "", "mine.html"),
         (["x", "-i", "in.txt"], "", "the input was given twice"),

@@ -224,13 +224,6 @@ def test_an_empty_folder_says_where_to_begin(nmt, tmp_path, command, advice):
     assert f"nmt {advice}" in result.stderr
 
 
-def test_every_command_explains_itself_with_an_example(nmt, tmp_path):
-    overview = nmt("--help", cwd=tmp_path).stdout
-    for command in ("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"):
-        assert command in overview
-        assert "Example: nmt" in nmt(command, "--help", cwd=tmp_path).stdout
-
-
 def test_files_of_a_run_hold_no_pickle(trained):
     run = trained / "runs" / "toy-en-de-tiny"
     for path in run.rglob("*"):

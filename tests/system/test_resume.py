@@ -43,13 +43,3 @@ def test_what_is_refused_is_refused_before_anything_is_printed_about_the_run(pro
     assert message in failed.stderr
     assert "parameters" not in failed.stderr
     assert "hardware" not in failed.stderr
-
-
-@pytest.mark.slow
-def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt_apart):
-    quick = ["--max-updates", "1", "--set", "validation.bleu=false", "--out", "runs/own"]
-    assert "run: runs/own\n" in nmt_apart("train", *quick, cwd=project).stderr
-    assert "Nothing to do" in nmt_apart("train", *quick, cwd=project).stderr
-    fresh = nmt_apart("train", "--fresh", *quick, cwd=project)
-    assert "run: runs/own-2 (runs/own is taken)\n" in fresh.stderr
-    assert "model: " in nmt_apart("translate", cwd=project, text="The man sleeps.\n").stderr

@@ -634,22 +634,15 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
     model = nmt.load(bundle, device="cpu", precision="fp32")
     one = ["ba do"]
     mistakes = [
-        ("lines: expected a list of texts, got a single text", lambda: model.translate("ba do")),
         ("line 2: expected str, got bytes", lambda: model.translate(["ba", b"do"])),
         ("prefix 1: expected str, got int", lambda: model.translate(one, prefixes=[3])),
         ("batch_tokens: expected a whole number, got '9'", lambda: model.translate(one, batch_tokens="9")),
         ("batch_tokens: must be at least 1, got 0", lambda: model.score(one, one, batch_tokens=0)),
         ("max_source_length: expected a whole number, got 2.5", lambda: model.translate(one, max_source_length=2.5)),
-        ("top_k: expected a whole number, got '3'", lambda: model.translate(one, sampling=nmt.Sampling(top_k="3"))),
         ("threads: must be at least 1, got 0", lambda: nmt.load(bundle, threads=0)),
         ("line 1: character 4 is half a surrogate pair", lambda: model.translate(["ba \udc80"])),
         ("the list of prefixes", lambda: model.translate(one, prefixes=[])),
-        (
-            "temperature: must be at least 0.000001, got 0.0",
-            lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0)),
-        ),
         ("beam: expected a whole number, got '4'", lambda: model.translate(one, beam="4")),
-        ("beam: must be at least 1, got 0", lambda: model.translate(one, beam=0)),
         ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),
         ("sampling: expected nmt.Sampling", lambda: model.translate(one, sampling=3)),
         (
@@ -658,7 +651,6 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
         ),
         ("mbr: expected true or false, got 'ter'", lambda: model.translate(one, mbr="ter")),
         ("precision: expected .*, got 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
-        ("nowhere", lambda: nmt.load("nowhere")),
         ("model: expected .* got \\[\\]", lambda: nmt.load([])),
         ("model: expected .* got 5", lambda: nmt.load(5)),
     ]

@@ -1,6 +1,5 @@
 """A data set of a language that takes seconds to learn, and settings to match."""
 
-import hashlib
 import json
 import random
 from pathlib import Path
@@ -12,12 +11,12 @@ from safetensors.torch import load_file
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, dump_config, parse_config
-from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.listener import Listener
 from nmt.training.run import Outcome, train
 from nmt.training.start.settings import resolve_config
 from tests.data.one_data_set import build_vocabulary
+from tests.kit.data_sets import write_data_set
 from tests.policies import policy_fixture
 
 every_policy = policy_fixture("cpu", "cuda")
@@ -42,22 +41,11 @@ def complete(settings: str) -> str:
 
 def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
     """Sentences of made-up words and, as their translation, the same words backwards."""
-    folder.mkdir(parents=True)
-    draw = random.Random(seed)
-    files = {}
+    draw, texts = random.Random(seed), {}
     for split, count in (("train", pairs), ("valid", 12), ("test", 12)):
-        sources = [[draw.choice(WORDS) for _ in range(draw.randint(1, 8))] for _ in range(count)]
-        for language, sentences in (("en", sources), ("de", [words[::-1] for words in sources])):
-            content = "".join(" ".join(words) + "\n" for words in sentences).encode()
-            (folder / f"{split}.{language}").write_bytes(content)
-            files[f"{split}.{language}"] = FileRecord(lines=count, sha256=hashlib.sha256(content).hexdigest())
-    write_manifest(
-        Manifest(
-            name=folder.name, source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
-            source_text=(), target_text=(), fingerprint=fingerprint(files),
-        ),
-        folder,
-    )  # fmt: skip
+        sentences = [[draw.choice(WORDS) for _ in range(draw.randint(1, 8))] for _ in range(count)]
+        texts[split] = {"en": list(map(" ".join, sentences)), "de": [" ".join(words[::-1]) for words in sentences]}
+    write_data_set(folder, texts)
     build_vocabulary(folder, size=40, threads=1)
     return folder
 

@@ -13,15 +13,7 @@ from nmt.config import DecodingConfig
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
 from nmt.convert.files import optional_mapping, shown
 from nmt.convert.foreign import OUTPUT_BIAS, Array, ForeignModel, ForeignVocabulary, Naming, matrices
-from nmt.convert.settings import (
-    Settings,
-    Table,
-    flat,
-    unknown_remarks,
-    unused_remarks,
-    valid_settings,
-    version_of,
-)
+from nmt.convert.settings import Settings, Table, flat, unknown_remarks, unused_remarks, valid_settings, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model, read_safetensors, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -12,6 +12,9 @@ from typing import Literal
 # Words, single characters of scripts without spaces, spaces, and single other characters.
 _UNSPACED = r"\u3040-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORDS = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|\s+|.")
+
+_MAX_AT_ONCE, _BLOCK = 1_000, 200
+"""The maximum number of words that are compared at once, and the words of a block of longer lines."""
 
 Kind = Literal["same", "right", "wrong"]
 """In both lines; only in this line, and also in the reference; only in this line."""
@@ -37,11 +40,30 @@ def word_diff(first: str, second: str, reference: str) -> tuple[list[Part], list
     a, b = _WORDS.findall(first), _WORDS.findall(second)
     words_a, words_b = ([word for word in line if not word.isspace()] for line in (a, b))
     known = set(_WORDS.findall(reference))
-    # It ignores words of which a long line has very many: else its time would be quadratic.
-    blocks = SequenceMatcher(None, words_a, words_b).get_matching_blocks()
-    same_a = {i + offset for i, _, size in blocks for offset in range(size)}
-    same_b = {j + offset for _, j, size in blocks for offset in range(size)}
+    pairs = list(_equal_words(words_a, words_b))
+    same_a, same_b = {place for place, _ in pairs}, {place for _, place in pairs}
     return _parts(a, same_a, known), _parts(b, same_b, known)
+
+
+def _equal_words(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The places of equal words in the same order.
+
+    Long lines are compared block by block: the time of a comparison may grow with the third power of the length, though
+    it ignores words that are frequent in more than 200.
+    """
+    at_a = at_b = 0
+    while at_a < len(a) and at_b < len(b):
+        is_last = max(len(a) - at_a, len(b) - at_b) <= _MAX_AT_ONCE
+        size = _MAX_AT_ONCE if is_last else _BLOCK
+        matcher = SequenceMatcher(None, a[at_a : at_a + size], b[at_b : at_b + size])
+        end_a = end_b = 0
+        for match in matcher.get_matching_blocks():
+            yield from ((at_a + match.a + offset, at_b + match.b + offset) for offset in range(match.size))
+            if match.size:
+                end_a, end_b = match.a + match.size, match.b + match.size
+        # The next block begins behind the last equal words, unless they are so few that nothing is gained.
+        is_anchored = not is_last and min(end_a, end_b) >= _BLOCK // 2
+        at_a, at_b = (at_a + end_a, at_b + end_b) if is_anchored else (at_a + size, at_b + size)
 
 
 def _parts(line: Sequence[str], same: Container[int], reference: Container[str]) -> list[Part]:

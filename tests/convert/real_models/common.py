@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -68,13 +68,26 @@ def randomise(parameters: Iterator[torch.nn.Parameter]) -> None:
             parameter.add_(0.2 * torch.randn_like(parameter))
 
 
-def write_oracle(folder: Path, score: Score) -> None:
-    """Write ``oracle.json``: the toolkit's log-probability of each target piece and of the end."""
-    cases = []
-    for source, target in CASES:
-        pieces = source.split(), target.split()
-        cases.append({"source": pieces[0], "target": pieces[1], "scores": list(map(float, score(*pieces)))})
-    (folder / "oracle.json").write_text(json.dumps(cases, ensure_ascii=False), encoding="utf-8")
+def write_models(variants: Mapping[str, Any], build: Callable[[Path, Any], Score], *, within: str = "") -> None:
+    """Write models below the folder that the command line names, and beside each what the toolkit computes.
+
+    ``oracle.json`` holds the toolkit's log-probability of each target piece and of the end.
+
+    Args:
+        variants: name -> options of a model.
+        build: saves the model with some options in a folder; returns what scores the pieces of a target.
+        within: where in the folder the model is.
+    """
+    for name, options in variants.items():
+        folder = Path(sys.argv[1]) / name
+        folder.mkdir(parents=True)
+        torch.manual_seed(1)
+        score, cases = build(folder, options), []
+        for source, target in CASES:
+            pieces = source.split(), target.split()
+            with torch.no_grad():
+                cases.append({"source": pieces[0], "target": pieces[1], "scores": list(map(float, score(*pieces)))})
+        (folder / within / "oracle.json").write_text(json.dumps(cases, ensure_ascii=False), encoding="utf-8")
 
 
 def scores_of(log_probabilities_TV: torch.Tensor, ids: Sequence[int]) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,49 +33,44 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def main(out: Path) -> None:
-    for name, options in VARIANTS.items():
-        folder = out / name
-        folder.mkdir(parents=True)
-        options = dict(options)
-        is_shared = options.get("share_embeddings", False)
-        for side, words in (("src", common.SOURCE_WORDS), ("tgt", common.TARGET_WORDS)):
-            listed = common.WORDS if is_shared else words
-            (folder / f"{side}.vocab").write_text("".join(f"{word}\t9\n" for word in listed), encoding="utf-8")
-        kind = options.pop("position_encoding_type", "SinusoidalInterleaved")
-        embeddings = {"word_vec_size": common.D_MODEL, "position_encoding_type": kind}
-        if kind == "Learned":
-            embeddings["n_positions"] = 40
-        config = TrainConfig(
-            data={}, src_vocab=str(folder / "src.vocab"), tgt_vocab=str(folder / "tgt.vocab"), share_vocab=is_shared,
-            training={
-                "model_path": str(folder / "model"), "world_size": 0, "gpu_ranks": [], "compute_dtype": "fp32",
-                "param_init_method": "xavier_uniform", "optim": "adam",
-            },
-            model={
-                "architecture": "transformer", "hidden_size": common.D_MODEL, "heads": common.HEADS,
-                "transformer_ff": common.D_FF, "embeddings": embeddings,
-                "encoder": {"encoder_type": "transformer", "layers": common.ENCODER_LAYERS},
-                "decoder": {"decoder_type": "transformer", "layers": common.DECODER_LAYERS}, **options,
-            },
-        )  # fmt: skip
-        vocabs = build_vocab(config, {"src": [], "tgt": []})
-        torch.manual_seed(1)
-        model = get_model_class(config.model).for_training(config.model, vocabs, config.training, device_id=-1)
-        common.randomise(model.parameters())
-        build_model_saver(config, model, vocabs, Optimizer.from_config(model, config), -1, None).save(10)
-        model.eval()
+def build(folder: Path, options: dict[str, Any]) -> common.Score:
+    options = dict(options)
+    is_shared = options.get("share_embeddings", False)
+    for side, words in (("src", common.SOURCE_WORDS), ("tgt", common.TARGET_WORDS)):
+        listed = common.WORDS if is_shared else words
+        (folder / f"{side}.vocab").write_text("".join(f"{word}\t9\n" for word in listed), encoding="utf-8")
+    kind = options.pop("position_encoding_type", "SinusoidalInterleaved")
+    embeddings = {"word_vec_size": common.D_MODEL, "position_encoding_type": kind}
+    if kind == "Learned":
+        embeddings["n_positions"] = 40
+    config = TrainConfig(
+        data={}, src_vocab=str(folder / "src.vocab"), tgt_vocab=str(folder / "tgt.vocab"), share_vocab=is_shared,
+        training={
+            "model_path": str(folder / "model"), "world_size": 0, "gpu_ranks": [], "compute_dtype": "fp32",
+            "param_init_method": "xavier_uniform", "optim": "adam",
+        },
+        model={
+            "architecture": "transformer", "hidden_size": common.D_MODEL, "heads": common.HEADS,
+            "transformer_ff": common.D_FF, "embeddings": embeddings,
+            "encoder": {"encoder_type": "transformer", "layers": common.ENCODER_LAYERS},
+            "decoder": {"decoder_type": "transformer", "layers": common.DECODER_LAYERS}, **options,
+        },
+    )  # fmt: skip
+    vocabs = build_vocab(config, {"src": [], "tgt": []})
+    model = get_model_class(config.model).for_training(config.model, vocabs, config.training, device_id=-1)
+    common.randomise(model.parameters())
+    build_model_saver(config, model, vocabs, Optimizer.from_config(model, config), -1, None).save(10)
+    model.eval()
 
-        def score(source: list[str], target: list[str]) -> list[float]:
-            src = torch.tensor([[vocabs["src"][piece] for piece in source]])
-            ids = [vocabs["tgt"][piece] for piece in (vocabs["decoder_start_token"], *target, "</s>", "</s>")]
-            with torch.no_grad():  # the last piece is not read
-                [states], *_ = model(src, torch.tensor([ids]), torch.tensor([len(source)]))
-                table = model.generator(states[:-1]).log_softmax(-1)
-            return common.scores_of(table, ids[1:-1])
+    def score(source: list[str], target: list[str]) -> list[float]:
+        src = torch.tensor([[vocabs["src"][piece] for piece in source]])
+        ids = [vocabs["tgt"][piece] for piece in (vocabs["decoder_start_token"], *target, "</s>", "</s>")]
+        # The last piece is not read.
+        [states], *_ = model(src, torch.tensor([ids]), torch.tensor([len(source)]))
+        table = model.generator(states[:-1]).log_softmax(-1)
+        return common.scores_of(table, ids[1:-1])
 
-        common.write_oracle(folder / "model", score)
+    return score
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+common.write_models(VARIANTS, build, within="model")

@@ -7,7 +7,6 @@ each other; the compiled parts belong to its data sets and to BLEU.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,44 +52,38 @@ def dictionary(words: tuple[str, ...], path: Path) -> Dictionary:
     return made
 
 
-def main(out: Path) -> None:
-    for name, more in VARIANTS.items():
-        folder = out / name
-        folder.mkdir(parents=True)
-        is_shared = "--share-all-embeddings" in more
-        source = dictionary(common.WORDS if is_shared else common.SOURCE_WORDS, folder / "dict.en.txt")
-        target = dictionary(common.WORDS if is_shared else common.TARGET_WORDS, folder / "dict.de.txt")
-        words = [
-            str(folder), "--task", "translation", "--source-lang", "en", "--target-lang", "de", "--arch", "transformer",
-            "--encoder-embed-dim", str(common.D_MODEL), "--decoder-embed-dim", str(common.D_MODEL),
-            "--encoder-ffn-embed-dim", str(common.D_FF), "--decoder-ffn-embed-dim", str(common.D_FF),
-            "--encoder-attention-heads", str(common.HEADS), "--decoder-attention-heads", str(common.HEADS),
-            "--encoder-layers", str(common.ENCODER_LAYERS), "--decoder-layers", str(common.DECODER_LAYERS),
-            "--max-source-positions", str(LONGEST), "--max-target-positions", str(LONGEST), "--optimizer", "adam",
-            "--lr", "0.001", "--max-tokens", "100", "--cpu", "--save-dir", str(folder), *more,
-        ]  # fmt: skip
-        parser = options.get_training_parser()
-        cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words))
-        task = tasks.setup_task(cfg.task)
-        assert (task.source_dictionary.symbols, task.target_dictionary.symbols) == (source.symbols, target.symbols)
-        torch.manual_seed(1)
-        model = task.build_model(cfg.model)
-        common.randomise(model.parameters())
-        trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-        trainer.consolidate_optimizer()
-        trainer.save_checkpoint(str(folder / "checkpoint_best.pt"), {"epoch": 1})
-        model.eval()
+def build(folder: Path, more: list[str]) -> common.Score:
+    is_shared = "--share-all-embeddings" in more
+    source = dictionary(common.WORDS if is_shared else common.SOURCE_WORDS, folder / "dict.en.txt")
+    target = dictionary(common.WORDS if is_shared else common.TARGET_WORDS, folder / "dict.de.txt")
+    words = [
+        str(folder), "--task", "translation", "--source-lang", "en", "--target-lang", "de", "--arch", "transformer",
+        "--encoder-embed-dim", str(common.D_MODEL), "--decoder-embed-dim", str(common.D_MODEL),
+        "--encoder-ffn-embed-dim", str(common.D_FF), "--decoder-ffn-embed-dim", str(common.D_FF),
+        "--encoder-attention-heads", str(common.HEADS), "--decoder-attention-heads", str(common.HEADS),
+        "--encoder-layers", str(common.ENCODER_LAYERS), "--decoder-layers", str(common.DECODER_LAYERS),
+        "--max-source-positions", str(LONGEST), "--max-target-positions", str(LONGEST), "--optimizer", "adam",
+        "--lr", "0.001", "--max-tokens", "100", "--cpu", "--save-dir", str(folder), *more,
+    ]  # fmt: skip
+    parser = options.get_training_parser()
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, words))
+    task = tasks.setup_task(cfg.task)
+    assert (task.source_dictionary.symbols, task.target_dictionary.symbols) == (source.symbols, target.symbols)
+    model = task.build_model(cfg.model)
+    common.randomise(model.parameters())
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    trainer.consolidate_optimizer()
+    trainer.save_checkpoint(str(folder / "checkpoint_best.pt"), {"epoch": 1})
+    model.eval()
 
-        def score(pieces: list[str], written: list[str]) -> list[float]:
-            src = torch.tensor([[*map(source.index, pieces), source.eos()]])
-            ids = [*map(target.index, written), target.eos()]
-            with torch.no_grad():
-                found = model(src, torch.tensor([src.shape[1]]), torch.tensor([[target.eos(), *ids[:-1]]]))
-                table = model.get_normalized_probs(found, log_probs=True)[0]
-            return common.scores_of(table, ids)
+    def score(pieces: list[str], written: list[str]) -> list[float]:
+        src = torch.tensor([[*map(source.index, pieces), source.eos()]])
+        ids = [*map(target.index, written), target.eos()]
+        found = model(src, torch.tensor([src.shape[1]]), torch.tensor([[target.eos(), *ids[:-1]]]))
+        table = model.get_normalized_probs(found, log_probs=True)[0]
+        return common.scores_of(table, ids)
 
-        common.write_oracle(folder, score)
+    return score
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+common.write_models(VARIANTS, build)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,42 +60,36 @@ def configuration(
     }  # fmt: skip
 
 
-def main(out: Path) -> None:
-    for name, options in VARIANTS.items():
-        folder = out / name
-        folder.mkdir(parents=True)
-        words = common.WORDS if options.get("tied") else common.TARGET_WORDS
-        for file, listed in (("src_vocab.txt", common.SOURCE_WORDS), ("trg_vocab.txt", words)):
-            (folder / file).write_text("".join(f"{word}\n" for word in listed), encoding="utf-8")
-        (folder / "config.yaml").write_text(yaml.safe_dump(configuration(folder, **options)), encoding="utf-8")
-        args = parse_global_args(load_config(str(folder / "config.yaml")))
-        source, target = build_vocab(args.data)
-        source.to_file(folder / "src_vocab.txt")
-        target.to_file(folder / "trg_vocab.txt")
-        torch.manual_seed(1)
-        model = build_model(copy.deepcopy(args.model), src_vocab=source, trg_vocab=target)
-        common.randomise(model.parameters())
-        manager = TrainManager(
-            rank=0, model=model, model_dir=folder, device=args.device, autocast=args.autocast, train_args=args.train,
-            dev_args=set_validation_args(args.test),
+def build(folder: Path, options: dict[str, Any]) -> common.Score:
+    words = common.WORDS if options.get("tied") else common.TARGET_WORDS
+    for file, listed in (("src_vocab.txt", common.SOURCE_WORDS), ("trg_vocab.txt", words)):
+        (folder / file).write_text("".join(f"{word}\n" for word in listed), encoding="utf-8")
+    (folder / "config.yaml").write_text(yaml.safe_dump(configuration(folder, **options)), encoding="utf-8")
+    args = parse_global_args(load_config(str(folder / "config.yaml")))
+    source, target = build_vocab(args.data)
+    source.to_file(folder / "src_vocab.txt")
+    target.to_file(folder / "trg_vocab.txt")
+    model = build_model(copy.deepcopy(args.model), src_vocab=source, trg_vocab=target)
+    common.randomise(model.parameters())
+    manager = TrainManager(
+        rank=0, model=model, model_dir=folder, device=args.device, autocast=args.autocast, train_args=args.train,
+        dev_args=set_validation_args(args.test),
+    )  # fmt: skip
+    manager.train_iter = SimpleNamespace(batch_sampler=SimpleNamespace(get_state=lambda: None))
+    manager._save_checkpoint(new_best=True, score=math.nan)
+    model.eval()
+
+    def score(pieces: list[str], written: list[str]) -> list[float]:
+        src = torch.tensor([[*map(source.lookup, pieces), source.eos_index]])
+        ids = [*map(target.lookup, written), target.eos_index]
+        found, *_ = model._encode_decode(
+            src=src, trg_input=torch.tensor([[target.bos_index, *ids[:-1]]]),
+            src_mask=torch.ones(1, 1, src.shape[1], dtype=torch.bool), src_length=torch.tensor([src.shape[1]]),
+            trg_mask=torch.ones(1, 1, len(ids), dtype=torch.bool),
         )  # fmt: skip
-        manager.train_iter = SimpleNamespace(batch_sampler=SimpleNamespace(get_state=lambda: None))
-        manager._save_checkpoint(new_best=True, score=math.nan)
-        model.eval()
+        return common.scores_of(found[0].log_softmax(-1), ids)
 
-        def score(pieces: list[str], written: list[str]) -> list[float]:
-            src = torch.tensor([[*map(source.lookup, pieces), source.eos_index]])
-            ids = [*map(target.lookup, written), target.eos_index]
-            with torch.no_grad():
-                found, *_ = model._encode_decode(
-                    src=src, trg_input=torch.tensor([[target.bos_index, *ids[:-1]]]),
-                    src_mask=torch.ones(1, 1, src.shape[1], dtype=torch.bool), src_length=torch.tensor([src.shape[1]]),
-                    trg_mask=torch.ones(1, 1, len(ids), dtype=torch.bool),
-                )  # fmt: skip
-            return common.scores_of(found[0].log_softmax(-1), ids)
-
-        common.write_oracle(folder, score)
+    return score
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+common.write_models(VARIANTS, build)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import torch
@@ -25,46 +24,40 @@ VARIANTS = {
 }
 
 
-def main(out: Path) -> None:
-    for name, more in VARIANTS.items():
-        folder = out / name
-        folder.mkdir(parents=True)
-        for side, words in (("src", common.SOURCE_WORDS), ("tgt", common.TARGET_WORDS)):
-            (folder / f"{side}.vocab").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-        parser = ArgumentParser()
-        train_opts(parser)
-        options, _ = parser.parse_known_args(
-            [
-                "-data", "{}", "-src_vocab", str(folder / "src.vocab"), "-tgt_vocab", str(folder / "tgt.vocab"),
-                "-save_model", str(folder / "model"), "-save_data", str(folder / "data"),
-                "-encoder_type", "transformer", "-decoder_type", "transformer", "-position_encoding",
-                "-enc_layers", str(common.ENCODER_LAYERS), "-dec_layers", str(common.DECODER_LAYERS),
-                "-rnn_size", str(common.D_MODEL), "-word_vec_size", str(common.D_MODEL),
-                "-transformer_ff", str(common.D_FF), "-heads", str(common.HEADS), *more,
-            ]
-        )  # fmt: skip
-        options.src_feats_vocab = None
-        options.data_task = "seq2seq"
-        ArgumentParser.update_model_opts(options)
-        ArgumentParser.validate_model_opts(options)
-        fields = build_dynamic_fields(options)
-        torch.manual_seed(1)
-        model = build_base_model(options, fields, gpu=False)
-        common.randomise(model.parameters())
-        build_model_saver(options, options, model, fields, Optimizer.from_opt(model, options)).save(10)
-        model.eval()
-        indices = {side: fields[side].base_field.vocab.stoi for side in ("src", "tgt")}
+def build(folder: Path, more: list[str]) -> common.Score:
+    for side, words in (("src", common.SOURCE_WORDS), ("tgt", common.TARGET_WORDS)):
+        (folder / f"{side}.vocab").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    parser = ArgumentParser()
+    train_opts(parser)
+    options, _ = parser.parse_known_args(
+        [
+            "-data", "{}", "-src_vocab", str(folder / "src.vocab"), "-tgt_vocab", str(folder / "tgt.vocab"),
+            "-save_model", str(folder / "model"), "-save_data", str(folder / "data"),
+            "-encoder_type", "transformer", "-decoder_type", "transformer", "-position_encoding",
+            "-enc_layers", str(common.ENCODER_LAYERS), "-dec_layers", str(common.DECODER_LAYERS),
+            "-rnn_size", str(common.D_MODEL), "-word_vec_size", str(common.D_MODEL),
+            "-transformer_ff", str(common.D_FF), "-heads", str(common.HEADS), *more,
+        ]
+    )  # fmt: skip
+    options.src_feats_vocab = None
+    options.data_task = "seq2seq"
+    ArgumentParser.update_model_opts(options)
+    ArgumentParser.validate_model_opts(options)
+    fields = build_dynamic_fields(options)
+    model = build_base_model(options, fields, gpu=False)
+    common.randomise(model.parameters())
+    build_model_saver(options, options, model, fields, Optimizer.from_opt(model, options)).save(10)
+    model.eval()
+    indices = {side: fields[side].base_field.vocab.stoi for side in ("src", "tgt")}
 
-        def score(source: list[str], target: list[str]) -> list[float]:
-            src = torch.tensor([indices["src"][piece] for piece in source])[:, None, None]
-            ids = [indices["tgt"][piece] for piece in ("<s>", *target, "</s>")]
-            with torch.no_grad():
-                states, _ = model(src, torch.tensor(ids)[:, None, None], torch.tensor([len(source)]))
-                table = model.generator(states[:, 0])
-            return common.scores_of(table, ids[1:])
+    def score(source: list[str], target: list[str]) -> list[float]:
+        src = torch.tensor([indices["src"][piece] for piece in source])[:, None, None]
+        ids = [indices["tgt"][piece] for piece in ("<s>", *target, "</s>")]
+        states, _ = model(src, torch.tensor(ids)[:, None, None], torch.tensor([len(source)]))
+        table = model.generator(states[:, 0])
+        return common.scores_of(table, ids[1:])
 
-        common.write_oracle(folder, score)
+    return score
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+common.write_models(VARIANTS, build)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import torch
@@ -25,45 +24,39 @@ VARIANTS = {
 }
 
 
-def main(out: Path) -> None:
-    for name, more in VARIANTS.items():
-        folder = out / name
-        folder.mkdir(parents=True)
-        for side, words in (("src", common.SOURCE_WORDS), ("tgt", common.TARGET_WORDS)):
-            (folder / f"{side}.vocab").write_text("".join(f"{word}\t{9}\n" for word in words), encoding="utf-8")
-        parser = ArgumentParser()
-        train_opts(parser)
-        options, _ = parser.parse_known_args(
-            [
-                "--data", "{}", "--src_vocab", str(folder / "src.vocab"), "--tgt_vocab", str(folder / "tgt.vocab"),
-                "--save_model", str(folder / "model"), "--save_data", str(folder / "data"),
-                "--encoder_type", "transformer", "--decoder_type", "transformer", "--position_encoding",
-                "--enc_layers", str(common.ENCODER_LAYERS), "--dec_layers", str(common.DECODER_LAYERS),
-                "--hidden_size", str(common.D_MODEL), "--word_vec_size", str(common.D_MODEL),
-                "--transformer_ff", str(common.D_FF), "--heads", str(common.HEADS), "--param_init", "0.1", *more,
-            ]
-        )  # fmt: skip
-        ArgumentParser.update_model_opts(options)
-        ArgumentParser.validate_model_opts(options)
-        options.data_task = options.model_task
-        vocabs = build_vocab(options, {"src": [], "tgt": []})
-        torch.manual_seed(1)
-        model = build_model(options, options, vocabs, None, -1)
-        common.randomise(model.parameters())
-        optimizer = torch.optim.Adam(model.parameters())
-        build_model_saver(options, options, model, vocabs, optimizer, -1).save(10)
-        model.eval()
+def build(folder: Path, more: list[str]) -> common.Score:
+    for side, words in (("src", common.SOURCE_WORDS), ("tgt", common.TARGET_WORDS)):
+        (folder / f"{side}.vocab").write_text("".join(f"{word}\t{9}\n" for word in words), encoding="utf-8")
+    parser = ArgumentParser()
+    train_opts(parser)
+    options, _ = parser.parse_known_args(
+        [
+            "--data", "{}", "--src_vocab", str(folder / "src.vocab"), "--tgt_vocab", str(folder / "tgt.vocab"),
+            "--save_model", str(folder / "model"), "--save_data", str(folder / "data"),
+            "--encoder_type", "transformer", "--decoder_type", "transformer", "--position_encoding",
+            "--enc_layers", str(common.ENCODER_LAYERS), "--dec_layers", str(common.DECODER_LAYERS),
+            "--hidden_size", str(common.D_MODEL), "--word_vec_size", str(common.D_MODEL),
+            "--transformer_ff", str(common.D_FF), "--heads", str(common.HEADS), "--param_init", "0.1", *more,
+        ]
+    )  # fmt: skip
+    ArgumentParser.update_model_opts(options)
+    ArgumentParser.validate_model_opts(options)
+    options.data_task = options.model_task
+    vocabs = build_vocab(options, {"src": [], "tgt": []})
+    model = build_model(options, options, vocabs, None, -1)
+    common.randomise(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
+    build_model_saver(options, options, model, vocabs, optimizer, -1).save(10)
+    model.eval()
 
-        def score(source: list[str], target: list[str]) -> list[float]:
-            src = torch.tensor([vocabs["src"](source)])[:, :, None]
-            ids = vocabs["tgt"](["<s>", *target, "</s>"])
-            with torch.no_grad():
-                states, _ = model(src, torch.tensor([ids])[:, :, None], torch.tensor([len(source)]))
-                table = model.generator(states[0]).log_softmax(-1)
-            return common.scores_of(table, ids[1:])
+    def score(source: list[str], target: list[str]) -> list[float]:
+        src = torch.tensor([vocabs["src"](source)])[:, :, None]
+        ids = vocabs["tgt"](["<s>", *target, "</s>"])
+        states, _ = model(src, torch.tensor([ids])[:, :, None], torch.tensor([len(source)]))
+        table = model.generator(states[0]).log_softmax(-1)
+        return common.scores_of(table, ids[1:])
 
-        common.write_oracle(folder, score)
+    return score
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+common.write_models(VARIANTS, build)

@@ -28,6 +28,7 @@ from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.run import dry_run
 from nmt.training.start import trial as module
 from nmt.training.start.resume import Beginning, make_learner
+from tests.training.conftest import make_data_set
 
 LONGEST = 64
 ONCE = 300_000_000
@@ -390,3 +391,12 @@ def test_the_training_pairs_are_opened_once(monkeypatch, reversed_words, setting
     monkeypatch.setattr(ParallelShards, "of", classmethod(noted))
     assert nmt.train(reversed_words, config=settings_file, dry_run=True).measured is not None
     assert opened == ["train"]
+
+
+def test_alignments_that_no_layer_learns_are_named(tmp_path, settings_file):
+    aligned = make_data_set(tmp_path / "aligned")
+    nmt.build_vocab(aligned, align=True, size=40, force=True)
+    command = ["train", "--data", str(aligned), "--config", str(settings_file), "--dry-run"]
+    assert "aligned, but no layer learns it" in CliRunner().invoke(app, command).stderr
+    learning = CliRunner().invoke(app, [*command, "--set", "model.alignment_layer=1"])
+    assert learning.exit_code == 0 and "no layer learns it" not in learning.stderr
