@@ -110,7 +110,7 @@ def _apart(tokens: Sequence[Token]) -> list[Token]:
 def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], language: str) -> Unit:
     """The unit of the tokens from ``begin`` on."""
     building, spans = _Building(language), list[Span]()
-    opened: dict[int, int] = {}
+    opened: dict[int, tuple[int, int | None]] = {}  # the span of a tag, and the one that ended where it begins
     last = max(number for number, token in enumerate(tokens) if token.text.strip())  # behind it is only white space
     has_text = (bool(token.text) and number <= last for number, token in enumerate(tokens))
     texts = list(itertools.accumulate(has_text, initial=0))
@@ -123,11 +123,7 @@ def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], lang
         place, partner = building.size, partners.get(number, number)
         if partner >= number and texts[number] == texts[partner + 1]:  # it holds no text
             following = partner + 1
-            if ended is None:
-                ended = len(spans)
-                spans.append(Span(place, place))
-            # A span of its own could as well be the last within the one that ended.
-            spans[ended] = _followed(spans[ended], "".join(each.raw for each in tokens[number:following]))
+            ended = _add_void(spans, ended, place, tokens[number:following])
             is_behind_void = True
         elif token.kind == "text":
             # Of the spaces on both sides of a tag that holds nothing, one would be folded.
@@ -142,20 +138,34 @@ def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], lang
             spans.append(Span(place, building.size, before=token.raw, text=""))
             ended, is_behind_void = None, False
         elif partner > number:
-            opened[number] = len(spans)
+            opened[number] = len(spans), ended
             spans.append(Span(place, place, before=token.raw))
             ended = None
         else:
-            ended = opened[partner]
-            spans[ended] = replace(spans[ended], end=place, after=token.raw)
+            ended, before = opened[partner]
             if spans[ended].start == place:  # its white space was folded; its range could hold nothing
-                raw = "".join(each.raw for each in tokens[partner : number + 1])
-                spans[ended:] = [Span(place, place, before=raw)]
+                del spans[ended:]
+                ended = _add_void(spans, before, place, tokens[partner : number + 1])
                 is_behind_void = True
+            else:
+                spans[ended] = replace(spans[ended], end=place, after=token.raw)
     text = "".join(building.parts).rstrip(" ")
     size = len(text)
     clipped = [replace(span, start=min(span.start, size), end=min(span.end, size)) for span in spans]
     return with_placeholders(Unit(text, tuple(clipped)))
+
+
+def _add_void(spans: list[Span], ended: int | None, place: int, tokens: Sequence[Token]) -> int:
+    """Add markup that holds no text. Returns the number of its span.
+
+    Args:
+        ended: the span that ends at the place. One of its own could as well be the last within that.
+    """
+    if ended is None:
+        ended = len(spans)
+        spans.append(Span(place, place))
+    spans[ended] = _followed(spans[ended], "".join(token.raw for token in tokens))
+    return ended
 
 
 def has_words(unit: Unit) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmt.errors import DataError
+from nmt.spans.kept import word_around
 from nmt.spans.links import Link
 from nmt.spans.positions import LETTER
 from nmt.text.lines import read_lines
@@ -31,6 +32,8 @@ _TYPED = str.maketrans({"’": "'", "ʼ": "'", "‐": "-"})
 _SENTENCE_ENDS = frozenset(".!?…")
 _ENDING = 2
 """So many letters behind a term may be its ending."""
+_NEAR = 20
+"""So many words around the place of a term may be it, although nothing says that they come from it."""
 _STEM = 4
 """Terms of fewer letters have no endings."""
 
@@ -181,13 +184,17 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     for number, term in enumerate(terms):
         if number in places:
             continue
-        if (form := _other_form(number, source, term, origins, taken)) is not None:
+        form = _other_form(origins.words_by_term[number], source, term, origins, taken)
+        place = _words_from(number, origins, taken) if form is None else None
+        if form is None and place is None:  # perhaps the alignment misses it
+            place = origins.behind_what_stood_before(term)
+            form = _other_form(origins.words_near(place[0]), source, term, origins, taken)
+        if form is not None:
             taken.update(*(range(*span) for span in form))
-        else:
-            place = _words_from(number, origins, taken)
-            findings[number] = "inserted" if place is None else "replaced"
-            places[number] = place or origins.behind_what_stood_before(term)
-            taken.update(range(*places[number]))
+        elif place is not None:
+            findings[number] = "replaced" if place[0] < place[1] else "inserted"
+            places[number] = place
+            taken.update(range(*place))
     text, found, end = "", list[Link](), 0
     moved = sorted(links)
     for number, (start, stop) in sorted(places.items(), key=lambda each: (each[1], each[0])):
@@ -231,7 +238,13 @@ class _Origins:
         """The empty place behind the words that come from what stands before a term."""
         before = bisect_right(self._ended, term.start, key=lambda one: one.source_end)
         place = self._ended[before - 1].end if before else 0
+        _, place = word_around(self.output, place, place)
         return place, place
+
+    def words_near(self, place: int) -> range:
+        """The numbers of the words around a place."""
+        word = bisect_left(self.words, (place,))
+        return range(max(0, word - _NEAR), min(word + _NEAR, len(self.words)))
 
 
 def _overlaps(spans: Sequence[tuple[int, int]], places: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -278,12 +291,12 @@ def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, i
 
 
 def _other_form(
-    number: int, source: str, term: Term, origins: _Origins, taken: set[int]
+    numbers: Iterable[int], source: str, term: Term, origins: _Origins, taken: set[int]
 ) -> list[tuple[int, int]] | None:
-    """The words that come from a term and are another form of its translation, as frohe is one of froher; none of them
-    if a longer word holds it, as Schlittenhund does that of dog. None if the model wrote neither, or copied the term.
+    """Those of some words that are another form of a term's translation, as frohe is one of froher; none of them if a
+    longer word holds it, as Schlittenhund does that of dog. None if the model wrote neither, or copied the term.
     """
-    spans = [origins.words[word] for word in origins.words_by_term[number]]
+    spans = [origins.words[number] for number in numbers]
     copied = source[term.start : term.end].lower()  # Banana is no form of Banane
     words = [
         (span, word)

@@ -93,6 +93,8 @@ def word_links(source: str, output: str, pairs: str) -> list[Link]:
         ("dog bites dog", "Hund beißt Köter", "0-0 1-1 2-2", "Köter beißt Köter", ["replaced", "written"]),
         ("a dog barks", "es bellt", "2-1", "Köter es bellt", ["inserted"]),
         ("dog", "", "", "Köter", ["inserted"]),
+        ("a dog barks", "des Köters Bellen", "2-2", "des Köters Bellen", ["written"]),
+        ("a dog barks", "der Wachköter bellt", "2-2", "der Wachköter bellt", ["written"]),
         ("a dog sled", "ein Köterschlitten", "0-0 1-1 2-1", "ein Köterschlitten", ["written"]),
         ("a dog sled", "ein Hundeschlitten mit Köterfell", "0-0 1-1 2-1", "ein Köter mit Köterfell", ["replaced"]),
         ("the guard dog", "der Wachhund", "1-1 2-1", "der Köter", ["replaced"]),
@@ -163,6 +165,12 @@ def test_every_term_is_there_and_the_rest_stays_whatever_the_links_are():
         for word in ("Aa", "Bbb"):
             assert obeyed.text.count(word) <= output.count(word)
         assert all(0 <= link.start <= link.end <= len(obeyed.text) for link in obeyed.links)
+
+
+def test_a_term_is_inserted_behind_a_word_not_within_it():
+    terms = Glossary([("dog", "Köter")]).terms("a black dog barks")
+    links = [Link(0, 3, 0, 1), Link(4, 8, 2, 7), Link(8, 14, 12, 17)]
+    assert obey("a black dog barks", "ein Bellender", links, terms).text == "ein Bellender Köter"
 
 
 def test_long_lines_obey():
