@@ -183,6 +183,23 @@ def test_a_refusal_is_recognised_in_other_languages(tmp_path, refusal):
     assert found[0].guard is None or "refused" not in found[0].guard.problems
 
 
+@pytest.mark.parametrize(
+    ("source", "translation"),
+    [
+        ("The language model writes a line.", "Das Sprachmodell schreibt eine Zeile."),
+        ("Große Sprachmodelle sind teuer.", "Large language models are expensive."),
+        ("We train a language model.", "Nous entraînons un modèle de langage."),
+        ("A language model is small.", "一个语言模型很小。"),
+        ("He cannot help you.", "Er kann dir nicht helfen."),
+        ("You can't translate it.", "Tu ne peux pas le traduire."),
+        ("She cannot answer you.", "Zij kan je niet antwoorden."),
+    ],
+)
+def test_a_text_that_is_like_a_refusal_is_none(tmp_path, source, translation):
+    found, _ = answers_to(lambda text, times: completion(translation), tmp_path, [source])
+    assert (found[0].text, found[0].guard) == (translation, None)
+
+
 def test_a_line_that_the_server_rejects_ends_nothing_also_if_it_is_alone(tmp_path):
     found, _ = answers_to(lambda text, times: error(400, "too long"), tmp_path, [SOURCE])
     assert [each.guard and each.guard.problems for each in found] == [("rejected",)]
