@@ -24,10 +24,11 @@ _UNSEEN = frozenset(_UNSEEN_NAMES.split())
 """Elements whose text is no part of the sentence around them, and not translated."""
 _RAW = frozenset(["iframe", "script", "style", "textarea"])
 """Elements whose content has no tags."""
-# As browsers read it: quotes have a meaning only behind "=". Possessive: a tag without an end is found out in one pass.
-_VALUE = r"""(?:"[^"]*+"|'[^']*+'|[^\s<>"'][^\s<>]*+)?+"""
-_TAG = re.compile(rf"</?([A-Za-z][^\s<>/]*+)(?:[\s/]++|[^\s<>/][^\s<>/=]*+(?:\s*+=\s*+{_VALUE})?+)*+>", re.ASCII)
-_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++)))?+""")
+# As browsers read it: quotes have a meaning only behind "=". A quote without an end has none. Possessive, and only one
+# way to match: a tag without an end is found out in one pass.
+_INSIDE = r"""(?:[^<>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*"""
+_TAG = re.compile(rf"</?([A-Za-z][^\s<>/]*+)(?:{_INSIDE}>|[^<>]*+>)", re.ASCII)
+_ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++)))?""")
 _CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
 # A reference by a number that no character has. Python refuses to read numbers of thousands of digits.
