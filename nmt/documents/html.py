@@ -24,10 +24,11 @@ _UNSEEN = frozenset(_UNSEEN_NAMES.split())
 """Elements whose text is no part of the sentence around them, and not translated."""
 _RAW = frozenset(["iframe", "script", "style", "textarea"])
 """Elements whose content has no tags."""
-# As browsers read it: quotes have a meaning only behind "=". A quote without an end has none. Possessive, and only one
-# way to match: a tag without an end is found out in one pass.
-_INSIDE = r"""(?:[^<>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])))*"""
-_TAG = re.compile(rf"</?([A-Za-z][^\s<>/]*+)(?:{_INSIDE}>|[^<>]*+>)", re.ASCII)
+# As browsers read it: quotes have a meaning only behind "=". There is one way only to match a tag, so that one
+# without an end is found out in one pass.
+_WRITTEN = r"""(?:"[^"]*+"|'[^']*+'|[^\s<>"'][^\s<>]*+)"""
+_VALUE = rf"(?:\s*+=\s*+(?:{_WRITTEN}|(?!{_WRITTEN}))|(?!\s*+=))"
+_TAG = re.compile(rf"</?([A-Za-z][^\s<>/]*+)(?:[\s/]++|[^\s<>/][^\s<>/=]*+{_VALUE})*>", re.ASCII)
 _ATTRIBUTE = re.compile(r"""([^\s"'=<>/]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++)))?""")
 _CDATA = "<![CDATA["
 _DECLARATION = re.compile(r"<[!?][^<>]*+>")
