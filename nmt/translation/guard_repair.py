@@ -62,10 +62,10 @@ class GuardRepair:
         """Record the problems of translations, and replace wrong ones with better ones, as far as there are any."""
         found = list(map(self._checked, found))
         if self._options.guard:
-            found = changed_where(found, self._has_lost, self._without_verbatim)
             found = changed_where(found, self._is_in_capitals, self._in_lower_case)
             found = changed_where(found, self._is_incomplete, self._by_sentence)
             found = changed_where(found, _is_wrong, self._by_next_best)
+            found = changed_where(found, self._has_lost, self._without_verbatim)
             found = changed_where(found, _is_wrong, self._by_wider_search)
         # Nothing needs the others now, and a server remembers translations.
         return [dataclasses.replace(each, others=()) if each.others else each for each in found]
@@ -83,6 +83,52 @@ class GuardRepair:
             return finding
         return Finding(tuple(dict.fromkeys([*(finding.problems if finding else ()), *found])), repaired=False)
 
+    def _may_be_respelt(self, segment: Segment) -> bool:
+        """Whether another text may be searched in place of a segment's: nothing of it was begun or taken out before."""
+        stays = segment.covered is not None and bool(segment.covered.kept)
+        return not (segment.is_begun or segment.taken or stays or self._options.sampling)
+
+    def _is_in_capitals(self, found: TranslatedSegment) -> bool:
+        """Whether a segment with a wrong translation is in capitals, of which most models have read little."""
+        languages = map(primary_language, (self._languages.source, self._languages.target))
+        may_be_respelt = self._may_be_respelt(found.segment) and _WITH_DOTLESS_I.isdisjoint(languages)
+        return _is_wrong(found) and may_be_respelt and self._source(found).isupper()
+
+    def _in_lower_case(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Search segments in lower case, and write their translations in capitals."""
+        texts = [f"{tag} {rest}".lstrip() for tag, rest in map(self._respelt, doubtful)]
+        respelt = [
+            dataclasses.replace(found.segment, text=text, pieces=pieces)
+            for found, text, pieces in zip(doubtful, texts, self._vocab.source.encode(texts), strict=True)
+        ]
+        return self._as_others(doubtful, respelt, _in_capitals)
+
+    def _respelt(self, found: TranslatedSegment) -> tuple[str, str]:
+        """The tag of a segment, and the rest of its text in lower case."""
+        tag, rest = self._vocab.source.split_tag(found.segment.text)
+        return tag, rest.strip().capitalize()
+
+    def _as_others(
+        self,
+        doubtful: list[TranslatedSegment],
+        others: Sequence[Segment],
+        written: Callable[[TranslatedSegment], TranslatedSegment] = lambda found: found,
+    ) -> list[TranslatedSegment]:
+        """Search other segments in place of these.
+
+        Args:
+            written: makes of their translations those of these.
+        """
+        try:
+            found_again = self._find(others, self._options)
+        except BeamTooWideError:  # keep the results of the first search
+            return doubtful
+        repaired = (
+            self._repaired(dataclasses.replace(again, finding=found.finding), again.candidates)
+            for found, again in zip(doubtful, found_again, strict=True)
+        )
+        return [found if better is None else written(better) for found, better in zip(doubtful, repaired, strict=True)]
+
     def _finished(self, found: TranslatedSegment) -> Sequence[TranslatedText]:
         """All that the first search has finished."""
         return *found.candidates, *decoded(self._vocab.target, [found.others])[0]
@@ -90,6 +136,16 @@ class GuardRepair:
     def _by_next_best(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
         """Take what else the first search has finished."""
         return (self._repaired(found, self._finished(found)) or found for found in doubtful)
+
+    def _has_lost(self, found: TranslatedSegment) -> bool:
+        """Whether a translation lacks a placeholder or a web address that can be put back into it."""
+        problems = found.finding.problems if found.finding is not None else ()
+        has_lost = _is_wrong(found) and not _VERBATIM.isdisjoint(problems)
+        return has_lost and self._may_be_respelt(found.segment) and self._preparation.takes_out
+
+    def _without_verbatim(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
+        """Search segments without what the model does not copy."""
+        return self._as_others(doubtful, self._preparation.without_verbatim([found.segment for found in doubtful]))
 
     def _by_wider_search(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
         """Search again with a wider beam. Only other samples may replace samples, so there is no search for these."""
@@ -107,45 +163,6 @@ class GuardRepair:
         length, options = len(candidate.pieces) + 1, self._options
         penalty = length_penalty(length, options.length_penalty, options.length_normalization)
         return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
-
-    def _has_lost(self, found: TranslatedSegment) -> bool:
-        """Whether a translation lacks a placeholder or a web address that can be put back into it."""
-        is_changed = found.finding is not None and not _VERBATIM.isdisjoint(found.finding.problems)
-        return is_changed and self._may_be_respelt(found.segment) and self._preparation.takes_out
-
-    def _without_verbatim(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
-        """Search segments without what the model does not copy."""
-        segments = self._preparation.without_verbatim([found.segment for found in doubtful])
-        for found, again in zip(doubtful, self._find(segments, self._options), strict=True):
-            yield self._repaired(dataclasses.replace(again, finding=found.finding), again.candidates) or found
-
-    def _may_be_respelt(self, segment: Segment) -> bool:
-        """Whether another text may be searched in place of a segment's: nothing of it was begun or taken out before."""
-        stays = segment.covered is not None and bool(segment.covered.kept)
-        return not (segment.is_begun or segment.taken or stays or self._options.sampling)
-
-    def _is_in_capitals(self, found: TranslatedSegment) -> bool:
-        """Whether a segment with a wrong translation is in capitals, of which most models have read little."""
-        languages = map(primary_language, (self._languages.source, self._languages.target))
-        may_be_respelt = self._may_be_respelt(found.segment) and _WITH_DOTLESS_I.isdisjoint(languages)
-        return _is_wrong(found) and may_be_respelt and self._source(found).isupper()
-
-    def _in_lower_case(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
-        """Search segments in lower case, and write their translations in capitals."""
-        texts = [f"{tag} {rest}".lstrip() for tag, rest in map(self._respelt, doubtful)]
-        pieces = self._vocab.source.encode(texts)
-        respelt = [
-            dataclasses.replace(found.segment, text=text, pieces=ids)
-            for found, text, ids in zip(doubtful, texts, pieces, strict=True)
-        ]
-        for found, again in zip(doubtful, self._find(respelt, self._options), strict=True):
-            repaired = self._repaired(dataclasses.replace(again, finding=found.finding), again.candidates)
-            yield found if repaired is None else _in_capitals(repaired)
-
-    def _respelt(self, found: TranslatedSegment) -> tuple[str, str]:
-        """The tag of a segment, and the rest of its text in lower case."""
-        tag, rest = self._vocab.source.split_tag(found.segment.text)
-        return tag, rest.strip().capitalize()
 
     def _is_incomplete(self, found: TranslatedSegment) -> bool:
         """Whether to search its sentences one by one. A segment whose translation is begun cannot be split."""
