@@ -206,7 +206,7 @@ def train(
         for leak in leaks(sets.folders):
             report.warn(leak)
     if is_main and resolved.model.alignment_layer is None and all(part.index.is_aligned for part in sets.parts):
-        listener.noticed("The pairs are aligned, but no layer learns it: model.alignment_layer chooses one.")
+        listener.noticed("The pairs are aligned, but no layer learns to align: set model.alignment_layer.")
     if dry_run:
         measured = try_run(training_data, run, init_from=init_from)
         return Training(run, resolved, summary, measured, is_main=is_main)

@@ -208,10 +208,13 @@ def _segment(text: str, element: _Element, reading: Reading) -> Iterator[Place]:
     source, target = element.child("seg-source") or element.child("source"), element.child("target")
     if source is None or (element.attributes.get("approved") == "yes" and not reading.retranslate):
         return
-    if target is not None and not reading.retranslate and any(each.text.strip() for each in _tokens(text, target)):
-        is_untranslated = _state(element, target) in _UNTRANSLATED_STATES
-        if not is_untranslated:
-            return
+    if (
+        target is not None
+        and not reading.retranslate
+        and any(each.text.strip() for each in _tokens(text, target))
+        and _state(element, target) not in _UNTRANSLATED_STATES
+    ):
+        return
     found = place_of(list(_tokens(text, source)), reading.source_lang)
     if found is None:
         return

@@ -137,7 +137,7 @@ class Teacher(LineTranslator):
 
     def prepare(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """As :meth:`LineTranslator.prepare`: each line is one segment, which may have neither prefix nor spans. The
-        server is asked already now."""
+        server is asked for it at once."""
         return [[self._asked(line.text) if line.text.strip() else Segment(line.text, [])] for line in lines]
 
     def search(self, segments: Sequence[Segment]) -> list[TranslatedSegment]:

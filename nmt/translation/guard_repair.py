@@ -12,7 +12,7 @@ from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError
 from nmt.text.languages import primary_language
-from nmt.text.verbatim import numbers, numbers_changed
+from nmt.text.verbatim import numbers, numbers_changed, spans
 from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.engine import decoded
 from nmt.translation.guard import Finding, Languages, Problem, changed, problems
@@ -101,23 +101,23 @@ class GuardRepair:
             dataclasses.replace(found.segment, text=text, pieces=pieces)
             for found, text, pieces in zip(doubtful, texts, self._vocab.source.encode(texts), strict=True)
         ]
-        return self._as_others(doubtful, respelt, _in_capitals)
+        return self._by_other_texts(doubtful, respelt, _in_capitals)
 
     def _respelt(self, found: TranslatedSegment) -> tuple[str, str]:
         """The tag of a segment, and the rest of its text in lower case."""
         tag, rest = self._vocab.source.split_tag(found.segment.text)
         return tag, rest.strip().capitalize()
 
-    def _as_others(
+    def _by_other_texts(
         self,
         doubtful: list[TranslatedSegment],
         others: Sequence[Segment],
         written: Callable[[TranslatedSegment], TranslatedSegment] = lambda found: found,
     ) -> list[TranslatedSegment]:
-        """Search other segments in place of these.
+        """Search segments with other texts in place of the doubtful ones.
 
         Args:
-            written: makes of their translations those of these.
+            written: what becomes of a translation of another text, as the doubtful one is to be written.
         """
         try:
             found_again = self._find(others, self._options)
@@ -140,12 +140,13 @@ class GuardRepair:
     def _has_lost(self, found: TranslatedSegment) -> bool:
         """Whether a translation lacks a placeholder or a web address that can be put back into it."""
         problems = found.finding.problems if found.finding is not None else ()
-        has_lost = _is_wrong(found) and not _VERBATIM.isdisjoint(problems)
-        return has_lost and self._may_be_respelt(found.segment) and self._preparation.takes_out
+        is_changed = _is_wrong(found) and not _VERBATIM.isdisjoint(problems)
+        may_be_put_back = self._may_be_respelt(found.segment) and self._preparation.takes_out
+        return is_changed and may_be_put_back and bool(spans(self._source(found)))  # else it was invented
 
     def _without_verbatim(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
         """Search segments without what the model does not copy."""
-        return self._as_others(doubtful, self._preparation.without_verbatim([found.segment for found in doubtful]))
+        return self._by_other_texts(doubtful, self._preparation.without_verbatim([found.segment for found in doubtful]))
 
     def _by_wider_search(self, doubtful: list[TranslatedSegment]) -> Iterator[TranslatedSegment]:
         """Search again with a wider beam. Only other samples may replace samples, so there is no search for these."""

@@ -56,6 +56,11 @@ class Preparation:
         self._unknown = UnknownCharacters(vocab, data.lines, options.copy_unknown, language)
         self._normalize, self._normalize_target = normalizer(data.source_text), normalizer(data.target_text)
 
+    @property
+    def takes_out(self) -> bool:
+        """Whether something may be taken out of texts at all."""
+        return self._unknown.takes_out
+
     def segments(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """The segments of each line.
 
@@ -162,11 +167,6 @@ class Preparation:
         tag, rest = self._vocab.source.split_tag(text)
         covered = Covered.of(rest, with_placeholders(Unit(rest)).spans)
         return replace(covered, text=f"{tag} {covered.text}") if tag else covered
-
-    @property
-    def takes_out(self) -> bool:
-        """Whether something may be taken out of texts at all."""
-        return self._unknown.takes_out
 
     def _readable(self, segments: Sequence[Segment]) -> list[Segment]:
         """Segments as the model can read them: with what stays, which it may have learnt to copy, or without."""

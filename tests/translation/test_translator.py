@@ -545,6 +545,8 @@ def test_a_wrong_line_in_capitals_is_searched_for_in_lower_case(
         ("ba www.do.org ki", [["ti se"], ["no me"]], ["ba www.do.org ki", "ba ki"], {"no", "www.do.org", "me"}, True),
         ("ba {ki} do lu", [["ti se"], ["no me"]], ["ba {ki} do lu", "ba do lu"], {"no", "{ki}", "me"}, True),
         ("ba www.do.org ki", [["ti www.do.org se"]], ["ba www.do.org ki"], {"ti", "www.do.org", "se"}, None),
+        # One that was invented cannot be put back.
+        ("ba ki", [["ti www.do.org"], ["me"]], ["ba ki"] * 2, {"me"}, True),
         # What is found without it is worse: then what helps other lines is tried.
         ("ba www.do.org", [["ti"], [LOOP], ["me"]], ["ba www.do.org", "ba", "ba www.do.org"], {"ti"}, False),
     ],
