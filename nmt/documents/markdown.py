@@ -1,4 +1,5 @@
-"""Markdown (CommonMark, with tables): paragraphs, headings, items and cells, with the markup inside them.
+"""Markdown (CommonMark, with tables, and marks of its dialects): paragraphs, headings, items and cells, with the markup
+inside them.
 
 markdown-it finds the blocks, and the markup inside them. It says in which lines a block is; where inline markup is, its
 rules note in the tokens that they make.
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import (
     StateInline,
     autolink,
@@ -38,6 +40,10 @@ _CHARACTER = re.compile(r"\\([!-/:-@\[-`{-~])|&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1
 _MARKUP = re.compile(r"[\\`*\[\]<~|]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")
 # What would be markup where a line begins.
 _AT_BEGIN = re.compile(r">|#{1,6}(?=\s|$)|[+-](?=\s|$)|[-=:](?=[-=:|\s]*$)|\d{1,9}(?=[.)](?:\s|$))")
+# Marks of GitHub, Pandoc and others: a task and an alert, where a text begins; a footnote, attributes, a formula.
+_BEGINNING = re.compile(r"\[[ xX]\](?=\s)|\[![A-Z]+\][ \t]*(?=\n|$)|\[\^[^\s\[\]]+\]:")
+_DIALECT = re.compile(r"\[\^[^\s\[\]]+\]|\{:?[ \t]*[#.][^{}\n]*\}")
+_FORMULA = re.compile(r"\$\$.+?\$\$|\$(?=[^\s$])[^$\n]*?(?<![\s\\])\$(?!\d)", re.DOTALL)  # not "$5 and $10"
 _WHERE = "where"
 """The field of a token's ``meta`` with its place in the block's content."""
 
@@ -134,7 +140,7 @@ def _tokens(text: str, block: ParsedToken, where: list[int]) -> Iterator[Token]:
         if start > done:
             yield token_of("text", done, start, _characters(content[done:start]))
         done = end
-        if token.type == "code_inline" or token.info == "auto":
+        if token.type in ("code_inline", "formula") or token.info == "auto":
             yield token_of("kept", start, end, token.content or content[start + 1 : end - 1])
         elif token.type == "softbreak":
             yield token_of("text", start, end, "\n")
@@ -170,7 +176,30 @@ def _parser() -> MarkdownIt:
     }
     for name, (rule, note) in rules.items():
         parser.inline.ruler.at(name, functools.partial(_noting, rule, note))
+    parser.inline.ruler.before("link", "dialect", functools.partial(_noting, _dialect, _note_whole))
+    parser.block.ruler.before("reference", "fence_of_colons", _fence_of_colons, {"alt": ["paragraph", "reference"]})
     return parser
+
+
+def _dialect(state: StateInline, silent: bool) -> bool:
+    """Marks that CommonMark takes for text."""
+    at_begin = _BEGINNING.match(state.src) if state.pos == 0 else None
+    formula = _FORMULA.match(state.src, state.pos)
+    if not (found := at_begin or formula or _DIALECT.match(state.src, state.pos)):
+        return False
+    if not silent:
+        state.push("formula" if found is formula else "mark", "", 0).content = found[0]
+    state.pos = found.end()
+    return True
+
+
+def _fence_of_colons(state: StateBlock, begin: int, _end: int, silent: bool) -> bool:
+    """The line that begins or ends a block of Pandoc, MyST or Docusaurus (``:::note``)."""
+    if not state.src.startswith(":::", state.bMarks[begin] + state.tShift[begin]):
+        return False
+    if not silent:
+        state.line = begin + 1
+    return True
 
 
 def _noting(

@@ -270,8 +270,7 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
     assert [unit.text for unit in document.units] == ["%d dog", "%d dogs", "%d dogs"]
     written = translated(document, ["a", "b", "c"]).decode()
     assert '"Language: ru\\n"' in written
-    assert "charset=UTF-8" in written
-    assert '"Plural-Forms: nplurals=3; plural=' in written
+    assert 'charset=UTF-8\\n"\n"Plural-Forms: nplurals=3; plural=' in written
     assert "INTEGER" not in written
     assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
 
@@ -282,6 +281,24 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
 def test_markup_side_by_side_stays_what_it_is_in_markdown(placed, expected):
     document = read("a.md", "The `a` dog `b` in ![i](s) [i](u)")
     assert b"".join(document.parts([placed])).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("- [ ] A dog\n- [x] A dog\n", "- [ ] w\n- [x] w\n"),
+        ("A dog[^1].\n\n[^1]: A big dog.\n", "[^1] w\n\n[^1]: w\n"),
+        ("# A dog {#dog .x}\n\nA dog\n{: .y}\n", "# w {#dog .x}\n\nw\n{: .y}\n"),
+        ("> [!NOTE]\n> A dog\n", "> [!NOTE]\n> w\n"),
+        (":::note\nA dog\n:::\n", ":::note\nw\n:::\n"),
+        ("A dog\n::: {.x}\nA dog\n:::\n", "w\n::: {.x}\nw\n:::\n"),
+        ("A $x_1$ dog\n$$\na * b * c\n$$\n", "$x_1$ $$\na * b * c\n$$ w\n"),
+        ("It costs $5 and $10\n", "w\n"),
+    ],
+)
+def test_marks_of_dialects_of_markdown_stay(text, written):
+    document = read("a.md", text)
+    assert translated(document, ["w"] * len(document.units)).decode() == written
 
 
 @pytest.mark.parametrize(
