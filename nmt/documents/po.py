@@ -185,7 +185,7 @@ class _Catalogue:
         new = re.sub(r"charset=CHARSET\b", "charset=UTF-8", written)
         new = re.sub(r'(Language:) *[^"\\]*', rf"\1 {language.replace('-', '_')}", new)
         if formula and has_plurals:
-            new = re.sub(r'"Plural-Forms:[^"]*"\s*', "", new)
+            new = re.sub(r'\s*"Plural-Forms:[^"]*"', "", new)
             new += f'{self._newline}"Plural-Forms: {formula}\\n"'
         if entry.is_fuzzy:
             start, kept = self._without_fuzzy(entry, header)
