@@ -140,7 +140,7 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
         options = [param for param in params if not getattr(param, "is_flag", True) and param.metavar != "SENTENCE"]
         valued = {word for param in options for word in param.opts} | set(aliases)
         several = ""  # the option whose texts are being read
-        take_several = _SEVERAL & known if args and _is_value(args[0]) else frozenset()
+        is_named = False  # whether the data set was: before its name, it may be the second of two values
         words = iter(enumerate(args, start=1))
         for following, arg in words:
             if several and _is_value(arg):
@@ -152,8 +152,9 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
             name, equals, value = arg.partition("=")
             if not equals and not name.startswith("--") and name[:2] in aliases:
                 name, value = name[:2], name[2:]  # -mRUN
-            several = name if name in take_several else ""
+            several = name if is_named and name in _SEVERAL & known else ""
             if name not in valued:
+                is_named = is_named or _is_value(arg)
                 yield arg
                 continue
             if not (equals or value):

@@ -84,6 +84,8 @@ def test_the_help_shows_no_types_of_python(name):
         ("prepare-data x --train=a b -q --valid c - --train d", "train", ["a", "b", "d"]),
         ("prepare-data x --train a --valid c - --test d", "valid", ["c", "-"]),
         ("prepare-data --train a x-en-fr", "dataset", "x-en-fr"),
+        ("prepare-data -o d x-en-fr --train a b", "train", ["a", "b"]),
+        ("synthesize --jobs 1 x-en-fr --mono m -m r --valid a b --test c", "valid", ["a", "b"]),
     ],
 )
 def test_names_that_the_help_leaves_out_are_understood(typed, parameter, value):
