@@ -215,7 +215,7 @@ def similar(path: Path) -> str:
     names = []
     for folder in dict.fromkeys((path.parent, Path("runs"))):
         with contextlib.suppress(OSError):
-            names += [str(each) for each in folder.iterdir()]
+            names += [str(each) for each in folder.iterdir() if each != path]
     return did_you_mean(str(path), names)
 
 

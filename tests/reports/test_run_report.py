@@ -287,6 +287,9 @@ def test_the_page_of_a_long_run_stays_small(make_run):
 def test_what_is_no_run_is_refused(make_run, tmp_path):
     with pytest.raises(CheckpointError, match="there is no such run"):
         run_report([tmp_path / "nowhere"])
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"file: there is no such run\.$"):
+        run_report([tmp_path / "file"])
     (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle" / "config.yaml").write_text("{}")
     with pytest.raises(CheckpointError, match=r"holds no metrics\.jsonl"):
