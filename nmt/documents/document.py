@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -60,6 +61,12 @@ class Document:
     def units(self) -> list[Unit]:
         """What is translated."""
         return [place.unit for place in self.places if place.unit is not None]
+
+    @property
+    def lines(self) -> list[int]:
+        """The number of the line, from 1, in which each of the units is translated."""
+        ends = [found.start() for found in re.finditer("\n", self.text)]
+        return [bisect.bisect_left(ends, place.start) + 1 for place in self.places if place.unit is not None]
 
     def parts(self, translations: Iterable[str | None], done: int = 0) -> Iterable[bytes]:
         """The written document in parts: for each translation what ends with it, and at last the rest.

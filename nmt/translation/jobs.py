@@ -120,10 +120,10 @@ class TranslationJob:
         return self._translate(pairs, before.lines)
 
     def _translate_document(self, document: Document, done: int) -> Iterator[Written]:
-        units = document.units
+        units, numbers = document.units, document.lines
         lines = (Line(unit.text, number=number, spans=unit.spans) for number, unit in enumerate(units[done:], done))
         for window in self._translator.translate_windows(lines):
-            self._count(enumerate(window, start=done + 1))
+            self._count(zip(numbers[done:], window, strict=False))
             texts = [
                 translation.placed(unit, document.escape)
                 for unit, translation in zip(units[done:], window, strict=False)

@@ -42,7 +42,7 @@ class Tally:
         """Count a line.
 
         Args:
-            number: the line's number, from 1.
+            number: the line's number, from 1; of a text of a document, that of its line there.
         """
         if self.language_tags and translation.source.strip():
             self.untagged += not translation.source.lstrip().startswith(self.language_tags)
@@ -96,20 +96,15 @@ class Tally:
         if self.in_sentences and prefixed:
             warnings.append(self._in_sentences() + left_out)
         if self.doubtful and guard:
-            detail = "" if self.unit == "texts" else " --format jsonl says what was found in each line;"
             warnings.append(
                 f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
-                f"repaired: {self.repaired:,}.{self._not_repaired()}{detail} --no-guard turns "
-                "repairs off."
+                f"repaired: {self.repaired:,}.{self._not_repaired()}"
             )
         return warnings
 
-    @property
-    def _of_one(self) -> str:
-        return "text" if self.unit == "texts" else "line"
-
     def _since(self) -> str:
-        return f" since {self._of_one} {self.first_line:,}" if self.first_line > 1 else ""
+        one = "text" if self.unit == "texts" else "line"
+        return f" since {one} {self.first_line:,}" if self.first_line > 1 else ""
 
     def _in_sentences(self) -> str:
         return f"lines translated sentence by sentence{self._since()}: {self.in_sentences:,}."
@@ -126,4 +121,4 @@ class Tally:
             return ""
         numbers = ", ".join(f"{number:,}" for number in self.not_repaired)
         more = count - len(self.not_repaired)
-        return f" Not repaired: {self._of_one}{'s' * (count > 1)} {numbers}" + (f" and {more:,} more." if more else ".")
+        return f" Not repaired: line{'s' * (count > 1)} {numbers}" + (f" and {more:,} more." if more else ".")

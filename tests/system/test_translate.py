@@ -116,6 +116,7 @@ def test_the_summary_knows_of_prefixes_and_of_a_guard_that_is_off(bundle, tmp_pa
     assert "lines cut into parts: 1." in messages
     assert "Their prefixes were left out." in messages
     assert "translations that looked wrong: " in messages
+    assert "--format jsonl says what was found in each line." in messages
     assert b"looked wrong" not in translate(bundle, text, "--beam", "1", "--no-guard").stderr
 
 

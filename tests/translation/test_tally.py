@@ -14,10 +14,10 @@ def test_the_summary_names_the_first_lines_that_were_not_repaired():
         tally.add(number, LOOPING if number % 2 else REPAIRED)
     [remark] = tally.warnings(256, guard=True, prefixed=False)
     assert "looked wrong: 20 (" in remark
-    assert "repaired: 10. Not repaired: lines 1, 3, 5, 7, 9 and 5 more. --format jsonl" in remark
+    assert "repaired: 10. Not repaired: lines 1, 3, 5, 7, 9 and 5 more." in remark
     tally = Tally()
     tally.add(1_234, LOOPING)
-    assert "Not repaired: line 1,234. --format" in tally.warnings(256, guard=True, prefixed=False)[0]
+    assert "Not repaired: line 1,234." in tally.warnings(256, guard=True, prefixed=False)[0]
     assert tally.warnings(256, guard=False, prefixed=False) == []
 
 
