@@ -161,8 +161,9 @@ def _usage_mistake(error: Any, command: str) -> str:
     found = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
     if found is None:
         return message[:1].lower() + message[1:]
-    one_only = "translate takes one input only; " if command.endswith(" translate") else ""
-    message = f"{one_only}unexpected argument: {found[1]}"
+    message = f"unexpected argument: {found[1]}"
+    if command.endswith(" translate"):
+        message = f"translate takes one input only; {message}. Name the model with --model, the output with --output"
     if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
         message += f". Use --data {found[1]}"
     elif command.endswith(" prepare-data"):
