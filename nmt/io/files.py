@@ -229,7 +229,8 @@ class LockedFolder:
     def lock(cls, folder: Path, kind: Kind, *, wait: bool = True) -> Iterator[LockedFolder]:
         """Lock a folder, and restore it if a process died while it replaced the folder.
 
-        In the body, errors of the system about the folder and its temporary files name the folder.
+        In the body, errors of the system about the folder and its temporary files name the folder. If the body makes
+        no folder, the folders above it that were made for the lock are removed.
 
         Args:
             wait: wait for another process that writes the folder instead of raising an error.
@@ -240,8 +241,10 @@ class LockedFolder:
         """
         check_removable(kind)
         locked = cls(_followed(folder), kind)
+        missing = [each for each in locked.path.parents if not each.exists()]
         _make_parent(locked.path)
         with locked.naming(), ExitStack() as stack:
+            stack.callback(_remove_empty, missing)
             try:
                 stack.enter_context(exclusive(locked._hidden("lock"), wait=wait))
             except BlockingIOError:
@@ -319,6 +322,12 @@ class LockedFolder:
                 f"{outgoing}: is the rest of {self.kind.name} that was replaced, but also holds other files. "
                 "Move it away."
             )
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 @contextmanager

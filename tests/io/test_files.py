@@ -257,6 +257,15 @@ def test_without_waiting_a_folder_that_another_process_writes_is_refused(tmp_pat
             pass
 
 
+def test_folders_that_were_made_for_one_that_was_not_are_removed(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(RuntimeError), replacing_folder(tmp_path / "mine" / "a" / "b" / "box", BOX):
+        raise RuntimeError
+    assert list((tmp_path / "mine").iterdir()) == []
+    fill(tmp_path / "mine" / "a" / "box", "first")
+    assert [path.name for path in (tmp_path / "mine" / "a").iterdir()] == ["box"]
+
+
 def test_several_folders_are_replaced_together(tmp_path):
     folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
     fill(tmp_path / "b", "before")
