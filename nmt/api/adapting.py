@@ -89,7 +89,7 @@ def adapt(
     out: Annotated[
         Path | None,
         Option(
-            "Folder for the model, its data and the verdict.", STREAMS, unset="adapted/NAME of {memory}", letter="o"
+            "Folder for the model, its data and the verdict.", STREAMS, unset="adapted/NAME of the memory", letter="o"
         ),
     ] = None,
     source_lang: Annotated[
