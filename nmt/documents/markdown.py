@@ -137,10 +137,14 @@ def _tokens(text: str, block: ParsedToken, where: list[int]) -> Iterator[Token]:
             start -= 1
         elif token.type == "strong_close":
             end += 1
+        if start < done:  # within a link that stays
+            continue
         if start > done:
             yield token_of("text", done, start, _characters(content[done:start]))
         done = end
-        if token.type in ("code_inline", "formula") or token.info == "auto":
+        if token.info == "label":
+            yield token_of("kept", start, end, content[start:end].strip("[]"))
+        elif token.type in ("code_inline", "formula") or token.info == "auto":
             yield token_of("kept", start, end, token.content or content[start + 1 : end - 1])
         elif token.type == "softbreak":
             yield token_of("text", start, end, "\n")
@@ -233,11 +237,14 @@ def _note_marks(state: StateInline, new: list[ParsedToken], begin: int) -> None:
 
 
 def _note_link(state: StateInline, new: list[ParsedToken], begin: int) -> None:
-    new[0].meta[_WHERE] = begin, begin + 1
     end = state.pos
     state.pos = begin
-    new[-1].meta[_WHERE] = state.md.helpers.parseLinkLabel(state, begin, True), end
+    label_end = state.md.helpers.parseLinkLabel(state, begin, True)
     state.pos = end
+    new[0].meta[_WHERE] = begin, begin + 1
+    new[-1].meta[_WHERE] = label_end, end
+    if state.src[label_end:end] in ("]", "][]"):  # another text would name no link
+        new[0].info, new[0].meta[_WHERE] = "label", (begin, end)
 
 
 def _note_autolink(state: StateInline, new: list[ParsedToken], begin: int) -> None:

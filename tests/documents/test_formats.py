@@ -302,6 +302,20 @@ def test_marks_of_dialects_of_markdown_stay(text, written):
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("See [a **dog**].", "[a **dog**] w"),
+        ("See [`dog`][] and [dogs][a dog].", "[`dog`][] [w][a dog] w"),
+        ("- [a dog]\n- [ ] see [a dog]", "- [a dog]\n- [ ] [a dog] w"),
+    ],
+)
+def test_the_text_of_a_link_that_it_names_stays(text, written):
+    definitions = "\n\n[a dog]: x\n[a **dog**]: y\n[`dog`]: z\n"
+    document = read("a.md", text + definitions)
+    assert translated(document, ["w"] * len(document.units)).decode() == written + definitions
+
+
+@pytest.mark.parametrize(
     ("language", "first"),
     [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
 )
