@@ -36,7 +36,8 @@ _PUNCTUATION = ".,;:!?'()[]*_/"
 # What programs replace. A percent sign after a number, and an entity that stands for a quotation mark or an ampersand,
 # belong to the language.
 _PLACEHOLDER = re.compile(
-    r"\{\{\s*+[\w.$:|-]*+\s*+\}\}|[$#%]?\{\s*+[\w.$:-]*+\s*+\}"  # {name}, {0}, {{ name }}, ${name}, #{name}
+    r"\{\{[^{}\n]*+\}\}|\{%[^%\n]*+%\}|\$t\([^()\n]*+\)"  # {{ name|upper }}, {% include 'x' %}, $t(key)
+    r"|[$#%]?\{\s*+[\w.$:-]*+\s*+\}"  # {name}, {0}, ${name}, #{name}
     r"|%\(\w++\)[-+#0]*+\d*+(?:\.\d++)?[A-Za-z]"  # %(name)s
     r"|(?<!\d)(?<!\d[ \u00a0\u202f])%(?:\d++\$)?[-+#0]*+\d*+(?:\.\d++)?"  # %s, %5.2f, %1$s
     r"(?:hh?|ll?|[Lqjzt])?[@AEFGXacdefgioprsux](?![A-Za-z\d_])"

@@ -68,6 +68,10 @@ def test_web_addresses_of_a_line(line, expected):
             ["%s", "%1$d", "%5.2f", "%(name)r", "%@", "%-3ld", "%user%"],
         ),
         ("50 % des Preises, 100% des, 50 %, 7%s, 20\u00a0%d, %-Zeichen, 3 %ig", []),
+        (
+            "{{ name|upper }} {{#if a b}} {% include 'x.html' %} $t(two words) {{ {% x } {a b} t(x)",
+            ["{{ name|upper }}", "{{#if a b}}", "{% include 'x.html' %}", "$t(two words)"],
+        ),
         ("[[page]] __NAME__ :smile: $home", ["[[page]]", "__NAME__", ":smile:", "$home"]),
         ("[1] __init _x_ 10:30:00 a:b:c $5 US$a :-) 1:a:2", []),
         ('<a href="x.html">a</a> <br/> <0>b</0> <x1 />', ["<a", "</a", "<br", "<0", "</0", "<x1"]),
