@@ -181,7 +181,7 @@ def _parser() -> MarkdownIt:
     for name, (rule, note) in rules.items():
         parser.inline.ruler.at(name, functools.partial(_noting, rule, note))
     parser.inline.ruler.before("link", "dialect", functools.partial(_noting, _dialect, _note_whole))
-    parser.block.ruler.before("reference", "fence_of_colons", _fence_of_colons, {"alt": ["paragraph", "reference"]})
+    parser.block.ruler.before("reference", "marked_line", _marked_line, {"alt": ["paragraph", "reference"]})
     return parser
 
 
@@ -197,9 +197,12 @@ def _dialect(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _fence_of_colons(state: StateBlock, begin: int, _end: int, silent: bool) -> bool:
-    """The line that begins or ends a block of Pandoc, MyST or Docusaurus (``:::note``)."""
-    if not state.src.startswith(":::", state.bMarks[begin] + state.tShift[begin]):
+def _marked_line(state: StateBlock, begin: int, _end: int, silent: bool) -> bool:
+    """The line that begins or ends a block of Pandoc, MyST or Docusaurus (``:::note``), or begins one of MkDocs.
+
+    The indented text of the latter is code to CommonMark, and stays.
+    """
+    if not state.src.startswith((":::", "!!! ", "??? ", "???+ "), state.bMarks[begin] + state.tShift[begin]):
         return False
     if not silent:
         state.line = begin + 1

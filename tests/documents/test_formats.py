@@ -293,6 +293,7 @@ def test_markup_side_by_side_stays_what_it_is_in_markdown(placed, expected):
         (":::note\nA dog\n:::\n", ":::note\nw\n:::\n"),
         ("A dog\n::: {.x}\nA dog\n:::\n", "w\n::: {.x}\nw\n:::\n"),
         ("A $x_1$ dog\n$$\na * b * c\n$$\n", "$x_1$ $$\na * b * c\n$$ w\n"),
+        ('!!! note "A"\n    A dog\n\nA dog!!! a\n', '!!! note "A"\n    A dog\n\nw\n'),
         ("It costs $5 and $10\n", "w\n"),
     ],
 )

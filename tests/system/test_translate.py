@@ -308,7 +308,10 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
         (["in.txt", "--input", "in.txt"], ["in.txt", "given twice"]),
-        (["in.txt", "b.txt"], ["takes one input only", "unexpected argument: b.txt. Name the model with --model, the output"]),
+        (
+            ["in.txt", "b.txt"],
+            ["takes one input only", "unexpected argument: b.txt. Name the model with --model, the output"],
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
