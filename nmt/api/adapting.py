@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, Gt
 
 from nmt.api.arguments import THREADS, Paths, Texts, checked
-from nmt.errors import ConfigError, OutputError
+from nmt.errors import ConfigError, DataError, OutputError
 from nmt.option_fields import HARDWARE, SCORES, SETTINGS, STREAMS, Argument, DeviceChoice, Option, flag_of
 from nmt.reporting import SILENT, Reporter
 
@@ -132,6 +132,7 @@ def adapt(
     from nmt.config import read_config
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
+    from nmt.data.shard_index import build_command
     from nmt.io.files import free_name
     from nmt.training.input.data_sets import DataSets
     from nmt.translation.directions import choices
@@ -145,6 +146,8 @@ def adapt(
     for folder in general:
         manifest = read_manifest(folder, "--general")
         directions.append((manifest.source_lang, manifest.target_lang))
+        if not DataFolder(folder).vocab.is_file():
+            raise DataError(f"{folder}: has no vocabulary yet. Run {build_command(folder, model)} first.")
     if not memory:
         raise ConfigError("memory: name your translations: a .tmx, .po, .xlf or .tsv file, two files or their prefix.")
     out = out or Path("adapted") / (Path(memory[0]).absolute().name.split(".")[0] or "memory")
@@ -191,6 +194,7 @@ def _prepare(
     folder: Path, name: str, memory: Texts, languages: tuple[str, str], general: Paths, report: Reporter
 ) -> None:
     """Prepare the memory as a data set, from whose training text the sentences of other test sets are left out."""
+    from nmt.checkpoint.run_folder import is_run
     from nmt.corpora.corpus_kinds import HeldOut
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import kept_apart, own_recipe
@@ -202,7 +206,8 @@ def _prepare(
     held_out = [HeldOut(kind="held-out", pairs=_HELD_OUT, max_share=_HELD_OUT_SHARE)]
     recipe = kept_apart(recipe.model_copy(update={"valid": held_out, "test": held_out}), general)
     standing = known_manifest(folder)
-    if standing is not None and (standing.recipe != recipe.record() or standing.changed_sources()):
+    is_used = is_run(folder.with_name("model"))
+    if is_used and standing is not None and (standing.recipe != recipe.record() or standing.changed_sources()):
         raise OutputError(
             f"{folder.parent}: holds a model that was adapted to other text or beside other data. Name another folder "
             "with --out, or add --fresh for the next free one."

@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 from unittest.mock import Mock
 
 import pytest
@@ -103,6 +104,7 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
     data, model = trained / "data/toy-en-de", trained / "runs/toy-en-de-tiny"
     lines = zip(*((data / f"test.{code}").read_text().splitlines() for code in ("en", "de")), strict=True)
     (tmp_path / "memory.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in lines))
+    shutil.copytree(data, tmp_path / "plain", ignore=shutil.ignore_patterns("vocab*", "shards"))
     for options, message in (
         (
             ["--general", data],
@@ -110,8 +112,12 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
         ),
         (["--general", tmp_path / "nope"], "Name the folder of one with --general"),
         (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
+        (["--general", data, "--general", tmp_path / "plain"], f"--data {tmp_path}/plain --vocab {model}` first."),
         (["--set", "model.d_ff=64"], "is another model (model.d_ff: "),
+        (["--set", "model.d_ff=64", "--source-lang", "en"], "is another model (model.d_ff: "),  # no model was made
     ):
+        with (tmp_path / "memory.tsv").open("a") as memory:
+            memory.write("A cat.\tEine Katze.\n")
         refused = nmt("adapt", model, "memory.tsv", *options, cwd=tmp_path, check=False)
         assert refused.returncode == 2
         assert message in refused.stderr
