@@ -94,7 +94,8 @@ def _reporting_the_rest(streams: Streams, partial: Path, window: int) -> Iterato
         if partial.stat().st_size:
             streams.report.notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         else:
-            streams.report.notice(f"interrupted before the first {window:,} lines of the output were finished.")
+            entries = f"{window:,} {entries_of(streams.input_format)}"
+            streams.report.notice(f"interrupted before the first {entries} were finished: nothing is kept.")
         raise
     except WriteError as error:
         if error.path in OutputFile(streams.output).names:

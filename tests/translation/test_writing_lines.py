@@ -3,6 +3,7 @@
 import contextlib
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -239,6 +240,15 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
     assert output.path.read_text() == source.read_text()
     assert (tally.unit, tally.not_repaired) == ("texts", [3] if done < 2 else [])  # its line
     assert (f"resuming after text {done} of" in "".join(report.notices)) == (done > 0)
+
+
+def test_an_interruption_before_anything_is_written_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Copying, "translate_windows", Mock(side_effect=KeyboardInterrupt))
+    (tmp_path / "in.html").write_text("<p>red dog</p>")
+    report = Hearing()
+    with pytest.raises(KeyboardInterrupt):
+        copy(tmp_path / "in.html", tmp_path / "out", input_format="html", report=report)
+    assert report.notices == [f"interrupted before the first {Copying.window:,} texts were finished: nothing is kept."]
 
 
 def test_markup_and_placeholders_of_a_document_are_placed(tmp_path, monkeypatch):
