@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import regex
 
 from nmt.spans.positions import LETTER
 from nmt.spans.span import Span
 
 _STAND_INS = range(0x2801, 0x2900)
 """Braille that is not in the text. Steps of text remove private characters, but not symbols."""
-_LETTERS = re.compile(LETTER * 2)
+_LETTERS = regex.compile(LETTER * 2, regex.V1)
 _LONGEST_WORD = 40
 """Letters looked at on either side of a place."""
 

@@ -14,15 +14,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import regex
+
 from nmt.errors import DataError
 from nmt.spans.kept import word_around
 from nmt.spans.links import Link
 from nmt.spans.positions import LETTER
 from nmt.text.lines import read_lines
 
-_WORD = re.compile(rf"{LETTER}+|\S")
+_LETTER = regex.compile(LETTER, regex.V1)
+_WORD = regex.compile(rf"{LETTER}+|\S", regex.V1)
 """A word, or a character of a script without spaces."""
-_WITHIN_WORD = re.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})")
+_WITHIN_WORD = regex.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})", regex.V1)
 """A place at which a word goes on, also one with a hyphen, such as T-shirt."""
 _BREAK = re.compile(r"[\t\r\n]")
 _CLUSTER = re.compile("(?s:.)[\u0300-\u036f\u1160-\u11ff\u3099\u309a\uff9e\uff9f]*")
@@ -304,6 +307,8 @@ def _other_form(
         if (word := origins.output[slice(*span)]).lower() != copied and taken.isdisjoint(range(*span))
     ]
     for target in term.targets:
+        if any(character.isalpha() and not _LETTER.match(character) for character in target):
+            continue  # of a script without spaces: each character is a word, and none has endings
         longer = (word.lower() for _, word in words if len(word) > len(target) + _ENDING)
         if len(target) >= _STEM and any(target.lower() in word for word in longer):
             return []
@@ -315,7 +320,7 @@ def _other_form(
 
 def _bare(word: str) -> str:
     """A word in lower case without accents, which may come and go with endings: Arzt, Ärzte."""
-    return "".join(unicodedata.normalize("NFD", character)[0] for character in word.lower())
+    return "".join(itertools.filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word.lower())))
 
 
 def _are_forms(one: str, other: str) -> bool:
@@ -327,11 +332,11 @@ def _are_forms(one: str, other: str) -> bool:
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
     """Where a term stands as a word, or as one with an ending."""
-    before = rf"(?<!{LETTER})" if re.match(LETTER, target) else ""
+    before = rf"(?<!{LETTER})" if _LETTER.match(target) else ""
     ending = rf"{LETTER}{{0,{_ENDING}}}" if len(target) >= _STEM else ""
-    behind = rf"{ending}(?!{LETTER})" if re.match(LETTER, target[-1]) else ""
-    pattern = before + re.escape(target) + behind
-    return [found.span() for found in re.finditer(pattern, output, re.IGNORECASE if target.islower() else 0)]
+    behind = rf"{ending}(?!{LETTER})" if _LETTER.match(target[-1]) else ""
+    flags = regex.V1 | (regex.IGNORECASE if target.islower() else 0)
+    return [found.span() for found in regex.finditer(before + regex.escape(target) + behind, output, flags)]
 
 
 def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, int] | None:
@@ -351,7 +356,7 @@ def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, i
         if not come or come < other or not taken.isdisjoint(range(begin, end)):
             size = 0
             continue
-        if not origins.output[begin:end].isalnum():  # a mark belongs to a term only between its words
+        if not origins.output[begin].isalnum():  # a mark belongs to a term only between its words
             continue
         start = begin if not size else start
         size += come
@@ -364,7 +369,7 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
     """The first translation of a term, with spaces where it is inserted, and a capital where a sentence had one."""
     written = term.targets[0]
     if start == stop:
-        space = " " if output and re.match(LETTER, written) else ""
+        space = " " if output and _LETTER.match(written) else ""
         return f"{space}{written}" if start else f"{written}{space}"
     behind_words = len(before)
     while behind_words and not before[behind_words - 1].isalnum():

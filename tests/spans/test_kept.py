@@ -19,6 +19,9 @@ def kept(start: int, end: int) -> Span:
         ("in", "Inhalt in Wien, in.", [7, 16]),
         ("a-", "a-b ba- a-", [0, 8]),
         ("-", "e-mail", [1]),
+        ("vi", "việt vi", [5]),
+        ("cafe\u0301", "cafe\u0301s cafe\u0301", [7]),
+        ("cafe", "cafe\u0301", []),
         ("x", "在x中", [1]),  # nothing stands between the words of such scripts
         ("", "a", []),
     ],

@@ -54,6 +54,10 @@ def test_whole_words_match(text, found):
         (["van Gogh"], "Van Gogh, van Gogh, VAN GOGH", ["Van Gogh", "van Gogh"]),
         (["New York", "York City Hall"], "New York City Hall", ["York City Hall"]),
         (["new", "new york", "york city"], "new york city", ["new", "york city"]),
+        (["vi"], "vi, Việt", ["vi"]),
+        (["კა"], "კა, კარგი", ["კა"]),
+        (["कर"], "कर, करे", ["कर"]),
+        (["کتاب"], "کتاب\u200cها", ["کتاب"]),
     ],
 )
 def test_forms_of_characters_match_and_the_longest_terms(terms, text, found):
@@ -122,6 +126,11 @@ def test_translations_obey(source, output, pairs, expected, verdicts):
         ("Banane", "Banana", "Banane"),
         ("froher Koch", "frohen Kochs", "frohen Kochs"),
         ("froher Koch", "frohen Kellners", "froher Koch"),
+        ("frohe\u0301r", "frohér", "frohér"),
+        ("गर्मी", "सर्दी", "गर्मी"),
+        ("गर्मियाँ", "गर्मियों", "गर्मियों"),
+        ("고양이", "강아지", "고양이"),
+        ("中国人", "人国中", "中国人"),
     ],
 )
 def test_other_forms_of_a_term_stay(target, word, expected):
