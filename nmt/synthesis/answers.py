@@ -54,7 +54,7 @@ class Answers:
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         [[application]] = self._connection.execute("PRAGMA application_id")
         schema = list(self._connection.execute("SELECT type, name FROM sqlite_master"))
-        if not schema and not application:
+        if not schema and application in (0, _APPLICATION):  # new, or of a process that was killed here
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             self._connection.execute(
