@@ -151,7 +151,15 @@ def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], lang
                 spans[ended] = replace(spans[ended], end=place, after=token.raw)
     text = "".join(building.parts).rstrip(" ")
     size = len(text)
-    clipped = [replace(span, start=min(span.start, size), end=min(span.end, size)) for span in spans]
+    clipped = [
+        replace(
+            span,
+            start=min(span.start, size),
+            end=min(span.end, size),
+            before=" " * (span.start > size) + span.before,  # of an icon at the end
+        )
+        for span in spans
+    ]
     return with_placeholders(Unit(text, tuple(clipped)))
 
 

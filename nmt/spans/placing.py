@@ -220,7 +220,10 @@ class _Translation:
         found = self._in_whole_words(span, room, *found)
         text = self._output[slice(*found)]
         start = found[1] - len(text.lstrip())
-        return start, max(start, found[0] + len(text.rstrip()))
+        end = max(start, found[0] + len(text.rstrip()))
+        # A tag that holds a space at its end does so here: an icon may stand behind it.
+        has_space = span.text is None and self._source[span.end - 1].isspace()
+        return start, end + (has_space and self._output[end : end + 1].isspace() and room.is_free(end, end + 1))
 
     def _in_whole_words(self, span: Span, room: _Room, start: int, end: int) -> tuple[int, int]:
         """A range with the words of which it has most, without those of which it has less, if it has others.
