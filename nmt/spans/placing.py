@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nmt.spans.kept import copies, is_in_word, word_around
-from nmt.spans.links import Link, by_place
+from nmt.spans.links import Link, Overlaps, by_place
 from nmt.spans.span import Span, Unit
 
 _DEEPEST = 100
@@ -104,16 +104,13 @@ class _Origins:
             start, place = place, place + len(list(characters))
             if origin is not None:
                 runs.append(Link(start, place, *origin[2:]))
-        self._runs = sorted(runs, key=lambda run: (run.source_start, run.source_end))
-        self._starts = [run.source_start for run in self._runs]
-        self._reached = list(itertools.accumulate((run.source_end for run in self._runs), max))
+        self._runs = Overlaps(runs, lambda run: run[2:])
 
     def range_from(self, span: Span, room: _Room) -> tuple[int, int] | None:
         """The free range of a room with most characters from a span, less those from elsewhere; None without any."""
-        near = slice(bisect.bisect_right(self._reached, span.start), bisect.bisect_left(self._starts, span.end))
         most = start = end = total = 0
         best = None
-        for run in sorted(run for run in self._runs[near] if run.source_end > span.start):
+        for run in sorted(self._runs.of(span.start, span.end)):
             if not room.is_free(run.start, run.end):
                 continue
             total -= self._linked[run.start] - self._linked[end]
@@ -149,11 +146,12 @@ class _Translation:
                 kept.setdefault((word[start:end], 0, end - start), [])
         taken: set[int] = set()
         by_copies: list[Link] = []
+        room = self._room(root)
         for (word, start, end), nodes in sorted(kept.items(), key=lambda each: -len(each[0][0])):  # they may overlap
             found = [(place + start, place + end) for place, _ in copies(word, self._output)]
             found = [copy for copy in found if taken.isdisjoint(range(*copy))]
             if len(found) > len(nodes) == 1:
-                wanted, _ = self._range(nodes[0].span, self._room(root))
+                wanted, _ = self._range(nodes[0].span, room)
                 found.sort(key=lambda copy: abs(copy[0] - wanted))
             for node, copy in zip(nodes, found, strict=False):
                 self._copies[id(node)] = copy

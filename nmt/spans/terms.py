@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 import regex
 
 from nmt.errors import DataError
-from nmt.spans.kept import word_around
-from nmt.spans.links import Link
+from nmt.spans.kept import is_in_word, word_around
+from nmt.spans.links import Link, Overlaps
 from nmt.spans.positions import LETTER
 from nmt.text.lines import read_lines
 
@@ -223,16 +223,17 @@ class _Origins:
 
     def __init__(self, output: str, links: Sequence[Link], terms: Sequence[Term]) -> None:
         self.output, self.links = output, links
-        self.terms_by_link = _overlaps([term[:2] for term in terms], [one[2:] for one in links])
+        numbers = Overlaps(range(len(terms)), lambda number: terms[number][:2])
+        self.terms_by_link = [numbers.of(*one[2:]) for one in links]
         """The numbers of the terms that each link comes from."""
+        self.links_at = Overlaps(range(len(links)), lambda link: links[link][:2])
+        """The numbers of the links to characters of the translation."""
         self.words = [word.span() for word in _WORD.finditer(output)]
-        self.links_by_word: list[list[int]] = [[] for _ in self.words]
+        self.links_by_word = [self.links_at.of(*word) for word in self.words]
         words_by_term: list[set[int]] = [set() for _ in terms]
-        for link, words in enumerate(_overlaps(self.words, [one[:2] for one in links])):
-            for word in words:
-                self.links_by_word[word].append(link)
-            for number in self.terms_by_link[link]:
-                words_by_term[number].update(words)
+        for word, near in enumerate(self.links_by_word):
+            for number in itertools.chain.from_iterable(self.terms_by_link[link] for link in near):
+                words_by_term[number].add(word)
         self.words_by_term = list(map(sorted, words_by_term))
         """The numbers of the words that come from each term, at least in part."""
         self._ended = sorted(links, key=lambda one: (one.source_end, one.end))
@@ -250,16 +251,6 @@ class _Origins:
         return range(max(0, word - _NEAR), min(word + _NEAR, len(self.words)))
 
 
-def _overlaps(spans: Sequence[tuple[int, int]], places: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The numbers of the spans that overlap each place. The spans are disjoint, and in order."""
-    found = []
-    for start, end in places:
-        first = bisect_right(spans, start, key=lambda span: span[1])
-        behind = bisect_left(spans, end, lo=first, key=lambda span: span[0])
-        found.append([*range(first, behind)])
-    return found
-
-
 def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, int]]:
     """Where the model wrote terms, by their numbers; of several places, those that come from the terms."""
     found: dict[int, tuple[int, int]] = {}
@@ -274,12 +265,12 @@ def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, i
                 copy for copy in _copies(target, origins.output) if copy not in free and taken.isdisjoint(range(*copy))
             ]
             free.update(copies)
-            overlaps = _overlaps(copies, [one[:2] for one in origins.links])
-            for one, from_terms, places in zip(origins.links, origins.terms_by_link, overlaps, strict=True):
-                for number, place in itertools.product(from_terms, places):
-                    if terms[number].targets == targets:
-                        copy = copies[place]
-                        come[number, copy] += min(one.end, copy[1]) - max(one.start, copy[0])
+            for copy in copies:
+                for link in origins.links_at.of(*copy):
+                    one = origins.links[link]
+                    for number in origins.terms_by_link[link]:
+                        if terms[number].targets == targets:
+                            come[number, copy] += min(one.end, copy[1]) - max(one.start, copy[0])
         for _, number, copy in sorted((-size, *pair) for pair, size in come.items() if size):
             if number not in found and taken.isdisjoint(range(*copy)):
                 found[number] = copy
@@ -332,11 +323,15 @@ def _are_forms(one: str, other: str) -> bool:
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
     """Where a term stands as a word, or as one with an ending."""
-    before = rf"(?<!{LETTER})" if _LETTER.match(target) else ""
-    ending = rf"{LETTER}{{0,{_ENDING}}}" if len(target) >= _STEM else ""
-    behind = rf"{ending}(?!{LETTER})" if _LETTER.match(target[-1]) else ""
-    flags = regex.V1 | (regex.IGNORECASE if target.islower() else 0)
-    return [found.span() for found in regex.finditer(before + regex.escape(target) + behind, output, flags)]
+    found = []
+    for copy in re.finditer(re.escape(target), output, re.IGNORECASE if target.islower() else 0):
+        start, end = copy.span()
+        longest = end + (_ENDING if len(target) >= _STEM else 0)
+        while end < longest and is_in_word(output, end):
+            end += 1
+        if not (is_in_word(output, start) or is_in_word(output, end)):
+            found.append((start, end))
+    return found
 
 
 def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, int] | None:

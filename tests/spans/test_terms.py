@@ -208,6 +208,16 @@ def test_time_grows_with_the_length_of_a_line():
     assert_linear(translated, "dog cat man ", 2_000)
 
 
+def test_time_grows_with_the_number_of_terms():
+    def translated(line: str) -> None:
+        source = " ".join(f"w{number:x}" for number in range(len(line)))
+        links = [Link(at, at + 1, at, at + 1) for at in range(len(source))]
+        terms = Glossary([(word, word.replace("w", "tt")) for word in source.split()]).terms(source)
+        assert obey(source, source.replace("w", "tt"), links, terms).text.count("tt") == len(terms) == len(line)
+
+    assert_linear(translated, "w", 200)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
