@@ -49,6 +49,13 @@ def test_nothing_is_lost_by_covering(text, places):
         assert text[span.start : span.end] in covered.kept
 
 
+def test_of_addresses_that_begin_alike_the_longer_one_stays_whole():
+    text = "x.org/ab, x.org/"
+    covered = Covered.of(text, [kept(0, 8), kept(10, 16)])
+    assert Covered.of(text, covered.spans_in(text)).kept == covered.kept
+    assert not covered.is_kept(text, "x.org/ab")
+
+
 @pytest.mark.parametrize(
     ("seen", "output", "is_kept"),
     [
