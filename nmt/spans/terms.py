@@ -9,7 +9,6 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -90,6 +89,8 @@ class Glossary:
             lengths.setdefault(first[0].lower() if first else "", set()).add(len(source))
         self._lengths = {word: sorted(some, reverse=True) for word, some in lengths.items()}
         """The lengths of the terms that begin with a word, the longest first."""
+        self.fingerprint = hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
+        """Differs between glossaries with different terms."""
 
     @staticmethod
     def read(path: Path) -> Glossary:
@@ -99,11 +100,6 @@ class Glossary:
             DataError: a line has another form, or the file cannot be read.
         """
         return Glossary(entries_of((line.split("\t") for line in read_lines(path)), str(path)))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """What differs between glossaries with different terms."""
-        return hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
 
     def terms(self, text: str) -> list[Term]:
         """The terms of a text, in order."""
