@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from nmt.text.languages import CHARACTERS_PER_WORD, characters_of
+from nmt.text.languages import UNSPACED
 
 _SPACE = "▁"
 _MAX_AT_ONCE = 1_500
@@ -16,7 +16,7 @@ _ANCHOR = 8
 """This many equal characters in a row are taken for a real match."""
 WORD = re.compile(r"[^ \t]+")
 """A word in the sense of Moses and Pharaoh."""
-LETTER = rf"[\w--[_\u200c\p{{Hang}}{characters_of(CHARACTERS_PER_WORD)}]]"
+LETTER = rf"[\w--[_\u200c\p{{Hang}}{UNSPACED}]]"
 """A letter, digit or combining mark of a script with spaces between words, for ``regex.V1``. Korean particles and
 Persian endings behind a zero-width non-joiner follow a word without a space: neither is part of it."""
 
