@@ -145,7 +145,7 @@ class PivotModel:
     @property
     def parts(self) -> Sequence[ServedModel]:
         """As :attr:`ServedModel.parts`."""
-        return [self.first, self.second]
+        return list(dict.fromkeys([self.first, self.second]))  # a model of several languages may be both
 
     @property
     def version(self) -> object:
