@@ -27,9 +27,9 @@ _WORD = regex.compile(rf"{LETTER}+|\S", regex.V1)
 _WITHIN_WORD = regex.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})", regex.V1)
 """A place at which a word goes on, also one with a hyphen, such as T-shirt."""
 _BREAK = re.compile(r"[\t\r\n]")
-_CLUSTER = re.compile("(?s:.)[\u0300-\u036f\u1160-\u11ff\u3099\u309a\uff9e\uff9f]*")
-"""A character with what may be typed behind it as a part of it: accents, the other letters of a Hangul syllable, and
-the marks of voiced kana."""
+_CLUSTER = regex.compile(r"(?s:.)[\p{M}\u1160-\u11ff\uff9e\uff9f]*")
+"""A character with what may be typed behind it as a part of it: combining marks, the other letters of a Hangul
+syllable, and the marks of voiced kana."""
 _TYPED = str.maketrans({"’": "'", "ʼ": "'", "‐": "-"})
 _SENTENCE_ENDS = frozenset(".!?…")
 _ENDING = 2

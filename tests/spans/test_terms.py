@@ -58,6 +58,8 @@ def test_whole_words_match(text, found):
         (["კა"], "კა, კარგი", ["კა"]),
         (["कर"], "कर, करे", ["कर"]),
         (["کتاب"], "کتاب\u200cها", ["کتاب"]),
+        (["কো", "آن"], "ক\u09c7\u09be ا\u0653ن", ["ক\u09c7\u09be", "ا\u0653ن"]),
+        (["ก"], "กิ ก", ["ก"]),
     ],
 )
 def test_forms_of_characters_match_and_the_longest_terms(terms, text, found):
