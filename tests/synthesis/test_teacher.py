@@ -325,6 +325,12 @@ def test_a_file_that_a_kill_left_half_made_is_completed(tmp_path, count):
         assert answers.find("a") == Answer("ein Wort")
 
 
+def test_answers_that_another_process_uses_are_not_to_be_moved_away(tmp_path):
+    other = Answers.opened(tmp_path / "answers")
+    with Answers.opened(tmp_path / "answers"), pytest.raises(DataError, match="wait until that ends"), other:
+        pass
+
+
 @pytest.mark.parametrize("content", [b"mine", b"SQLite format 3\0" + bytes(84)])
 def test_another_file_in_the_place_of_the_answers_is_left_alone(tmp_path, content):
     path = tmp_path / "answers"
