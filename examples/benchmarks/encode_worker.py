@@ -17,7 +17,7 @@ from turns import serve
 from nmt.data.build import build_vocabulary
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import SIDES, token_dtype
+from nmt.data.shard_index import SIDES, token_dtype
 from nmt.io.writing import open_to_write
 
 DATA, MODEL = "data", "given.model"

@@ -58,7 +58,7 @@ def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
 def _report_data_set(built: BuiltVocabulary, max_pieces: int) -> None:
     from nmt.data.build import normalization_changes, warnings
     from nmt.data.manifest import read_manifest
-    from nmt.data.shards import SIDES
+    from nmt.data.shard_index import SIDES
 
     manifest = read_manifest(built.data)
     notice(f"vocabulary: {DataFolder(built.data).vocab}, {built.vocab.source.size:,} pieces")

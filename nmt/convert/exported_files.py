@@ -21,7 +21,7 @@ from nmt.convert.certificate.record import Check
 from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json, read_pieces
 from nmt.convert.foreign import Array, StoredTensor
 from nmt.data.imported_vocab import ImportedVocabulary
-from nmt.data.shards import SIDES
+from nmt.data.shard_index import SIDES
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import write_file

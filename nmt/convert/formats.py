@@ -25,6 +25,7 @@ from nmt.convert.huggingface import writing as huggingface_writing
 from nmt.convert.huggingface.folder import NORM_EPSILON, is_huggingface
 from nmt.convert.huggingface.software import huggingface_side
 from nmt.convert.joeynmt import is_joeynmt, read_joeynmt
+from nmt.convert.marian import finding as marian_finding
 from nmt.convert.marian import reading as marian_reading
 from nmt.convert.marian import writing as marian_writing
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
@@ -84,7 +85,7 @@ FORMATS = (
         "marian",
         "Marian",
         files="a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
-        recognises=marian_reading.is_marian,
+        recognises=marian_finding.is_marian,
         read=marian_reading.read_marian,
         has_scripts=True,
         holds=marian_writing.HOLDS,

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices, starts_of
 from nmt.data.encoding import map_ahead
-from nmt.data.shards import SIDES, ParallelShards
+from nmt.data.shard_index import SIDES
+from nmt.data.shards import ParallelShards
 
 MOST_ALIGNED = 65_535
 """The maximum pieces of an aligned source: alignments are numbers of 16 bits."""

@@ -18,8 +18,9 @@ from nmt.data.encoded_text import examine_text
 from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
+from nmt.data.shard_index import ENCODED_SPLITS, SHARDS, SIDES, ShardIndex, Side, known_index
 from nmt.data.shard_writing import Encoding, replacing_shards
-from nmt.data.shards import ENCODED_SPLITS, SHARDS, SIDES, ShardIndex, Side, is_current, known_index
+from nmt.data.shards import is_current
 from nmt.data.training_lines import language_samples, lines_to_train_on, training_lines
 from nmt.data.vocab import SPECIAL_PIECES, TrainedVocabulary, Vocabulary, default_size, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair

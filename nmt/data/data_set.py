@@ -7,7 +7,7 @@ from pathlib import Path
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
 from nmt.data.manifest import Manifest, recorded
-from nmt.data.shards import SHARDS, build_command
+from nmt.data.shard_index import SHARDS, build_command
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
 from nmt.io.files import linked_copy, put_back

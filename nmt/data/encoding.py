@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.arrays import Rows
-from nmt.data.shards import SIDES, Side, SideStatistics, SplitStatistics
+from nmt.data.shard_index import SIDES, Side, SideStatistics, SplitStatistics
 from nmt.data.vocab import Vocabulary
 from nmt.text.languages import is_unspaced
 from nmt.text.normalization import has_forms, is_composed

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from nmt.data.arrays import Indices, Rows, starts_of
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import SIDES, ParallelShards, Side
+from nmt.data.shard_index import SIDES, Side
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.text.languages import primary_language
 from nmt.text.lines import read_parallel

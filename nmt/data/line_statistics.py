@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.data import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.shards import ParallelShards, ShardIndex, Side, SplitStatistics
+from nmt.data.shard_index import ShardIndex, Side, SplitStatistics
+from nmt.data.shards import ParallelShards
 
 # More ratios change the percentiles by less than 0.01, and cost memory.
 _MAX_RATIOS = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import build_command, read_index
+from nmt.data.shard_index import build_command, read_index
 from nmt.data.vocab_record import VocabularyRecord, read_vocabulary_record
 from nmt.errors import DataError
 from nmt.io.hashing import digest_of

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from nmt.data.arrays import Indices
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import ParallelShards, Side
+from nmt.data.shard_index import Side
+from nmt.data.shards import ParallelShards
 from nmt.errors import ConfigError, DataError
 from nmt.text.languages import primary_language
 

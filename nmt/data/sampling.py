@@ -21,8 +21,9 @@ from pydantic import TypeAdapter
 
 from nmt.data.encoded_text import TextFile, changed_files
 from nmt.data.manifest import read_manifest
+from nmt.data.shard_index import SHARDS, Sampling, ShardIndex, build_command, read_folder_index, read_index
 from nmt.data.shard_writing import Encoding
-from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, build_command, read_folder_index, read_index
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from nmt.io.files import replacing_folder

@@ -22,13 +22,12 @@ from nmt.data.encoded_text import TextFile, check_unchanged
 from nmt.data.encoding import Chunk, ChunkEncoder, EncodedChunk, chunks_of, map_ahead
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import file_names
-from nmt.data.shards import (
+from nmt.data.shard_index import (
     ALIGNMENTS,
     ENCODED_SPLITS,
     INDEX_NAME,
     SIDES,
     VERSION,
-    ParallelShards,
     Sampling,
     ShardIndex,
     ShardInputs,
@@ -37,6 +36,7 @@ from nmt.data.shards import (
     index_text,
     token_dtype,
 )
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.files import LockedFolder, replacing_locked

@@ -12,7 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nmt.data.shards import SIDES, Side
+from nmt.data.shard_index import SIDES, Side
 from nmt.data.vocab import sample
 from nmt.data.vocab_record import DataSetText
 from nmt.text.lines import read_lines

@@ -13,7 +13,7 @@ from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
 from nmt.data.made import Made, read_record
 from nmt.data.manifest import Manifest
-from nmt.data.shards import SIDES, ShardIndex, Side, build_command
+from nmt.data.shard_index import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, VocabularyError

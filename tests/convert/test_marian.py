@@ -23,7 +23,8 @@ from nmt.convert.certificate.record import Certificate
 from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_target
-from nmt.convert.marian.reading import find_files, read_marian, read_npz
+from nmt.convert.marian.finding import find_files
+from nmt.convert.marian.reading import read_marian, read_npz
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from nmt.text.steps import MosesPunctuation, Nfc, SentencePieceRule

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.data.shards import SIDES, VERSION, ParallelShards, ShardIndex
+from nmt.data.shard_index import SIDES, VERSION, ShardIndex
+from nmt.data.shards import ParallelShards
 from nmt.text.steps import Steps, TextSteps
 from tests.data.one_data_set import SOURCE, TARGET, build_vocabulary
 from tests.kit import data_sets

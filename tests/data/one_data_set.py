@@ -10,8 +10,9 @@ from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import examine_text
 from nmt.data.manifest import read_manifest
+from nmt.data.shard_index import ENCODED_SPLITS, SHARDS, ShardIndex, known_index
 from nmt.data.shard_writing import Encoding, replacing_shards
-from nmt.data.shards import ENCODED_SPLITS, SHARDS, ShardIndex, is_current, known_index
+from nmt.data.shards import is_current
 from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularySettings

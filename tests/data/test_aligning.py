@@ -11,7 +11,8 @@ from nmt.data import aligning
 from nmt.data.aligning import _digamma, align
 from nmt.data.batching import collate
 from nmt.data.mixing import MixedShards
-from nmt.data.shards import ALIGNMENTS, ParallelShards
+from nmt.data.shard_index import ALIGNMENTS
+from nmt.data.shards import ParallelShards
 from nmt.errors import ConfigError, DataError
 from tests.data.one_data_set import build_vocabulary
 

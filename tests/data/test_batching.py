@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
-from nmt.data.shards import SIDES
+from nmt.data.shard_index import SIDES
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=300).map(
     lambda pairs: tuple(np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))

@@ -9,7 +9,7 @@ import pytest
 from nmt.data import encoded_text, shard_writing
 from nmt.data.encoded_text import changed_files, check_unchanged, examine_text, touched_files
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import ENCODED_SPLITS, read_index
+from nmt.data.shard_index import ENCODED_SPLITS, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError

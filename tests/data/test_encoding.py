@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nmt.data import shard_writing
 from nmt.data.arrays import Rows
 from nmt.data.encoding import count_words, map_ahead
-from nmt.data.shards import SIDES
+from nmt.data.shard_index import SIDES
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
 from nmt.text.lines import sentence_length

@@ -14,7 +14,8 @@ from nmt.data.build import size_warnings
 from nmt.data.lineage import encoded_record
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.sampling import write_sampled_shards
-from nmt.data.shards import ParallelShards, Sampling
+from nmt.data.shard_index import Sampling
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.io.hashing import sha256_of

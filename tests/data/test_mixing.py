@@ -12,7 +12,8 @@ from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.mixing import MixedShards, check_weights, epoch_population, mixture, parse_weighted
-from nmt.data.shards import SIDES, ParallelShards
+from nmt.data.shard_index import SIDES
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import ConfigError, DataError
 from tests.data.one_data_set import build_vocabulary

@@ -15,7 +15,8 @@ import pytest
 from nmt.config import AugmentationConfig
 from nmt.data import shard_writing
 from nmt.data.sampling import SampledEpochs, write_sampled_shards
-from nmt.data.shards import ParallelShards, Sampling, read_folder_index, read_index
+from nmt.data.shard_index import Sampling, read_folder_index, read_index
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError

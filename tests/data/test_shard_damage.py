@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.shards import SHARDS, ParallelShards, read_index
+from nmt.data.shard_index import SHARDS, read_index
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import DataError, NmtError
 from tests.data.one_data_set import build_vocabulary, write_shards

@@ -9,7 +9,8 @@ import pytest
 from nmt.data.batching import collate
 from nmt.data.build import BuiltVocabulary, normalization_changes, warnings
 from nmt.data.build import build_vocabulary as build_vocabularies
-from nmt.data.shards import VERSION, ParallelShards, ShardIndex, SplitStatistics, read_index
+from nmt.data.shard_index import VERSION, ShardIndex, SplitStatistics, read_index
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularyRecord

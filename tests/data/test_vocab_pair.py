@@ -8,7 +8,8 @@ from nmt.config import AugmentationConfig
 from nmt.data.data_folder import DataFolder, vocabulary_fingerprint
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.sampling import write_sampled_shards
-from nmt.data.shards import ParallelShards, Sampling, read_index
+from nmt.data.shard_index import Sampling, read_index
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab import SPECIAL_PIECES, train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import OutputError, VocabularyError

@@ -13,8 +13,8 @@ from nmt.data.lineage import encoded_record
 from nmt.data.made import Made
 from nmt.data.manifest import read_manifest
 from nmt.data.sampling import write_sampled_shards
+from nmt.data.shard_index import Sampling, read_index
 from nmt.data.shard_writing import Encoding
-from nmt.data.shards import Sampling, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import read_vocabulary_record, vocabulary_kinds

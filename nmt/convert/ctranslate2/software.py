@@ -18,7 +18,7 @@ from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, is_of_sentenc
 from nmt.convert.files import EXPORT_AGAIN, read_bytes
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.vocabulary import piece_names
-from nmt.data.shards import SIDES
+from nmt.data.shard_index import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError
 

@@ -1,28 +1,26 @@
-"""Reading a model of Marian: a folder or archive as OPUS-MT publishes it, or an .npz file with its vocabularies."""
+"""Reading a model of Marian: its settings, text steps and tensors."""
 
 from __future__ import annotations
 
-import re
 import zipfile
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.convert.files import named_in, read_bytes, shown
-from nmt.convert.foreign import COMPOSED, PROJECTIONS, Array, ForeignModel, Given, Naming, matrices
-from nmt.convert.marian.scripts import Segmentation, read_postprocessing, read_preprocessing
+from nmt.convert.files import read_bytes, shown
+from nmt.convert.foreign import COMPOSED, Array, ForeignModel, Given
+from nmt.convert.marian.finding import DECODER_NAME, MarianFiles, find_files
+from nmt.convert.marian.naming import UNTIED_OUTPUT, marian_naming
+from nmt.convert.marian.scripts import read_postprocessing, read_preprocessing
 from nmt.convert.marian.vocabulary import read_vocabulary
-from nmt.convert.segmenters import find_codes, read_codes, read_segmenter
+from nmt.convert.segmenters import read_codes, read_segmenter
 from nmt.convert.settings import (
     Settings,
     expressible,
-    only_file,
     parse_yaml_settings,
-    read_yaml_settings,
     unknown_remarks,
     unused_remarks,
     valid_settings,
@@ -30,17 +28,12 @@ from nmt.convert.settings import (
 )
 from nmt.convert.tensors import foreign_model
 from nmt.data.imported_vocab import LANGUAGE_TAG
-from nmt.errors import CheckpointError, ConfigError
-from nmt.text.printable import printable
+from nmt.errors import CheckpointError
 from nmt.text.steps import MosesTokenize, TextSteps
 
-DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
 """The largest ratio of unpacked to packed bytes of a large member: weights hardly shrink."""
 _SETTINGS = "special:model.yml"
-_UNTIED_OUTPUT, _BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_b"
-_WORD = re.compile(r"[^\W_]+")
-_SEGMENTERS = {"source": ("source.spm", "source.model"), "target": ("target.spm", "target.model")}
 # Options of Marian's search that a bundle does not keep -> the values without effect.
 _SEARCH: dict[str, tuple[Any, ...]] = {
     "word-penalty": (0,),
@@ -49,8 +42,6 @@ _SEARCH: dict[str, tuple[Any, ...]] = {
     "output-sampling": ([], False),
     "shortlist": ([],),
 }
-
-
 DECODES_OTHERWISE = (
     "Marian (as of 1.12) decodes pre-norm models differently from how it trains them: after the first piece, the "
     "decoder's self-attention reads keys and values that are not normalised. nmt computes the model as it was trained, "
@@ -65,35 +56,6 @@ _ACTIVATION = "transformer-ffn-activation"
 _ALIGNMENT_LAYER = "transformer-guided-alignment-layer"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
 _MODEL = expressible("Marian")
-
-
-@dataclass(frozen=True)
-class MarianFiles:
-    """The files of one model."""
-
-    weights: Path
-    vocabularies: tuple[Path, Path]
-    segmenters: tuple[Path | None, Path | None]
-    decoder: Mapping[str, Any]
-    """The settings of decoder.yml; empty if there is none."""
-    scripts: tuple[Path | None, Path | None]
-    """The scripts that prepare source text, and that join the pieces of outputs."""
-    codes: tuple[Path | None, Path | None]
-    """The byte-pair codes that the first script may apply."""
-
-    @property
-    def segmentation(self) -> Segmentation | None:
-        """What must make pieces of source text before Marian reads it."""
-        if self.vocabularies[0].suffix == ".spm":
-            return None
-        return "SentencePiece" if self.segmenters[0] is not None else "codes" if self.codes[0] is not None else None
-
-
-def is_marian(path: Path) -> bool:
-    """Whether a path looks like a model of Marian: an .npz file, a folder with one, or its decoder.yml."""
-    if path.is_dir():
-        return any(path.glob("*.npz"))
-    return path.suffix == ".npz" or path.name.endswith(DECODER_NAME)
 
 
 def read_marian(path: Path, given: Given = Given()) -> ForeignModel:
@@ -221,7 +183,7 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         )
     tensors = {name: array.astype(np.float32, copy=False) for name, array in arrays.items()}
     if (older := tensors.pop("decoder_ff_logit_out_W", None)) is not None:  # (d_model, pieces) in older versions
-        tensors[_UNTIED_OUTPUT] = np.ascontiguousarray(older.T)
+        tensors[UNTIED_OUTPUT] = np.ascontiguousarray(older.T)
     return tensors, settings
 
 
@@ -232,97 +194,6 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     with archive.open(member) as stream:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array
-
-
-def find_files(path: Path, given: Given = Given()) -> MarianFiles:
-    """Find the files of a model.
-
-    Raises:
-        CheckpointError: the model, or one of its vocabularies, is missing; there are several; or it is not known which
-            vocabulary is the source's.
-        ConfigError: a SentencePiece model is given that Marian does not use.
-    """
-    folder = path if path.is_dir() else path.parent
-    decoder_path = path if path.name.endswith(DECODER_NAME) else _decoder_file(folder, path)
-    decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
-    weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder)
-    weights = weights or only_file(folder, (), "*.npz", "the model's file, or add decoder.yml")
-    source, target = _vocabularies(decoder, folder, weights, given)
-    return MarianFiles(
-        weights=weights,
-        vocabularies=(source, target),
-        segmenters=(
-            _segmenter(folder, "source", source, given.source_spm),
-            _segmenter(folder, "target", target, given.target_spm),
-        ),
-        decoder=decoder,
-        scripts=(named_in(folder, "preprocess.sh"), named_in(folder, "postprocess.sh")),
-        codes=find_codes(folder, ("", "")),
-    )
-
-
-def _decoder_file(folder: Path, path: Path) -> Path | None:
-    """``decoder.yml``, or ``MODEL.npz.decoder.yml`` that training writes."""
-    names = [f"{path.name}.decoder.yml"] if path.suffix == ".npz" else []
-    found = [folder / name for name in (*names, "decoder.yml") if (folder / name).is_file()]
-    others = sorted(folder.glob("*.decoder.yml"))
-    return found[0] if found else others[0] if len(others) == 1 and path.is_dir() else None
-
-
-def _named(names: Any, folder: Path) -> Path | None:
-    """The model that decoder.yml names, in this folder: its own folder was on another machine."""
-    if not isinstance(names, list) or not names:
-        return None
-    if len(names) > 1:
-        raise CheckpointError(
-            f"{folder}: decoder.yml names {len(names)} models, an ensemble. Import one at a time: name its .npz file."
-        )
-    if (path := named_in(folder, name := str(names[0]))) is None:
-        raise CheckpointError(f"{folder}: decoder.yml names {printable(Path(name).name)}, which is not there.")
-    return path
-
-
-def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path, given: Given) -> tuple[Path, Path]:
-    named = decoder.get("vocabs")
-    if isinstance(named, list) and len(named) == 2:
-        found = [folder / Path(str(name)).name for name in named]
-    else:
-        found = sorted(path for ending in ("yml", "yaml", "json", "spm") for path in folder.glob(f"*vocab*.{ending}"))
-        found = found * 2 if len(found) == 1 else found
-        if len(found) > 1 and found[0] != found[1]:
-            found = _by_side(found, folder, given)
-    missing = [printable(path.name) for path in found if named_in(folder, path.name) is None]
-    if len(found) != 2 or missing:
-        what = f"lacks {', '.join(missing)}" if missing else "has no decoder.yml that names the two vocabularies"
-        raise CheckpointError(f"{folder}: {what}. Put the vocabularies and decoder.yml beside {weights.name}.")
-    return found[0], found[1]
-
-
-def _by_side(found: Sequence[Path], folder: Path, given: Given) -> list[Path]:
-    """The vocabularies of source and target text, by words in their names. A guess would exchange them silently."""
-    sides = ({"source", "src", given.source_lang}, {"target", "trg", given.target_lang})
-    of_sides = [[path for path in found if words & set(_WORD.findall(path.name))] for words in sides]
-    match of_sides:
-        case [[source], [target]] if source != target and len(found) == len(sides):
-            return [source, target]
-    raise CheckpointError(
-        f"{folder}: has {len(found)} vocabularies and no decoder.yml that says which is the source's. Add decoder.yml "
-        "with `vocabs: [SOURCE, TARGET]`."
-    )
-
-
-def _segmenter(folder: Path, side: str, vocabulary: Path, given: Path | None) -> Path | None:
-    """The SentencePiece model of one side; None if its vocabulary segments by itself, or there is none."""
-    if vocabulary.suffix == ".spm":
-        if given is not None:
-            raise ConfigError(
-                f"--{side}-spm {given}: {vocabulary.name} is a SentencePiece model, and Marian segments with it. Leave "
-                f"out --{side}-spm."
-            )
-        return None
-    if given is not None:
-        return given
-    return next((path for name in _SEGMENTERS[side] if (path := folder / name).is_file()), None)
 
 
 def _decoding(files: MarianFiles) -> DecodingConfig:
@@ -382,35 +253,3 @@ def _norm_place(settings: Settings) -> Literal["post", "pre"]:
         f"transformer-postprocess-top: {top!r}, which nmt does not have. It has post-norm ('', 'dan', '') and pre-norm "
         "('n', 'da', 'n')."
     )
-
-
-def marian_naming(tensors: Container[str], norm: str) -> Naming:
-    """Where Marian keeps each tensor.
-
-    Args:
-        tensors: the names of a model's tensors, which tell how its embeddings are tied.
-        norm: ``pre`` or ``post``.
-    """
-    place = "_pre" if norm == "pre" else ""
-    names = {}
-    for part in ("encoder", "decoder"):
-        layer = f"{part}_l{{n}}"
-        attentions = {"self": "self_attention"} | ({"context": "cross_attention"} if part == "decoder" else {})
-        for theirs, ours in attentions.items():
-            for letter, projection in zip("qkvo", (*PROJECTIONS, "output"), strict=True):
-                names[f"{part}.{{n}}.{ours}.{projection}.weight"] = f"{layer}_{theirs}_W{letter}"
-                names[f"{part}.{{n}}.{ours}.{projection}.bias"] = f"{layer}_{theirs}_b{letter}"
-            names |= _norm(f"{part}.{{n}}.{ours}_norm", f"{layer}_{theirs}_Wo_ln", place)
-        for number, ours in (("1", "inner"), ("2", "output")):
-            names[f"{part}.{{n}}.feed_forward.{ours}.weight"] = f"{layer}_ffn_W{number}"
-            names[f"{part}.{{n}}.feed_forward.{ours}.bias"] = f"{layer}_ffn_b{number}"
-        names |= _norm(f"{part}.{{n}}.feed_forward_norm", f"{layer}_ffn_ffn_ln", place)
-        names |= _norm(f"{part}_norm", f"{part}_top_ln", "")
-    source, target = (name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb"))
-    output = _UNTIED_OUTPUT if _UNTIED_OUTPUT in tensors else target
-    names |= matrices(source, target, output, bias=_BIAS if _BIAS in tensors else None)
-    return Naming(names, first_layer=1, is_transposed=True)
-
-
-def _norm(ours: str, theirs: str, place: str) -> dict[str, str]:
-    return {f"{ours}.weight": f"{theirs}_scale{place}", f"{ours}.bias": f"{theirs}_bias{place}"}

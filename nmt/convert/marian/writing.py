@@ -20,14 +20,16 @@ from nmt.convert.exported_files import filled, write_segmenters
 from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
-from nmt.convert.marian.reading import DECODES_OTHERWISE, marian_naming, read_marian
+from nmt.convert.marian.finding import DECODER_NAME
+from nmt.convert.marian.naming import marian_naming
+from nmt.convert.marian.reading import DECODES_OTHERWISE, read_marian
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.vocabulary import their_piece
 from nmt.convert.weights import SILENT, their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.io.writing import write_file
 
-WEIGHTS_NAME, DECODER_NAME = "model.npz", "decoder.yml"
+WEIGHTS_NAME = "model.npz"
 HOLDS = (WEIGHTS_NAME, DECODER_NAME, "vocab.yml", "source.vocab.yml", "target.vocab.yml", "source.spm", "target.spm")
 
 

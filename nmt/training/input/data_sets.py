@@ -24,7 +24,8 @@ from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, check_weights, epoch_population, mixture
 from nmt.data.sampling import SampledEpochs
-from nmt.data.shards import ENCODED_SPLITS, ParallelShards, Sampling, ShardIndex, build_command
+from nmt.data.shard_index import ENCODED_SPLITS, Sampling, ShardIndex, build_command
+from nmt.data.shards import ParallelShards
 from nmt.data.training_lines import sample_sizes
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError, DataError

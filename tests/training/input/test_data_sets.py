@@ -10,7 +10,7 @@ import yaml
 
 from nmt.config import parse_config, parse_layers, setting_layer
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import read_index
+from nmt.data.shard_index import read_index
 from nmt.errors import ConfigError, DataError
 from nmt.training.input import data_sets
 from nmt.training.input.data_sets import DataSets, TrainingData, why_empty
