@@ -11,7 +11,7 @@ CLIENT_CLOSED = 499
 
 
 RETRY_SECONDS = 10
-"""After these a client may try again, where nothing tells how long the cause will last."""
+"""Seconds after which a client may try again, if nobody can tell how long the cause lasts."""
 
 
 class RequestError(Exception):

@@ -61,10 +61,8 @@ def through(first: Sequence[Link], second: Sequence[Link]) -> list[Link]:
     overlaps = Overlaps(first, lambda one: one[:2])
     found = []
     for link in second:
-        near = overlaps.of(link.source_start, link.source_end)
-        sizes = [min(link.source_end, one.end) - max(link.source_start, one.start) for one in near]
-        if near:
-            best = near[sizes.index(max(sizes))]
+        if near := overlaps.of(link.source_start, link.source_end):
+            best = max(near, key=lambda one: min(link.source_end, one.end) - max(link.source_start, one.start))
             found.append(Link(link.start, link.end, best.source_start, best.source_end))
     return found
 
