@@ -11,12 +11,16 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import regex
+
 from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, Overlaps, by_place
 from nmt.spans.span import Span, Unit
 
 _DEEPEST = 100
 """Spans that nest deeper are no text. They must not take all the time of a server."""
+_OF_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]")
+"""A letter, a mark on one, or a digit."""
 
 
 @dataclass
@@ -300,10 +304,10 @@ class _Translation:
         beyond = self._output[beside : beside + 1] if beside >= 0 else ""
         if node.start < node.end:  # it stands where the model wrote something, perhaps a part of a number
             near = self._output[max(beside - 1, 0) : beside + 1] if before else self._output[beside : beside + 2]
-            if not any(map(str.isalnum, near)):
+            if not _OF_WORD.search(near):
                 return ""
         is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
-        had = beyond.isalnum() if is_edge else self._source[place].isspace()
+        had = _OF_WORD.match(beyond) is not None if is_edge else self._source[place].isspace()
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 

@@ -214,6 +214,7 @@ def test_bytes_that_a_charset_of_windows_leaves_undefined_stay():
     ("name", "text", "expected"),
     [
         ("a.html", "go<img/>on", "go on"),
+        ("a.html", "गर्मी<img>में", "गर्मी में"),
         ("a.html", "<b><a>Home</a><!-- --><a>News</a><a>42</a></b>", "Home News42"),
         ("a.html", "a<u>b</u><i>c</i><wbr>d<img>.", "abcd."),
         ("a.md", "go![x](y)on", "go on"),
