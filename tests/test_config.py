@@ -1,5 +1,7 @@
 """Settings: strict, lax in types, and told apart on resume."""
 
+import functools
+
 import pytest
 import yaml
 
@@ -7,7 +9,6 @@ from nmt.config import (
     PRESETS,
     Config,
     Layer,
-    apply_settings,
     changeable_on_resume,
     describe_config,
     differences,
@@ -20,13 +21,15 @@ from nmt.config import (
     parse_config,
     parse_layers,
     setting_in,
+    setting_layer,
 )
 from nmt.config.reading import origin
 from nmt.errors import ConfigError
 
 
 def parsed(*settings: str) -> Config:
-    return parse_config(apply_settings({}, settings), name="settings")
+    values = functools.reduce(overlay, (setting_layer(each).values for each in settings), {})
+    return parse_config(values, name="settings")
 
 
 def test_the_defaults_are_the_papers_base_model():
@@ -135,7 +138,7 @@ def test_settings_with_what_they_are_for_are_the_same_settings():
 
 def test_settings_leave_their_base_as_it_was():
     base = {"model": {"heads": 4}}
-    assert apply_settings(base, ["model.dropout=0.2"]) == {"model": {"heads": 4, "dropout": 0.2}}
+    assert overlay(base, setting_layer("model.dropout=0.2").values) == {"model": {"heads": 4, "dropout": 0.2}}
     assert base == {"model": {"heads": 4}}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from nmt.config import Config, Section, apply_settings, load_preset, load_yaml, mistakes, parse_config
+from nmt.config import Config, Layer, Section, load_preset, load_yaml, mistakes, parse_layers, setting_layer
 from nmt.config.mistakes import as_yaml
 from nmt.errors import ConfigError
 
@@ -77,8 +77,8 @@ class Sweep(Section):
         Raises:
             ConfigError: a setting is unknown or has an invalid value.
         """
-        values = apply_settings(load_preset(self.preset), [*self.changes(row), *more])
-        return parse_config(values, name=f"{self.name}, {row.name}")
+        preset = Layer(f"{self.name}, {row.name}", load_preset(self.preset))
+        return parse_layers([preset, *map(setting_layer, [*self.changes(row), *more])])
 
 
 def _name_of(path: Path) -> str:

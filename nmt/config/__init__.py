@@ -13,7 +13,6 @@ from nmt.config.mistakes import did_you_mean, first_mistake, mistakes, setting_n
 from nmt.config.reading import (
     PRESETS,
     Layer,
-    apply_settings,
     load_preset,
     load_yaml,
     option_layer,

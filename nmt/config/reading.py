@@ -5,7 +5,7 @@ Later sources override earlier ones; each error names the source of its value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -114,18 +114,6 @@ def _tree(key: str, value: Any) -> dict[str, Any]:
         value = {part: value}
     tree: dict[str, Any] = value
     return tree
-
-
-def apply_settings(values: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
-    """Override a tree of values by ``a.b=value`` settings; the values are read as YAML.
-
-    Raises:
-        ConfigError: a setting has no ``=``, or its value is not YAML.
-    """
-    result = dict(values)
-    for setting in settings:
-        result = overlay(result, setting_layer(setting).values)
-    return result
 
 
 def read_config(path: Path) -> Config:

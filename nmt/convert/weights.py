@@ -29,10 +29,10 @@ SILENT = -100.0
 _FUSED = "query_key_value"
 
 
-def our_parameters(config: ModelConfig, target_pieces: int = 1, source_pieces: int = 1) -> dict[str, Tensor]:
-    """The parameters of our model, without memory for their numbers: only their shapes are of use."""
+def our_parameters(config: ModelConfig) -> dict[str, Tensor]:
+    """The parameters of our model for a vocabulary of one piece, without memory for their numbers."""
     with torch.device("meta"):
-        return dict(Transformer(config, target_pieces, source_vocab_size=source_pieces).named_parameters())
+        return dict(Transformer(config, 1, source_vocab_size=1).named_parameters())
 
 
 def split(name: str, parameter: Tensor, config: ModelConfig) -> dict[str, Tensor]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+import regex
+
 from nmt.documents.document import Place
 from nmt.spans.placeholders import with_placeholders
 from nmt.spans.span import Span, Unit
@@ -17,6 +19,7 @@ from nmt.text.languages import is_unspaced
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _WORDS_APART = frozenset(["embed", "img", "image", "input"])
 """Void tags that stand beside words, not within one."""
+_LETTER = regex.compile(r"[\p{L}\p{M}]")
 
 
 class Token(NamedTuple):
@@ -97,9 +100,9 @@ def _apart(tokens: Sequence[Token]) -> list[Token]:
         if token.kind == "open" and token.name == "a" and is_behind_link:
             border = len(found)
         if token.text:
-            if border is not None and is_in_word and token.text[0].isalpha():
+            if border is not None and is_in_word and _LETTER.match(token.text):
                 found.insert(border, Token("text", found[border - 1].end, "", " "))
-            is_in_word, is_behind_link, border = token.text[-1].isalpha(), False, None
+            is_in_word, is_behind_link, border = _LETTER.match(token.text[-1]) is not None, False, None
         found.append(token)
         if token.kind == "void" and token.name in _WORDS_APART:
             border = len(found)
@@ -151,7 +154,15 @@ def _unit(tokens: Sequence[Token], begin: int, partners: Mapping[int, int], lang
                 spans[ended] = replace(spans[ended], end=place, after=token.raw)
     text = "".join(building.parts).rstrip(" ")
     size = len(text)
-    clipped = [replace(span, start=min(span.start, size), end=min(span.end, size)) for span in spans]
+    clipped = [
+        replace(
+            span,
+            start=min(span.start, size),
+            end=min(span.end, size),
+            before=" " * (span.start > size) + span.before,  # of an icon at the end
+        )
+        for span in spans
+    ]
     return with_placeholders(Unit(text, tuple(clipped)))
 
 

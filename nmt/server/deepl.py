@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -147,7 +148,7 @@ async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> obj
         newlines=newlines,
         split=split,
         owner=caller.key,
-        glossary=_glossary(server, asked, caller),
+        glossary=await _glossary(server, asked, caller),
     )
     server.deepl_characters += sum(map(len, asked.text))
     translations = [
@@ -162,14 +163,16 @@ async def _translate(server: Server, asked: DeepLRequest, caller: Caller) -> obj
     return {"translations": translations, **warning(translated)}
 
 
-def _glossary(server: Server, asked: Translating, caller: Caller) -> Glossary | None:
+async def _glossary(server: Server, asked: Translating, caller: Caller) -> Glossary | None:
     if asked.glossary_id is None:
         return None
     if asked.source_lang is None:
         raise MissingError("source_lang")
     direction = server.service.models.find(asked.source_lang, asked.target_lang)
     kept = server.glossaries.find(asked.glossary_id, caller.key)
-    return kept.find(direction.source, direction.target, status=400).terms
+    dictionary = kept.find(direction.source, direction.target, status=400)
+    # Indexing a large one takes seconds, in which the server answers others.
+    return await asyncio.to_thread(lambda: dictionary.terms)
 
 
 async def _send_document(server: Server, asked: DocumentRequest, caller: Caller) -> object:
@@ -180,7 +183,7 @@ async def _send_document(server: Server, asked: DocumentRequest, caller: Caller)
             400,
             f"'output_format' must be that of the document, {ending}: this server does not convert documents.",
         )
-    glossary = _glossary(server, asked, caller)
+    glossary = await _glossary(server, asked, caller)
     kept = server.documents.add(upload, asked.source_lang, asked.target_lang, caller.key, glossary)
 
     def count(task: object) -> None:

@@ -10,6 +10,10 @@ CLIENT_CLOSED = 499
 """The status under which a request is counted whose client went away."""
 
 
+RETRY_SECONDS = 10
+"""Seconds after which a client may try again, if nobody can tell how long the cause lasts."""
+
+
 class RequestError(Exception):
     """A request that gets no translation."""
 
@@ -46,7 +50,7 @@ class ShuttingDownError(RequestError):
     """The server ends before it could answer."""
 
     def __init__(self) -> None:
-        super().__init__(503, "The server is shutting down.", retry_after=10)
+        super().__init__(503, "The server is shutting down.", retry_after=RETRY_SECONDS)
 
 
 class QueueFullError(RequestError):
@@ -57,7 +61,7 @@ class TooLateError(RequestError):
     """There is no translation within the time limit."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(503, f"No translation within {seconds:g} s: the server is busy.", retry_after=10)
+        super().__init__(503, f"No translation within {seconds:g} s: the server is busy.", retry_after=RETRY_SECONDS)
 
 
 class UnknownLanguageError(RequestError):

@@ -22,6 +22,7 @@ from nmt.server.access import Access
 from nmt.server.documents import Documents, Upload
 from nmt.server.errors import (
     CLIENT_CLOSED,
+    RETRY_SECONDS,
     InternalError,
     MissingError,
     RequestError,
@@ -306,7 +307,7 @@ async def _body(request: Request, server: Server, max_bytes: int) -> bytes:
                 if len(body) > max_bytes:
                     raise _too_large(max_bytes)
                 if server.arriving > _MAX_ARRIVING * server.limits.max_bytes:
-                    raise RequestError(503, "The server is busy: too many requests arrive.", retry_after=10)
+                    raise RequestError(503, "The server is busy: too many requests arrive.", retry_after=RETRY_SECONDS)
     except TimeoutError:
         raise RequestError(408, f"The request took longer than {_SECONDS_TO_SEND} s to arrive.") from None
     finally:

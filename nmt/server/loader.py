@@ -13,10 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from nmt.errors import NmtError
-from nmt.server.errors import RequestError, log_error
+from nmt.server.errors import RETRY_SECONDS, RequestError, log_error
 from nmt.server.models import ServedModel
-
-_RETRY_SECONDS = 10
 
 
 @dataclass(eq=False)
@@ -86,7 +84,7 @@ class Loader:
                 # A client that goes away does not end the loading, for which others may wait.
                 if kept.loading is not None and not await asyncio.shield(kept.loading):
                     message = f"The model for {purpose} cannot be loaded; the server's log says why."
-                    raise RequestError(503, message, retry_after=_RETRY_SECONDS)
+                    raise RequestError(503, message, retry_after=RETRY_SECONDS)
             yield
         finally:
             for model, kept in used.items():

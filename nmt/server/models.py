@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from nmt.config import Config
 from nmt.errors import ConfigError, NmtError
@@ -136,14 +137,15 @@ class PivotModel:
     """The code of the pivot language, as the first spells it."""
     onward: str
     """The same, as the second spells it."""
-    _translators: dict[_Use, LineTranslator] = field(default_factory=dict)
-    _made_for: object = None
-    """The version of the models that the translators are made of."""
+    _translators: WeakValueDictionary[tuple[LineTranslator, LineTranslator], PivotTranslator] = field(
+        default_factory=WeakValueDictionary
+    )
+    """Those that requests use, by the translators that they are made of: they do not outlive their models."""
 
     @property
     def parts(self) -> Sequence[ServedModel]:
         """As :attr:`ServedModel.parts`."""
-        return [self.first, self.second]
+        return list(dict.fromkeys([self.first, self.second]))  # a model of several languages may be both
 
     @property
     def version(self) -> object:
@@ -159,15 +161,9 @@ class PivotModel:
         self, source: str, target: str, candidates: int = 1, split: SplitSentences | None = None
     ) -> LineTranslator:
         """As :meth:`ServedModel.translator`. Only the second model gives several candidates."""
-        key = source, target, candidates, split
-        if self._made_for != self.version:
-            self._translators, self._made_for = {}, self.version
-        if key not in self._translators:
-            first = self.first.translator(source, self.into, split=split)
-            self._translators[key] = PivotTranslator(
-                first, self.second.translator(self.onward, target, candidates, split)
-            )
-        return self._translators[key]
+        first = self.first.translator(source, self.into, split=split)
+        second = self.second.translator(self.onward, target, candidates, split)
+        return self._translators.setdefault((first, second), PivotTranslator(first, second))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from nmt.machine.calls import ProcessLostError
 from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
-from nmt.server.errors import InternalError, QueueFullError, RequestError
+from nmt.server.errors import RETRY_SECONDS, InternalError, QueueFullError, RequestError
 from nmt.server.layout import HtmlLayout, Layout, Newlines
 from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
@@ -32,7 +32,6 @@ from nmt.translation.options import SplitSentences
 from nmt.translation.results import Translation
 from nmt.translation.segment import Line, Segment, TranslatedSegment
 
-_RETRY_SECONDS = 10
 _MOST_SAID = 20
 """Warnings of an answer; the others are counted."""
 _AT_ONCE = 2_000
@@ -312,12 +311,12 @@ def warning(translated: Sequence[Translated]) -> dict[str, str]:
 def _refusal(error: Exception) -> RequestError:
     if isinstance(error, ProcessLostError):
         message = "The process of the model was killed while it translated. Try again later."
-        return RequestError(503, message, retry_after=_RETRY_SECONDS)
+        return RequestError(503, message, retry_after=RETRY_SECONDS)
     if isinstance(error, BeamTooWideError):  # its message is for people who choose the beam
         return RequestError(
             503,
             "The server has too little memory for a sentence of this text. Send shorter sentences, or try again later.",
-            retry_after=_RETRY_SECONDS,
+            retry_after=RETRY_SECONDS,
         )
     if isinstance(error, NmtError):
         return RequestError(400, str(error))

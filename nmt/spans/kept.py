@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+
+import regex
 
 from nmt.spans.positions import LETTER
 from nmt.spans.span import Span
 
 _STAND_INS = range(0x2801, 0x2900)
 """Braille that is not in the text. Steps of text remove private characters, but not symbols."""
-_LETTERS = re.compile(LETTER * 2)
+_LETTERS = regex.compile(LETTER * 2, regex.V1)
 _LONGEST_WORD = 40
 """Letters looked at on either side of a place."""
 
@@ -59,14 +61,21 @@ class Covered:
 
     def is_kept(self, seen: str, output: str) -> bool:
         """Whether a translation has all that stays, as often as what the model saw of the text."""
-        return all(
-            len(copies(text, output)) >= min(count, len(copies(text, seen))) for text, count in self.kept.items()
-        )
+        had, has = (Counter(text[slice(*place)] for place in self._places(text)) for text in (seen, output))
+        return had <= has
 
     def spans_in(self, output: str) -> list[Span]:
         """Spans that keep in a translation what stays, where it has that."""
-        found = (place for text, count in self.kept.items() for place in copies(text, output)[:count])
-        return [Span(start, end, text="") for start, end in sorted(found)]
+        return [Span(start, end, text="") for start, end in sorted(self._places(output))]
+
+    def _places(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where a text has what stays: longer parts first, since they may hold others."""
+        taken: set[int] = set()
+        for part, count in sorted(self.kept.items(), key=lambda each: -len(each[0])):
+            free = (place for place in copies(part, text) if taken.isdisjoint(range(*place)))
+            for place in islice(free, count):
+                taken.update(range(*place))
+                yield place
 
 
 def _kept(text: str, spans: Sequence[Span]) -> Iterator[tuple[int, int]]:

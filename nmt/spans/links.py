@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from nmt.spans.positions import WORD, begins
+
+T = TypeVar("T")
 
 
 class Link(NamedTuple):
@@ -39,16 +41,28 @@ def links(
     ]
 
 
+class Overlaps(Generic[T]):
+    """Finds the items that overlap a range, by their own ranges, in order. Texts may have thousands of them."""
+
+    def __init__(self, items: Iterable[T], range_of: Callable[[T], tuple[int, int]]) -> None:
+        self._items = sorted(items, key=range_of)
+        ranges = list(map(range_of, self._items))
+        self._starts, self._ends = ([each[side] for each in ranges] for side in (0, 1))
+        self._reached = list(accumulate(self._ends, max))
+
+    def of(self, start: int, end: int) -> list[T]:
+        """The items that overlap a range."""
+        near = range(bisect_right(self._reached, start), bisect_left(self._starts, end))
+        return [self._items[number] for number in near if self._ends[number] > start]
+
+
 def through(first: Sequence[Link], second: Sequence[Link]) -> list[Link]:
     """The links of a translation of a translation: the first's target is the second's source."""
-    first = sorted(first)
-    starts, reached = [one.start for one in first], list(accumulate((one.end for one in first), max))
+    overlaps = Overlaps(first, lambda one: one[:2])
     found = []
     for link in second:
-        near = first[bisect_right(reached, link.source_start) : bisect_left(starts, link.source_end)]
-        overlaps = [(min(link.source_end, one.end) - max(link.source_start, one.start), one) for one in near]
-        size, best = max(overlaps, default=(0, None), key=lambda each: each[0])
-        if best is not None and size > 0:
+        if near := overlaps.of(link.source_start, link.source_end):
+            best = max(near, key=lambda one: min(link.source_end, one.end) - max(link.source_start, one.start))
             found.append(Link(link.start, link.end, best.source_start, best.source_end))
     return found
 

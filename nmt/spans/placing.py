@@ -11,12 +11,16 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import regex
+
 from nmt.spans.kept import copies, is_in_word, word_around
-from nmt.spans.links import Link, by_place
+from nmt.spans.links import Link, Overlaps, by_place
 from nmt.spans.span import Span, Unit
 
 _DEEPEST = 100
 """Spans that nest deeper are no text. They must not take all the time of a server."""
+_OF_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]")
+"""A letter, a mark on one, or a digit."""
 
 
 @dataclass
@@ -104,16 +108,13 @@ class _Origins:
             start, place = place, place + len(list(characters))
             if origin is not None:
                 runs.append(Link(start, place, *origin[2:]))
-        self._runs = sorted(runs, key=lambda run: (run.source_start, run.source_end))
-        self._starts = [run.source_start for run in self._runs]
-        self._reached = list(itertools.accumulate((run.source_end for run in self._runs), max))
+        self._runs = Overlaps(runs, lambda run: run[2:])
 
     def range_from(self, span: Span, room: _Room) -> tuple[int, int] | None:
         """The free range of a room with most characters from a span, less those from elsewhere; None without any."""
-        near = slice(bisect.bisect_right(self._reached, span.start), bisect.bisect_left(self._starts, span.end))
         most = start = end = total = 0
         best = None
-        for run in sorted(run for run in self._runs[near] if run.source_end > span.start):
+        for run in sorted(self._runs.of(span.start, span.end)):
             if not room.is_free(run.start, run.end):
                 continue
             total -= self._linked[run.start] - self._linked[end]
@@ -149,11 +150,12 @@ class _Translation:
                 kept.setdefault((word[start:end], 0, end - start), [])
         taken: set[int] = set()
         by_copies: list[Link] = []
+        room = self._room(root)
         for (word, start, end), nodes in sorted(kept.items(), key=lambda each: -len(each[0][0])):  # they may overlap
             found = [(place + start, place + end) for place, _ in copies(word, self._output)]
             found = [copy for copy in found if taken.isdisjoint(range(*copy))]
             if len(found) > len(nodes) == 1:
-                wanted, _ = self._range(nodes[0].span, self._room(root))
+                wanted, _ = self._range(nodes[0].span, room)
                 found.sort(key=lambda copy: abs(copy[0] - wanted))
             for node, copy in zip(nodes, found, strict=False):
                 self._copies[id(node)] = copy
@@ -220,7 +222,10 @@ class _Translation:
         found = self._in_whole_words(span, room, *found)
         text = self._output[slice(*found)]
         start = found[1] - len(text.lstrip())
-        return start, max(start, found[0] + len(text.rstrip()))
+        end = max(start, found[0] + len(text.rstrip()))
+        # A tag that holds a space at its end does so here: an icon may stand behind it.
+        has_space = span.text is None and self._source[span.end - 1].isspace()
+        return start, end + (has_space and self._output[end : end + 1].isspace() and room.is_free(end, end + 1))
 
     def _in_whole_words(self, span: Span, room: _Room, start: int, end: int) -> tuple[int, int]:
         """A range with the words of which it has most, without those of which it has less, if it has others.
@@ -299,10 +304,10 @@ class _Translation:
         beyond = self._output[beside : beside + 1] if beside >= 0 else ""
         if node.start < node.end:  # it stands where the model wrote something, perhaps a part of a number
             near = self._output[max(beside - 1, 0) : beside + 1] if before else self._output[beside : beside + 2]
-            if not any(map(str.isalnum, near)):
+            if not _OF_WORD.search(near):
                 return ""
         is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
-        had = beyond.isalnum() if is_edge else self._source[place].isspace()
+        had = _OF_WORD.match(beyond) is not None if is_edge else self._source[place].isspace()
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 

@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
+from nmt.text.languages import UNSPACED
+
 _SPACE = "▁"
 _MAX_AT_ONCE = 1_500
 """Longer texts (in characters) are compared block by block."""
@@ -14,8 +16,9 @@ _ANCHOR = 8
 """This many equal characters in a row are taken for a real match."""
 WORD = re.compile(r"[^ \t]+")
 """A word in the sense of Moses and Pharaoh."""
-LETTER = r"[^\W_\u0e00-\U0010ffff]"
-"""A letter or digit of a script with spaces between words."""
+LETTER = rf"[\w--[_\u200c\p{{Hang}}{UNSPACED}]]"
+"""A letter, digit or combining mark of a script with spaces between words, for ``regex.V1``. Korean particles and
+Persian endings behind a zero-width non-joiner follow a word without a space: neither is part of it."""
 
 
 def begins(pieces: Sequence[str], text: str) -> list[int]:

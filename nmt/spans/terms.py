@@ -9,25 +9,27 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import regex
+
 from nmt.errors import DataError
-from nmt.spans.kept import word_around
-from nmt.spans.links import Link
+from nmt.spans.kept import is_in_word, word_around
+from nmt.spans.links import Link, Overlaps
 from nmt.spans.positions import LETTER
 from nmt.text.lines import read_lines
 
-_WORD = re.compile(rf"{LETTER}+|\S")
+_LETTER = regex.compile(LETTER, regex.V1)
+_WORD = regex.compile(rf"{LETTER}+|\S", regex.V1)
 """A word, or a character of a script without spaces."""
-_WITHIN_WORD = re.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})")
+_WITHIN_WORD = regex.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})", regex.V1)
 """A place at which a word goes on, also one with a hyphen, such as T-shirt."""
 _BREAK = re.compile(r"[\t\r\n]")
-_CLUSTER = re.compile("(?s:.)[\u0300-\u036f\u1160-\u11ff\u3099\u309a\uff9e\uff9f]*")
-"""A character with what may be typed behind it as a part of it: accents, the other letters of a Hangul syllable, and
-the marks of voiced kana."""
+_CLUSTER = regex.compile(r"(?s:.)[\p{M}\u1160-\u11ff\uff9e\uff9f]*")
+"""A character with what may be typed behind it as a part of it: combining marks, the other letters of a Hangul
+syllable, and the marks of voiced kana."""
 _TYPED = str.maketrans({"’": "'", "ʼ": "'", "‐": "-"})
 _SENTENCE_ENDS = frozenset(".!?…")
 _ENDING = 2
@@ -87,6 +89,8 @@ class Glossary:
             lengths.setdefault(first[0].lower() if first else "", set()).add(len(source))
         self._lengths = {word: sorted(some, reverse=True) for word, some in lengths.items()}
         """The lengths of the terms that begin with a word, the longest first."""
+        self.fingerprint = hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
+        """Differs between glossaries with different terms."""
 
     @staticmethod
     def read(path: Path) -> Glossary:
@@ -96,11 +100,6 @@ class Glossary:
             DataError: a line has another form, or the file cannot be read.
         """
         return Glossary(entries_of((line.split("\t") for line in read_lines(path)), str(path)))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """What differs between glossaries with different terms."""
-        return hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
 
     def terms(self, text: str) -> list[Term]:
         """The terms of a text, in order."""
@@ -220,16 +219,17 @@ class _Origins:
 
     def __init__(self, output: str, links: Sequence[Link], terms: Sequence[Term]) -> None:
         self.output, self.links = output, links
-        self.terms_by_link = _overlaps([term[:2] for term in terms], [one[2:] for one in links])
+        numbers = Overlaps(range(len(terms)), lambda number: terms[number][:2])
+        self.terms_by_link = [numbers.of(*one[2:]) for one in links]
         """The numbers of the terms that each link comes from."""
+        self.links_at = Overlaps(range(len(links)), lambda link: links[link][:2])
+        """The numbers of the links to characters of the translation."""
         self.words = [word.span() for word in _WORD.finditer(output)]
-        self.links_by_word: list[list[int]] = [[] for _ in self.words]
+        self.links_by_word = [self.links_at.of(*word) for word in self.words]
         words_by_term: list[set[int]] = [set() for _ in terms]
-        for link, words in enumerate(_overlaps(self.words, [one[:2] for one in links])):
-            for word in words:
-                self.links_by_word[word].append(link)
-            for number in self.terms_by_link[link]:
-                words_by_term[number].update(words)
+        for word, near in enumerate(self.links_by_word):
+            for number in itertools.chain.from_iterable(self.terms_by_link[link] for link in near):
+                words_by_term[number].add(word)
         self.words_by_term = list(map(sorted, words_by_term))
         """The numbers of the words that come from each term, at least in part."""
         self._ended = sorted(links, key=lambda one: (one.source_end, one.end))
@@ -247,16 +247,6 @@ class _Origins:
         return range(max(0, word - _NEAR), min(word + _NEAR, len(self.words)))
 
 
-def _overlaps(spans: Sequence[tuple[int, int]], places: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The numbers of the spans that overlap each place. The spans are disjoint, and in order."""
-    found = []
-    for start, end in places:
-        first = bisect_right(spans, start, key=lambda span: span[1])
-        behind = bisect_left(spans, end, lo=first, key=lambda span: span[0])
-        found.append([*range(first, behind)])
-    return found
-
-
 def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, int]]:
     """Where the model wrote terms, by their numbers; of several places, those that come from the terms."""
     found: dict[int, tuple[int, int]] = {}
@@ -271,12 +261,12 @@ def _written(origins: _Origins, terms: Sequence[Term]) -> dict[int, tuple[int, i
                 copy for copy in _copies(target, origins.output) if copy not in free and taken.isdisjoint(range(*copy))
             ]
             free.update(copies)
-            overlaps = _overlaps(copies, [one[:2] for one in origins.links])
-            for one, from_terms, places in zip(origins.links, origins.terms_by_link, overlaps, strict=True):
-                for number, place in itertools.product(from_terms, places):
-                    if terms[number].targets == targets:
-                        copy = copies[place]
-                        come[number, copy] += min(one.end, copy[1]) - max(one.start, copy[0])
+            for copy in copies:
+                for link in origins.links_at.of(*copy):
+                    one = origins.links[link]
+                    for number in origins.terms_by_link[link]:
+                        if terms[number].targets == targets:
+                            come[number, copy] += min(one.end, copy[1]) - max(one.start, copy[0])
         for _, number, copy in sorted((-size, *pair) for pair, size in come.items() if size):
             if number not in found and taken.isdisjoint(range(*copy)):
                 found[number] = copy
@@ -304,6 +294,8 @@ def _other_form(
         if (word := origins.output[slice(*span)]).lower() != copied and taken.isdisjoint(range(*span))
     ]
     for target in term.targets:
+        if any(character.isalpha() and not _LETTER.match(character) for character in target):
+            continue  # of a script without spaces: each character is a word, and none has endings
         longer = (word.lower() for _, word in words if len(word) > len(target) + _ENDING)
         if len(target) >= _STEM and any(target.lower() in word for word in longer):
             return []
@@ -315,7 +307,7 @@ def _other_form(
 
 def _bare(word: str) -> str:
     """A word in lower case without accents, which may come and go with endings: Arzt, Ärzte."""
-    return "".join(unicodedata.normalize("NFD", character)[0] for character in word.lower())
+    return "".join(itertools.filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word.lower())))
 
 
 def _are_forms(one: str, other: str) -> bool:
@@ -327,11 +319,15 @@ def _are_forms(one: str, other: str) -> bool:
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
     """Where a term stands as a word, or as one with an ending."""
-    before = rf"(?<!{LETTER})" if re.match(LETTER, target) else ""
-    ending = rf"{LETTER}{{0,{_ENDING}}}" if len(target) >= _STEM else ""
-    behind = rf"{ending}(?!{LETTER})" if re.match(LETTER, target[-1]) else ""
-    pattern = before + re.escape(target) + behind
-    return [found.span() for found in re.finditer(pattern, output, re.IGNORECASE if target.islower() else 0)]
+    found = []
+    for copy in re.finditer(re.escape(target), output, re.IGNORECASE if target.islower() else 0):
+        start, end = copy.span()
+        longest = end + (_ENDING if len(target) >= _STEM else 0)
+        while end < longest and is_in_word(output, end):
+            end += 1
+        if not (is_in_word(output, start) or is_in_word(output, end)):
+            found.append((start, end))
+    return found
 
 
 def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, int] | None:
@@ -351,7 +347,7 @@ def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, i
         if not come or come < other or not taken.isdisjoint(range(begin, end)):
             size = 0
             continue
-        if not origins.output[begin:end].isalnum():  # a mark belongs to a term only between its words
+        if not origins.output[begin].isalnum():  # a mark belongs to a term only between its words
             continue
         start = begin if not size else start
         size += come
@@ -364,7 +360,7 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
     """The first translation of a term, with spaces where it is inserted, and a capital where a sentence had one."""
     written = term.targets[0]
     if start == stop:
-        space = " " if output and re.match(LETTER, written) else ""
+        space = " " if output and _LETTER.match(written) else ""
         return f"{space}{written}" if start else f"{written}{space}"
     behind_words = len(before)
     while behind_words and not before[behind_words - 1].isalnum():

@@ -38,10 +38,10 @@ class Answers:
         """Open the file, or make it.
 
         Raises:
-            DataError: it is damaged or something else, or it cannot be written.
+            DataError: it is damaged or something else, another process uses it, or it cannot be written.
         """
         with _naming(path):
-            connection = sqlite3.connect(path, check_same_thread=False)
+            connection = sqlite3.connect(path, timeout=0, check_same_thread=False)
         with closing(connection), _naming(path):
             answers = cls(path, connection)
             answers._prepare()
@@ -54,7 +54,7 @@ class Answers:
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         [[application]] = self._connection.execute("PRAGMA application_id")
         schema = list(self._connection.execute("SELECT type, name FROM sqlite_master"))
-        if not schema and not application:
+        if not schema and application in (0, _APPLICATION):  # new, or of a process that was killed here
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             self._connection.execute(
@@ -82,7 +82,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise DataError(
-            f"{path}: cannot be used as the file of a teacher's answers ({error}). Free the disk if it is full; else "
-            "move the file away, which asks the teacher again."
-        ) from None
+        advice = "Free the disk if it is full; else move the file away, which asks the teacher again."
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            advice = "Another process uses it: wait until that ends."
+        raise DataError(f"{path}: cannot be used as the file of a teacher's answers ({error}). {advice}") from None

@@ -94,6 +94,10 @@ def characters_of(scripts: Iterable[str]) -> str:
     return "".join(kana if script == "Kana" else rf"\p{{Script={script}}}" for script in scripts)
 
 
+UNSPACED = characters_of(CHARACTERS_PER_WORD)
+"""The characters of scripts without spaces between words, as part of a set of the package ``regex``."""
+
+
 def is_well_formed(code: str) -> bool:
     """Whether a text has the form of a language code, known or not."""
     return len(code) <= _LONGEST and _WELL_FORMED.fullmatch(code) is not None

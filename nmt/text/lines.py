@@ -18,7 +18,7 @@ from typing import IO, Any, BinaryIO, Literal, cast
 from nmt.errors import DataError
 from nmt.text import normalization
 from nmt.text.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
-from nmt.text.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced
+from nmt.text.languages import CHARACTERS_PER_WORD, UNSPACED, characters_of, is_unspaced
 
 InvalidUtf8 = Literal["error", "replace"]
 NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
@@ -321,7 +321,7 @@ def _unspaced() -> tuple[Any, list[tuple[float, Any]]]:
     for script, per_word in CHARACTERS_PER_WORD.items():
         scripts.setdefault(per_word, []).append(script)
     runs = [(per_word, regex.compile(f"[{characters_of(same)}]+")) for per_word, same in scripts.items()]
-    return regex.compile(f"[{characters_of(CHARACTERS_PER_WORD)}]"), runs
+    return regex.compile(f"[{UNSPACED}]"), runs
 
 
 def beyond_ascii(line: str) -> str:

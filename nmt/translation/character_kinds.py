@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
+import regex
+
+from nmt.text import languages
 from nmt.translation.long_lines import belong_together
 
 IsUnknown = Callable[[str], bool]
@@ -14,10 +16,8 @@ IsUnknown = Callable[[str], bool]
 SPACE, LETTER, UNSPACED, INNER, OTHER, UNKNOWN_LETTER, UNKNOWN = " wucpWX"
 """One symbol per character. ``UNSPACED`` is a letter of a script without spaces, ``INNER`` a mark within words."""
 _INNER_CHARACTERS = "-'’.@_"
-UNSPACED_SCRIPTS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Scripts whose words are not separated by spaces: Thai, Lao, Burmese, Khmer, kana and Han."""
+UNSPACED_SCRIPTS = regex.compile(f"[{languages.UNSPACED}]")
+"""A character of a script without spaces between words."""
 
 
 def kinds_of(line: str, is_unknown: IsUnknown) -> str:

@@ -168,7 +168,8 @@ class GuardRepair:
     def _is_incomplete(self, found: TranslatedSegment) -> bool:
         """Whether to search its sentences one by one. A segment whose translation is begun cannot be split."""
         is_incomplete = found.finding is not None and "incomplete" in found.finding.problems
-        return is_incomplete and not found.segment.is_begun and self._options.sampling is None
+        may_be_split = not found.segment.is_begun and self._options.sampling is None
+        return _is_wrong(found) and is_incomplete and may_be_split
 
     def _by_sentence(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
         """Search each sentence of the segments separately."""

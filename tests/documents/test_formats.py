@@ -214,6 +214,7 @@ def test_bytes_that_a_charset_of_windows_leaves_undefined_stay():
     ("name", "text", "expected"),
     [
         ("a.html", "go<img/>on", "go on"),
+        ("a.html", "गर्मी<img>में", "गर्मी में"),
         ("a.html", "<b><a>Home</a><!-- --><a>News</a><a>42</a></b>", "Home News42"),
         ("a.html", "a<u>b</u><i>c</i><wbr>d<img>.", "abcd."),
         ("a.md", "go![x](y)on", "go on"),
@@ -239,6 +240,7 @@ def test_names_that_are_no_charset_of_a_document_mean_utf_8(charset):
         ("a.vtt", VTT + "one <b>two</b><00:01.500> three\n"),
         ("a.html", "<u></u> A <wbr>dog<b> </b><i><img></i>"),
         ("a.html", "A <a> <img> <i> </i></a> dog"),
+        ("a.html", "See <a>more <i></i></a> here, <u>a <img></u><wbr> dog, <b><u>or <i></i></u></b> <u>it <i></i></u>"),
     ],
 )
 def test_a_translation_equal_to_the_source_changes_nothing(name, text):

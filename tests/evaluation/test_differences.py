@@ -325,6 +325,9 @@ def test_changed_words_are_marked():
     assert [(part.text, part.kind) for part in b] == [
         ("The ", "same"), ("young", "right"), (" man sleeps ", "same"), ("well", "wrong"), (".", "same"),
     ]  # fmt: skip
+    hindi, thai = word_diff("हिन्दी", "हिंदी", ""), word_diff("แมวดำ", "แมวขาว", "")
+    assert [part.text for part in hindi[0]] == ["हिन्दी"]
+    assert [part.text for part in thai[0]] == ["แมว", "ดำ"]
     chinese = word_diff("我喜欢猫", "我喜欢狗", "我喜欢狗")
     assert [[(part.text, part.kind) for part in parts] for parts in chinese] == [
         [("我喜欢", "same"), ("猫", "wrong")],

@@ -1,8 +1,12 @@
 """Glossaries: what clients create, and translations with them."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from nmt.server import glossaries
+from nmt.spans.terms import Glossary
 from tests.server.doubles import Model, Running, serving, wait_for
 
 ANIMALS = {"name": "animals", "source_lang": "EN", "target_lang": "de", "entries": "cat\tKatze\n\ndog\tHund\r\n"}
@@ -190,6 +194,23 @@ def test_a_glossary_is_that_of_its_key_and_of_its_languages(running):
     answer = translated(running, "cat", glossary, source_lang="DE", target_lang="EN")
     message = "The glossary has no terms from de to en, but from EN to de."
     assert (answer.status_code, answer.json()["message"]) == (400, message)
+
+
+def test_others_are_answered_while_a_glossary_is_indexed(running, monkeypatch):
+    def indexed(entries):
+        begun.set()
+        assert answered.wait(10)
+        return Glossary(entries)
+
+    begun, answered = threading.Event(), threading.Event()
+    monkeypatch.setattr(glossaries, "Glossary", indexed)
+    glossary = created(running).json()["glossary_id"]
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(translated, running, "the cat", glossary)
+        assert begun.wait(10)
+        assert text_of(translated(running, "the cat", None)) == "THE CAT"
+        answered.set()
+        assert text_of(waiting.result()) == "THE Katze"
 
 
 def test_a_document_has_the_terms(running):

@@ -81,7 +81,8 @@ def test_tags_comments_and_scripts_stay_in_html():
         ("<b>R&amp;D</b> &lt;3", ["R&D <3"], ["F&E <3"], "<b>F&amp;E</b> &lt;3"),
         ("<p translate=no>no <b>word</b></p>yes", ["yes"], ["ja"], "<p translate=no>no <b>word</b></p>ja"),
         ("A <a><b>man</b> <img></a>", ["A man"], ["Ein Mann"], "Ein <a><b>Mann</b> <img></a>"),
-        ("<b>A </b><i> </i><u>dog</u>", ["A dog"], ["Ein Hund"], "<b>Ein</b><i> </i> <u>Hund</u>"),
+        ("<b>A </b><i> </i><u>dog</u>", ["A dog"], ["Ein Hund"], "<b>Ein </b><i> </i><u>Hund</u>"),
+        ("See <a>more <i></i></a>", ["See more"], ["Siehe mehr"], "Siehe <a>mehr <i></i></a>"),
         ("<img alt='a picture'> text", ["text"], ["Text"], "<img alt='a picture'> Text"),
     ],
 )

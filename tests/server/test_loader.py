@@ -154,6 +154,14 @@ def test_models_through_a_pivot_language_are_in_memory_together():
         assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
 
 
+def test_a_model_that_is_both_of_a_pivot_language_is_unloaded_as_others_are():
+    model = Model("de", "en", "fr")
+    model.directions = lambda: [("de", "en"), ("en", "fr")]
+    with serving([model], via=["en"], loading={"unload_after": 0.05, "max_loaded": 1}) as running:
+        assert running.translate("ein wort", source="de", target="fr").json() == {"translatedText": "fr:EN:EIN WORT"}
+        wait_for(lambda: model.loads == ["load", "unload"])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "error"),
     [

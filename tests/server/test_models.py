@@ -1,6 +1,8 @@
 """Which model translates what: languages in any spelling."""
 
+import gc
 import threading
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -152,6 +154,18 @@ def test_what_is_composed_is_listed_and_translated_like_the_rest():
         assert second.translator("en", "ita", 2).batches == [["eng:EIN WORT.", "eng:WRONG DE"]]
         streamed = running.client.post("/stream", json={"q": "a\nb", "source": "de", "target": "fr"}).text
         assert "fra:ENG:A" in streamed and "fra:ENG:B" in streamed
+
+
+def test_translators_through_a_pivot_language_are_shared_and_do_not_outlive_their_models():
+    direction = Models([Model("de", "en"), Model("en", "fr")], ["en"]).find("de", "fr")
+    translator = direction.translator()
+    assert direction.translator() is translator
+    models = [weakref.ref(part.translator()) for part in direction.model.parts]
+    for part in direction.model.parts:
+        part.translators.clear()  # as where it is unloaded
+    del translator, part
+    gc.collect()
+    assert [model() for model in models] == [None, None]
 
 
 def test_several_models_answer_at_the_same_time():

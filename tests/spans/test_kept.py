@@ -19,6 +19,9 @@ def kept(start: int, end: int) -> Span:
         ("in", "Inhalt in Wien, in.", [7, 16]),
         ("a-", "a-b ba- a-", [0, 8]),
         ("-", "e-mail", [1]),
+        ("vi", "việt vi", [5]),
+        ("cafe\u0301", "cafe\u0301s cafe\u0301", [7]),
+        ("cafe", "cafe\u0301", []),
         ("x", "在x中", [1]),  # nothing stands between the words of such scripts
         ("", "a", []),
     ],
@@ -44,6 +47,13 @@ def test_nothing_is_lost_by_covering(text, places):
     assert covered.is_kept(text, text)
     for span in covered.spans_in(text):
         assert text[span.start : span.end] in covered.kept
+
+
+def test_of_addresses_that_begin_alike_the_longer_one_stays_whole():
+    text = "x.org/ab, x.org/"
+    covered = Covered.of(text, [kept(0, 8), kept(10, 16)])
+    assert Covered.of(text, covered.spans_in(text)).kept == covered.kept
+    assert not covered.is_kept(text, "x.org/ab")
 
 
 @pytest.mark.parametrize(

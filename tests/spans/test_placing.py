@@ -53,6 +53,7 @@ WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 1
         (marked("run f(x) now", (4, 8, "<code>f(x)</code>", "", "")), "f(x) läuft", [Link(5, 10, 0, 3)],
          "<code>f(x)</code> läuft"),
         (marked("a {n} {m} b", (2, 5, "", "", "{n}"), (6, 9, "", "", "{m}")), "x", [Link(0, 1, 0, 1)], "x {n} {m}"),
+        (marked("{n} x", (0, 3, "", "", "{n}")), "गर्मी{n}", [Link(0, 5, 4, 5), Link(5, 8, 0, 3)], "गर्मी {n}"),
         # The same characters elsewhere are no copies.
         (
             marked("Press - for e-mail", (6, 7, "<kbd>-</kbd>", "", "")), "Für E-Mail - drücken",

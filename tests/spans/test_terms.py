@@ -54,6 +54,12 @@ def test_whole_words_match(text, found):
         (["van Gogh"], "Van Gogh, van Gogh, VAN GOGH", ["Van Gogh", "van Gogh"]),
         (["New York", "York City Hall"], "New York City Hall", ["York City Hall"]),
         (["new", "new york", "york city"], "new york city", ["new", "york city"]),
+        (["vi"], "vi, Việt", ["vi"]),
+        (["კა"], "კა, კარგი", ["კა"]),
+        (["कर"], "कर, करे", ["कर"]),
+        (["کتاب"], "کتاب\u200cها", ["کتاب"]),
+        (["কো", "آن"], "ক\u09c7\u09be ا\u0653ن", ["ক\u09c7\u09be", "ا\u0653ن"]),
+        (["ก"], "กิ ก", ["ก"]),
     ],
 )
 def test_forms_of_characters_match_and_the_longest_terms(terms, text, found):
@@ -122,6 +128,11 @@ def test_translations_obey(source, output, pairs, expected, verdicts):
         ("Banane", "Banana", "Banane"),
         ("froher Koch", "frohen Kochs", "frohen Kochs"),
         ("froher Koch", "frohen Kellners", "froher Koch"),
+        ("frohe\u0301r", "frohér", "frohér"),
+        ("गर्मी", "सर्दी", "गर्मी"),
+        ("गर्मियाँ", "गर्मियों", "गर्मियों"),
+        ("고양이", "강아지", "고양이"),
+        ("中国人", "人国中", "中国人"),
     ],
 )
 def test_other_forms_of_a_term_stay(target, word, expected):
@@ -197,6 +208,16 @@ def test_time_grows_with_the_length_of_a_line():
         return obey(line, output, links, glossary.terms(line))
 
     assert_linear(translated, "dog cat man ", 2_000)
+
+
+def test_time_grows_with_the_number_of_terms():
+    def translated(line: str) -> None:
+        source = " ".join(f"w{number:x}" for number in range(len(line)))
+        links = [Link(at, at + 1, at, at + 1) for at in range(len(source))]
+        terms = Glossary([(word, word.replace("w", "tt")) for word in source.split()]).terms(source)
+        assert obey(source, source.replace("w", "tt"), links, terms).text.count("tt") == len(terms) == len(line)
+
+    assert_linear(translated, "w", 200)
 
 
 @pytest.mark.parametrize(

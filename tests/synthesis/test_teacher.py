@@ -1,15 +1,16 @@
 """A teacher, against a server on loopback that answers as servers do: also late, wrongly or not at all."""
 
+import contextlib
+import sqlite3
 import threading
 import time
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
 
 from nmt.errors import ConfigError, DataError, DownloadError
-from nmt.synthesis.answers import Answer, Answers
+from nmt.synthesis.answers import _APPLICATION, Answer, Answers
 from nmt.synthesis.chat_server import KEY, ChatServer
 from nmt.synthesis.teacher import ChatRequest, Teacher
 from nmt.translation.guard import Languages
@@ -23,7 +24,7 @@ def translated(text: str, times: int = 0):
     return completion(f"<{text}>")
 
 
-@contextmanager
+@contextlib.contextmanager
 def teacher_of(address, folder, *, concurrency=4, timeout=5.0, tries=4, request=None, languages=LANGUAGES):
     server = ChatServer(address, concurrency=concurrency, timeout=timeout, tries=tries, first_wait=0.01)
     asked = ChatRequest.read(request, "big")
@@ -313,6 +314,23 @@ def test_answers_are_known_when_the_file_is_opened_again(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["answers"]
 
 
+@pytest.mark.parametrize("count", range(3))
+def test_a_file_that_a_kill_left_half_made_is_completed(tmp_path, count):
+    made = ["PRAGMA journal_mode = WAL", f"PRAGMA application_id = {_APPLICATION}"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "answers")) as begun:
+        for statement in made[:count]:
+            begun.execute(statement)
+    with Answers.opened(tmp_path / "answers") as answers:
+        answers.keep("a", Answer("ein Wort"))
+        assert answers.find("a") == Answer("ein Wort")
+
+
+def test_answers_that_another_process_uses_are_not_to_be_moved_away(tmp_path):
+    other = Answers.opened(tmp_path / "answers")
+    with Answers.opened(tmp_path / "answers"), pytest.raises(DataError, match="wait until that ends"), other:
+        pass
+
+
 @pytest.mark.parametrize("content", [b"mine", b"SQLite format 3\0" + bytes(84)])
 def test_another_file_in_the_place_of_the_answers_is_left_alone(tmp_path, content):
     path = tmp_path / "answers"
@@ -323,8 +341,6 @@ def test_another_file_in_the_place_of_the_answers_is_left_alone(tmp_path, conten
 
 
 def test_the_database_of_another_program_is_left_alone(tmp_path):
-    import sqlite3
-
     with sqlite3.connect(tmp_path / "answers") as other:
         other.execute("CREATE TABLE answers (mine TEXT)")
     with pytest.raises(DataError, match="holds something else"), Answers.opened(tmp_path / "answers"):

@@ -557,7 +557,7 @@ def test_an_address_or_placeholder_that_is_lost_is_put_back(monkeypatch, line, a
     assert (found.guard and found.guard.repaired) == repaired
 
 
-def searched_as(monkeypatch, line, *answers):
+def searched_as(monkeypatch, line, *answers, config=LANGUAGES, **options):
     """The texts that were searched for a line, and its translation. The vocabulary has all characters."""
     pairs = [" ".join(words) for words in itertools.permutations(WORDS, 2)]
     others = [*map(str.upper, pairs), *map(str.capitalize, pairs), *(f"{{{word}}} www.{word}.org" for word in WORDS)]
@@ -571,7 +571,7 @@ def searched_as(monkeypatch, line, *answers):
         return answered(models, source_BS, settings, **others)
 
     monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
-    [found] = translator(beam=4, config=LANGUAGES, alignment=True).translate([line])
+    [found] = translator(beam=4, config=config, alignment=True, **options).translate([line])
     return sources, found
 
 
@@ -670,6 +670,13 @@ def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(mo
     # The second search is of two sentences, in one batch.
     assert (found.text, found.parts, len(searches.asked)) == (f"{SOUND} no {SOUND} no", 2, 2)
     assert found.candidates[1].text == HALF
+
+
+def test_sentences_in_capitals_that_were_repaired_are_not_searched_for_again(monkeypatch):
+    options = {"config": described(), "split_sentences": "never", "copy_unknown": False}
+    sources, found = searched_as(monkeypatch, TWO.upper(), [HALF], [LONG_ENOUGH], [SOUND], **options)
+    assert (len(sources), found.text, found.parts) == (2, LONG_ENOUGH.upper(), 1)
+    assert found.guard == Finding(("incomplete",), repaired=True)
 
 
 def test_a_translation_is_short_if_hardly_any_training_pair_is_as_short(monkeypatch):

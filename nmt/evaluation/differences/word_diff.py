@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal
 
+import regex
+
+from nmt.text.languages import UNSPACED
+
 # Words, single characters of scripts without spaces, spaces, and single other characters.
-_UNSPACED = r"\u3040-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORDS = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|\s+|.")
+_WORDS = regex.compile(rf"[{UNSPACED}]|[\w--[{UNSPACED}]]+|\s+|.", regex.V1)
 
 _MAX_AT_ONCE, _BLOCK = 1_000, 200
 """The maximum number of words that are compared at once, and the words of a block of longer lines."""
