@@ -344,9 +344,14 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
         if doubt is not None:
             return checkpoint, f"{run.average} is not used: {doubt}"
         return (checkpoint if why_not_better(run.average, checkpoint) else run.average), None
-    inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and checkpoints(folder)]
-    instead = f"Name a run in it: {', '.join(inside[:3])}." if inside else "Name another run or bundle."
+    instead = runs_inside(path) or "Name another run or bundle."
     raise CheckpointError(f"{path}: neither a bundle nor a run with checkpoints. {instead}")
+
+
+def runs_inside(folder: Path) -> str:
+    """Advice to name one of the runs in a folder; empty if it has none."""
+    inside = [each.name for each in sorted(folder.iterdir()) if each.is_dir() and checkpoints(each)]
+    return f"Name a run in it: {', '.join(inside[:3])}." if inside else ""
 
 
 def best_checkpoint(run: Path) -> Path | None:

@@ -38,7 +38,8 @@ def adapt(given: dict[str, Any]) -> None:
         raise typer.Exit(1)
     assert adapted.own is not None  # training was not interrupted
     if adapted.own.sentences < _FEW:
-        notice(f"{adapted.own.sentences} sentences of the memory say little: a larger memory has more to hold out.")
+        held_out = _sentences(adapted.own.sentences)
+        notice(f"The memory's test set has {held_out}, too few to tell: a larger memory has more to hold out.")
     if not adapted.general:
         notice("What general text lost is not known: name a data set of it with --general.")
     notice(f"written: {adapted.run}")
@@ -49,6 +50,10 @@ def _verdict(adapted: adapting.Adapted) -> list[str]:
     assert adapted.own is not None  # training was not interrupted
     return [
         f"{name}: BLEU {change.before.value:.1f} before, {change.after.value:.1f} after ({change.difference:+.1f}, "
-        f"p = {change.after.p_bootstrap:.3f}; {change.sentences:,} sentences)"
+        f"p = {change.after.p_bootstrap:.3f}; {_sentences(change.sentences)})"
         for name, change in [("memory", adapted.own), *((change.name, change) for change in adapted.general)]
     ]
+
+
+def _sentences(count: int) -> str:
+    return f"{count:,} sentence{'s' * (count != 1)}"

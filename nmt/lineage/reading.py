@@ -15,7 +15,7 @@ from nmt.checkpoint.bundle_files import ORIGIN_NAME, BundleFolder, is_bundle
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.lineage import bundle_record
-from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, similar, validation_score
+from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, runs_inside, similar, validation_score
 from nmt.data.data_folder import DataFolder
 from nmt.data.lineage import encoded_record
 from nmt.data.manifest import read_manifest
@@ -64,10 +64,12 @@ def _read(path: Path) -> Lineage:
     if path.is_file() and is_score(values := read_json(path)):
         record = parse_record(values["lineage"], str(path))
         return replace(lineage_of(record.as_found(path)), further=score_facts(values))
-    raise DataError(
-        f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
-        "(.NAME.nmt.json) beside it, a run, a bundle, an exported model, or a data set."
+    others = (
+        "Name the JSON of a score, an output file of nmt translate with its record (.NAME.nmt.json) beside it, a run, "
+        "a bundle, an exported model, or a data set."
     )
+    instead = (runs_inside(path) if path.is_dir() else "") or others
+    raise DataError(f"{path}: has no lineage. {instead}")
 
 
 def _translation(path: Path) -> Lineage:

@@ -42,7 +42,7 @@ def test_a_memory_adapts_a_model_and_the_same_command_resumes(nmt, trained, tmp_
     words[words.index("training.max_updates=4")] = "training.max_updates=6"
     assert len(VERDICT.findall(nmt(*words, cwd=tmp_path).stdout)) == 2
 
-    assert "9 sentences of the memory say little" in found.stderr
+    assert "The memory's test set has 9 sentences, too few to tell" in found.stderr
 
     (tmp_path / "other").mkdir()
     (tmp_path / "other/memory.tsv").write_text("A dog.\tEin Hund.\n")
