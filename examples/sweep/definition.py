@@ -77,8 +77,9 @@ class Sweep(Section):
         Raises:
             ConfigError: a setting is unknown or has an invalid value.
         """
-        preset = Layer(f"{self.name}, {row.name}", load_preset(self.preset))
-        return parse_layers([preset, *map(setting_layer, [*self.changes(row), *more])])
+        changes = [setting_layer(each).values for each in (*self.changes(row), *more)]
+        name = f"{self.name}, {row.name}"
+        return parse_layers([Layer(name, values) for values in (load_preset(self.preset), *changes)])
 
 
 def _name_of(path: Path) -> str:

@@ -36,7 +36,7 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
     newest = list(there.values())[-1]
     best = best_updates({update: score for update, score in scores_until(newest).items() if update in there}, count)
     if not best:
-        raise CheckpointError(f"{newest}: records no score of the run's checkpoints; use --last instead of --best.")
+        raise CheckpointError(f"{newest}: records no validation score; use --last instead of --best.")
     return [there[update] for update in sorted(best)]
 
 

@@ -140,7 +140,7 @@ class GroupedCommand(_HelpToStdout, typer.core.TyperCommand):
         options = [param for param in params if not getattr(param, "is_flag", True) and param.metavar != "SENTENCE"]
         valued = {word for param in options for word in param.opts} | set(aliases)
         several = ""  # the option whose texts are being read
-        is_named = False  # whether the data set was: before its name, it may be the second of two values
+        is_named = False  # the data set: a value before its name may be that name
         words = iter(enumerate(args, start=1))
         for following, arg in words:
             if several and _is_value(arg):

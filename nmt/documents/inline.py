@@ -20,6 +20,7 @@ _SPACE = re.compile(r"[ \t\r\n\f]+")
 _WORDS_APART = frozenset(["embed", "img", "image", "input"])
 """Void tags that stand beside words, not within one."""
 _LETTER = regex.compile(r"[\p{L}\p{M}]")
+"""A letter, or a mark on one."""
 
 
 class Token(NamedTuple):

@@ -275,7 +275,7 @@ def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
 @pytest.mark.parametrize("scores", [{}, {5: math.nan}, {4: 1.0}])
 def test_a_run_that_was_never_validated_has_no_best_checkpoints(tmp_path, scores):
     save(RunFolder(tmp_path).checkpoint(5), training=state(5, scores))
-    with pytest.raises(CheckpointError, match=r"step-0*5: records no score of .*; use --last instead"):
+    with pytest.raises(CheckpointError, match=r"step-0*5: records no validation score; use --last instead of --best"):
         best_checkpoints(tmp_path, 1)
 
 
