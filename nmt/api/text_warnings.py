@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from nmt.corpora.wrong_language import in_words, seems_to_be
 from nmt.evaluation.text_checks import hypothesis_warnings, share_few_words
 from nmt.reporting import Reporter
-from nmt.text.languages import is_language_code
+from nmt.text.languages import is_language_code, language_of_country
 
 
 def warn_of_languages(codes: Sequence[str | None], report: Reporter) -> None:
     """Warn once if codes that are given are those of no language."""
     if unknown := [code for code in codes if code and not is_language_code(code)]:
+        meant = " and ".join(filter(None, map(language_of_country, unknown)))
         report.warn(
             f"{' and '.join(unknown)}: no language code of ISO 639, such as de or pt_BR: the rules of no language are "
-            "applied."
+            "applied." + (f" Did you mean {meant}?" if meant else "")
         )
 
 

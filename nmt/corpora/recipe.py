@@ -5,6 +5,7 @@ The built-in recipes are the YAML files beside this module; each also works with
 
 from __future__ import annotations
 
+import locale
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
@@ -19,6 +20,7 @@ from nmt.config.documents import parse_yaml
 from nmt.corpora.schema import SPLITS, Recipe
 from nmt.corpora.user_corpora import paired, user_corpora
 from nmt.errors import ConfigError
+from nmt.text.languages import is_language_code
 
 # A language, with script and region. A language is in lower case; a script or region has a capital or is a number.
 _CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*(?:@[a-z]+)?"
@@ -100,7 +102,7 @@ def own_recipe(
     """A recipe for the user's own files. Without files for valid or test, pairs are held out of train.
 
     Args:
-        name: of the data set. Its end gives missing languages (``mine-en-de``, ``mine-en-pt_BR``).
+        name: of the data set. Its end gives missing languages (``mine-en-de``, ``mine-en-pt_BR``, ``en-de``).
         source_lang: code of the source language.
         target_lang: code of the target language.
         train: prefixes of two files, files that hold both sides, folders, or a source and a target file in succession;
@@ -113,20 +115,15 @@ def own_recipe(
         notify: called with the files that are read of a folder.
 
     Raises:
-        ConfigError: the name belongs to a built-in pair, the languages are unknown, or columns are named without a
-            tab-separated file.
+        ConfigError: the name belongs to a built-in pair, the languages are unknown or ambiguous, or columns are named
+            without a tab-separated file.
         DataError: a folder holds no parallel text.
     """
     if name in builtin_names():
         raise ConfigError(f"{name!r} is a built-in data set: give your own text another name, for example my-{name}.")
     if source_lang is None or target_lang is None:
-        from_name = re.fullmatch(rf".+-({_CODE})-({_CODE})", name)
-        if from_name is None:
-            raise ConfigError(
-                f"the languages of {name!r} are unknown: give --source-lang and --target-lang, "
-                f"or name the data set {name}-en-de, {name}-en-pt_BR or the like."
-            )
-        source_lang, target_lang = source_lang or from_name[1], target_lang or from_name[2]
+        of_name = _languages_of(name)
+        source_lang, target_lang = source_lang or of_name[0], target_lang or of_name[1]
     languages = source_lang, target_lang
 
     def corpora(texts: Iterable[str]) -> list[dict[str, Any]]:
@@ -149,6 +146,31 @@ def own_recipe(
             "input (-)."
         )
     return parse_recipe(values, name=name)
+
+
+def _languages_of(name: str) -> tuple[str, str]:
+    """The languages at the end of a data set's name.
+
+    Raises:
+        ConfigError: there are none, or they may be others: ``mine-en-pt-br`` ends with Portuguese and Breton.
+    """
+    found = re.fullmatch(rf"(?:.+[-.])?({_CODE})-({_CODE})", name)
+    advice = (
+        "give --source-lang and --target-lang, or end the name with the languages, as in mine-en-de or mine-en-pt_BR"
+    )
+    if found is None:
+        raise ConfigError(
+            f"the languages of {name!r} are unknown: {advice} (in lower case; scripts and regions with capitals)."
+        )
+    three = re.fullmatch(r"(?:.+[-.])?([a-z]{2})-([a-z]{2})-([a-z]{2})", name)
+    if three is not None and is_language_code(three[1]):
+        for language, region in (three.group(1, 2), three.group(2, 3)):
+            if f"{language}_{region}" in locale.locale_alias:
+                raise ConfigError(
+                    f"the languages of {name!r} may be {found[1]} and {found[2]}, or {language}-{region} may be one of "
+                    f"them: {advice}."
+                )
+    return found[1], found[2]
 
 
 def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:

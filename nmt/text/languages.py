@@ -120,6 +120,11 @@ def is_language_code(code: str) -> bool:
     return language in _CODES or (len(language) == 3 and language.isascii() and language.isalpha())
 
 
+def language_of_country(code: str) -> str:
+    """The language that someone means who types the code of its country, such as ``jp``; empty for other codes."""
+    return _pairs(_TABLES["countries"]).get(code.lower(), "")
+
+
 def language_of_name(path: Path) -> str:
     """The language code at the end of a file name, before ``.gz`` and the like; empty if there is none.
 

@@ -186,6 +186,7 @@ def test_own_files(tmp_path, monkeypatch):
 def test_own_files_may_have_their_languages_in_the_name():
     for name, languages in (
         ("news-en-cs", ("en", "cs")), ("mine-en-pt_BR", ("en", "pt_BR")), ("v7-zh-Hans-CN-en", ("zh-Hans-CN", "en")),
+        ("en-de", ("en", "de")), ("news.en-de", ("en", "de")), ("my-en-de", ("en", "de")),
     ):  # fmt: skip
         recipe = own_recipe(name, source_lang=None, target_lang=None, train=["a"])
         assert (recipe.source_lang, recipe.target_lang) == languages
@@ -194,5 +195,17 @@ def test_own_files_may_have_their_languages_in_the_name():
         assert (recipe.source_lang, recipe.target_lang) == expected
     with pytest.raises(ConfigError, match="--source-lang and --target-lang"):
         own_recipe("news", source_lang="en", target_lang=None, train=["a"])
+    for name in ("mine-EN-DE", "mine-en-zh-hans"):
+        with pytest.raises(ConfigError, match=r"as in mine-en-de or mine-en-pt_BR \(in lower case"):
+            own_recipe(name, source_lang=None, target_lang=None, train=["a"])
     with pytest.raises(ConfigError, match="another name"):
         own_recipe("toy-en-de", source_lang="en", target_lang="de", train=["a"])
+
+
+@pytest.mark.parametrize("name", ["mine-en-pt-br", "en-fr-ca", "news.zh-tw-en"])
+def test_a_region_in_lower_case_is_not_taken_for_a_language(name):
+    """Breton, Catalan and Twi have the codes of Brazil, Canada and Taiwan."""
+    with pytest.raises(ConfigError, match=r"(pt-br|fr-ca|zh-tw) may be one of them: give --source-lang and"):
+        own_recipe(name, source_lang=None, target_lang=None, train=["a"])
+    recipe = own_recipe(name, source_lang="pt", target_lang="br", train=["a"])
+    assert (recipe.source_lang, recipe.target_lang) == ("pt", "br")

@@ -132,6 +132,7 @@ def test_an_unknown_language_is_warned_about(files, nmt):
     result = nmt(*arguments, "klingon", cwd=files)
     assert "warning: klingon: no language code of ISO 639" in result.stderr
     assert result.stdout.startswith("BLEU = ")
+    assert "are applied. Did you mean ja?" in nmt(*arguments, "jp", cwd=files).stderr
     for known in ("de", "pt_BR", "zh-Hans", "tlh"):
         assert "warning" not in nmt(*arguments, known, cwd=files).stderr
 
