@@ -191,7 +191,7 @@ class Text(Corpus):
         return self.format == "tsv"
 
     def hint(self, text: ParallelText) -> str | None:
-        return tab_separated.header_hint(self._with_columns(text)) if self.format == "tsv" else None
+        return tab_separated.layout_hint(self._with_columns(text)) if self.format == "tsv" else None
 
     def languages(self, text: ParallelText) -> list[str] | None:
         named = _NAMED_LANGUAGES.get(self.format)

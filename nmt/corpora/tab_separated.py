@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.errors import DataError
-from nmt.text.languages import fitting
+from nmt.text.languages import fitting, name_of
 
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""
@@ -79,8 +79,8 @@ def _pair(cells: Sequence[str], columns: _Columns, place: str) -> ReadPair:
     return ReadPair(cells[columns.source], cells[columns.target], score)
 
 
-def header_hint(text: ParallelText) -> str | None:
-    """A hint if the first line is read as a pair, but looks like the names of the columns."""
+def layout_hint(text: ParallelText) -> str | None:
+    """A hint if the first line is read as a pair, but looks like names of columns, or has more columns than named."""
     if text.header:
         return None
     columns = _columns(text, text.columns or (SOURCE, TARGET))
@@ -89,17 +89,26 @@ def header_hint(text: ParallelText) -> str | None:
     if len(cells) < columns.needed:
         return None
     pair = cells[columns.source], cells[columns.target]
-    if pair[0] == pair[1] or not all(_is_name(cell, text) for cell in pair):
-        return None
-    return (
-        f"{text.name}: its first line, {pair[0]!r} and {pair[1]!r}, looks like the names of the columns, but is read "
-        "as a pair. If it is a header, add --header (in a recipe: header: true)."
-    )
+    if pair[0] != pair[1] and all(_is_name(cell, text) for cell in pair):
+        return (
+            f"{text.name}: its first line, {pair[0]!r} and {pair[1]!r}, looks like the names of the columns, but is "
+            "read as a pair. If it is a header, add --header (in a recipe: header: true)."
+        )
+    if len(cells) > columns.needed and list(text.columns or ()) in ([], [SOURCE, TARGET]):
+        others = f"{text.source_lang},{text.target_lang}"
+        return (
+            f"{text.name}: has {len(cells)} columns, of which the first two are read as source and target. If the text "
+            f"is in others, name them, as in --columns -,-,{others} (in a recipe: columns)."
+        )
+    return None
 
 
 def _is_name(cell: str, text: ParallelText) -> bool:
-    """Whether a cell is the usual name of a column, or the code of a language of the pair."""
-    return cell in _USUAL_NAMES or any(fitting([cell], language) for language in (text.source_lang, text.target_lang))
+    """Whether a cell is the usual name of a column, or a language of the pair by its code or its English name."""
+    languages = text.source_lang, text.target_lang
+    return cell in (*_USUAL_NAMES, *(name_of(code).casefold() for code in languages)) or any(
+        fitting([cell], language) for language in languages
+    )
 
 
 def _columns(text: ParallelText, names: Sequence[str]) -> _Columns:

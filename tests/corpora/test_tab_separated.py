@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora.formats import CorpusFile, ParallelText, ReadPair
-from nmt.corpora.tab_separated import header_hint, read
+from nmt.corpora.tab_separated import layout_hint, read
 from nmt.errors import DataError
 from nmt.text.lines import InvalidUtf8Error
 
@@ -149,6 +149,7 @@ def test_pairs_survive(rows, pairs, is_swapped, ending):
         ("en\tde", {}, True),
         ("de_AT\ten-GB", {}, True),
         ("src\ttrg", {}, True),
+        ("English\tGerman", {}, True),
         ("0.5\ten\tde", {"columns": ("score", "en", "de")}, True),
         ("source\ttarget", {"header": True}, False),
         ("source\tQuelle", {}, False),
@@ -162,8 +163,21 @@ def test_pairs_survive(rows, pairs, is_swapped, ending):
 def test_a_first_line_that_looks_like_a_header_gets_a_hint(tmp_path, first, layout, hinted):
     path = tmp_path / "corpus.tsv"
     path.write_bytes(f"{first}\n\xff broken\n".encode("latin-1") if first else b"")
-    hint = header_hint(ParallelText([CorpusFile(path, "corpus.tsv")], "en", "de", **layout))
+    hint = layout_hint(ParallelText([CorpusFile(path, "corpus.tsv")], "en", "de", **layout))
     assert (hint is not None) == hinted
     if hint is not None:
         assert "corpus.tsv: its first line, " in hint
         assert "add --header (in a recipe: header: true)." in hint
+
+
+@pytest.mark.parametrize("columns", [None, ["source", "target"], ["en", "de"], ["-", "-", "en", "de", "score"]])
+def test_columns_that_nobody_named_are_told_of(tmp_path, columns):
+    """Crawled text has the addresses of both pages in front of it."""
+    path = tmp_path / "crawl.tsv"
+    path.write_text("http://a\thttp://b\tone\teins\t0.9\n")
+    hint = layout_hint(ParallelText([CorpusFile(path, "crawl.tsv")], "en", "de", columns=columns))
+    if columns in (None, ["source", "target"]):
+        assert "has 5 columns, of which the first two are read as source and target" in hint
+        assert "--columns -,-,en,de" in hint
+    else:
+        assert hint is None
