@@ -92,11 +92,10 @@ def _lines(opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, i
         with_ending = MAX_LINE_BYTES + 1
         read_line = functools.partial(stream.readline, with_ending)
         for number, raw in enumerate(iter(read_line, b""), start=1):
+            line = _beginning(raw, name) if number == 1 else raw
             if len(raw) == with_ending and not raw.endswith(b"\n"):
                 raise line_too_long(f"{name}, line {number:,}")
-            if number == 1:
-                raw = _without_mark(raw, name)
-            yield decode_line(raw, name=name, number=number, invalid=invalid)
+            yield decode_line(line, name=name, number=number, invalid=invalid)
 
 
 def line_too_long(name: str) -> DataError:
@@ -107,13 +106,21 @@ def line_too_long(name: str) -> DataError:
     )
 
 
-def _without_mark(first: bytes, name: str) -> bytes:
+def _beginning(first: bytes, name: str) -> bytes:
+    """The first line without a byte order mark, once it is known that the file has lines of UTF-8."""
     for mark, encoding in _OTHER_MARKS.items():
         if first.startswith(mark):
             raise DataError(
                 f"{name}: is {encoding}, as its byte order mark says, and not UTF-8. Convert it, for example with "
                 f"iconv -f {encoding} -t UTF-8."
             )
+    if b"\0\0" in (first[0:4:2], first[1:4:2]):
+        raise DataError(f"{name}: seems to be UTF-16, and not UTF-8. Convert it, for example with iconv.")
+    if first.rstrip(b"\r").count(b"\r") > 1 and not first.endswith(b"\n"):
+        raise DataError(
+            f"{name}: is one line for nmt, since its lines end with \\r alone, as on old Macs. Convert it with "
+            "tr '\\r' '\\n'."
+        )
     if kind := next((kind for begin, kind in _DOCUMENTS.items() if first.startswith(begin)), None):
         raise DataError(f"{name}: is {kind}, not plain text. Save its text as a file in UTF-8.")
     return first.removeprefix(codecs.BOM_UTF8)

@@ -123,6 +123,24 @@ def test_other_encodings_are_named_by_their_mark(tmp_path, encoding):
         list(read_lines(tmp_path / "text", invalid="replace"))
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("one\ntwo\n".encode("utf-16-le"), "text: seems to be UTF-16, and not UTF-8"),
+        ("one\ntwo\n".encode("utf-16-be"), "text: seems to be UTF-16, and not UTF-8"),
+        (b"one\rtwo\rthree", r"text: is one line for nmt.*tr '\\r' '\\n'"),
+        (b"one\r" * MAX_LINE_BYTES, r"text: is one line for nmt"),
+    ],
+)
+def test_a_file_without_lines_of_utf_8_is_refused(tmp_path, content, message):
+    """All of these are valid UTF-8: each would be read as other lines than its program wrote."""
+    (tmp_path / "text").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        list(read_lines(tmp_path / "text"))
+    (tmp_path / "text").write_bytes(b"one\rstill one\r\r\ntwo\0\0\n")
+    assert list(read_lines(tmp_path / "text")) == ["one\rstill one\r", "two\0\0"]
+
+
 def test_a_mark_is_no_line_of_its_own(tmp_path):
     (tmp_path / "text").write_bytes(codecs.BOM_UTF8)
     assert list(read_lines(tmp_path / "text")) == [""]
