@@ -18,8 +18,10 @@ from nmt.errors import DataError
 from nmt.text.addresses import is_address
 from nmt.text.languages import fitting
 from nmt.text.lines import ARCHIVES, STDIN, open_bytes
+from nmt.text.printable import listed
 
 _LINES_LOOKED_AT = 10
+_MOST_SHOWN = 5
 _MEMBER = "!"
 _OTHER_FORMS = (
     *(".csv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".parquet", ".docx", ".srt", ".vtt"),
@@ -117,17 +119,21 @@ def files_of_prefix(prefix: str, language: str) -> dict[str, Path]:
     A code that is equal to the language's comes before others that fit, such as ``zho_CN`` for ``zh``.
     """
     start = Path(prefix)
-    try:
-        names = [path.name for path in start.parent.iterdir() if path.name.startswith(f"{start.name}.")]
-    except (OSError, ValueError):
-        return {}
     found: dict[str, Path] = {}
     for ending in ("", *ARCHIVES):
-        for name in sorted(names):
+        for name in _names_of_prefix(start):
             code = name.removeprefix(f"{start.name}.").removesuffix(ending)
             if name.endswith(ending) and "." not in code and kind_of(start.with_name(name)) == "file":
                 found.setdefault(code, start.with_name(name))
     return {code: found[code] for code in fitting(found, language)}
+
+
+def _names_of_prefix(prefix: Path) -> list[str]:
+    """The names in its folder that begin with a prefix and a dot."""
+    try:
+        return sorted(path.name for path in prefix.parent.iterdir() if path.name.startswith(f"{prefix.name}."))
+    except (OSError, ValueError):
+        return []
 
 
 def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
@@ -136,7 +142,9 @@ def _file_of_prefix(prefix: str, language: str, nor: str) -> Path:
         raise DataError(f"{prefix}: {form}{nor}")
     if not existing:
         *others, last = ARCHIVES
-        missing = f"there is no {prefix}.{language} (nor {', '.join(others)} or {last})"
+        names = _names_of_prefix(Path(prefix))
+        beside = f"; there is {listed(names, _MOST_SHOWN)}" if names else ""
+        missing = f"there is no {prefix}.{language} (nor {', '.join(others)} or {last}){beside}"
         raise DataError(f"{missing}. {_advice(prefix)}{nor}")
     if len(existing) > 1:
         raise DataError(

@@ -100,9 +100,10 @@ def paired(texts: Iterable[str], languages: tuple[str, str]) -> list[UserText]:
             side, other = (last, text) if sides[0] else (text, last)
             if _is_missing(other, languages):
                 beside = [str(path) for path in Path(other).parent.glob("*")] if Path(other).parent.is_dir() else []
-                near = difflib.get_close_matches(other, {*beside} - {side}, n=1)
+                near = difflib.get_close_matches(other, {*beside} - {side, other}, n=1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
-                raise DataError(f"{other}: there is no such file{hint}. It was given as one of two files, with {side}.")
+                lacks = "is a link to nothing" if Path(other).is_symlink() else "there is no such file"
+                raise DataError(f"{other}: {lacks}{hint}. It was given as one of two files, with {side}.")
         if isinstance(last, str) and all(sides):
             if text == last:
                 shown = public_address(text) if is_address(text) else text

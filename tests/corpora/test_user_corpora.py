@@ -166,7 +166,7 @@ def test_files_of_a_prefix_may_have_other_codes_of_the_languages(here, names, la
     [
         ("x.en x.zh_CN x.zh_TW", "en zh", r"x.zh_CN and .*x.zh_TW may both be zh: name both files.*or give the code"),
         ("x.pt", "pt pt_BR", "x.pt: is the only file of .*x for both languages"),
-        ("x.en x.zh_TW", "en zh-Hans", r"there is no x.zh-Hans \(nor"),
+        ("x.en x.zh_TW", "en zh-Hans", r"there is no x.zh-Hans \(nor .*; there is x\.en, x\.zh_TW\. Two"),
     ],
 )
 def test_files_of_a_prefix_that_do_not_fit_are_named(here, names, languages, message):
@@ -588,3 +588,11 @@ def test_a_misspelt_file_of_two_is_named(tmp_path, monkeypatch, words):
         (tmp_path / name).write_text("a\n")
     with pytest.raises(DataError, match=r"^germam\.txt: there is no such file \(did you mean german\.txt\?\)"):
         paired(words, ("en", "de"))
+
+
+def test_a_link_to_nothing_is_not_advised_in_its_own_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "german.txt").write_text("a\n")
+    (tmp_path / "english.txt").symlink_to("gone")
+    with pytest.raises(DataError, match=r"^english\.txt: is a link to nothing\. It was given"):
+        paired(["english.txt", "german.txt"], ("en", "de"))
