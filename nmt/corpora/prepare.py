@@ -6,6 +6,7 @@ sees the old data set or the new one, never a mixture.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from nmt.corpora.splits import write_text
 from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
 from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
-from nmt.errors import ConfigError, OutputError
+from nmt.errors import ConfigError, DataError, OutputError
 from nmt.io.files import LockedFolder, replacing_locked
 from nmt.io.ownership import check_replaceable
 from nmt.machine.cores import usable_cores
@@ -87,6 +88,7 @@ def prepare(
             raise ConfigError(f"{out}: cannot be kept apart from itself. Name other data sets with --apart-from.")
         sources = Sources(recipe, scratch)
         inputs = data_set_inputs(recipe.record(), sources.take_own())
+        _check_names(inputs)
         standing = known_manifest(out)
         fetcher = Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
         if sources.depends_on_a_query:  # Queries are not recorded, so the files are compared.
@@ -119,6 +121,20 @@ def prepare(
     for notice in notices:
         tell(notice)
     return Prepared(manifest, out, changed=True)
+
+
+def _check_names(inputs: Mapping[str, Any]) -> None:
+    """Refuse paths that the manifest cannot hold.
+
+    Raises:
+        DataError: one has bytes that are not UTF-8, as names out of old archives have.
+    """
+    text = json.dumps(inputs, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        path = text[text.rindex('"', 0, error.start) + 1 : text.index('"', error.start)]
+        raise DataError(f"{path}: has bytes in its name that are not UTF-8. Rename it.") from None
 
 
 def _has_inputs(standing: Manifest, inputs: Mapping[str, Any], sources: Sources) -> bool:

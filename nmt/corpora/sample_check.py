@@ -14,6 +14,7 @@ from unicodedata import is_normalized
 import numpy as np
 
 from nmt.corpora.formats import Pair
+from nmt.corpora.pair_filters import has_markup
 from nmt.corpora.schema import Recipe
 from nmt.corpora.wrong_language import alike, in_other_script, most_seem_to_be
 from nmt.text.languages import language_of_name, primary_language
@@ -25,6 +26,8 @@ _FEWEST = 20
 """Fewer pairs are not judged."""
 _FEW_DECOMPOSED = 0.01
 """A smaller share of decomposed lines does no harm."""
+_LITTLE_MARKUP = 0.05
+"""A smaller share of pairs with markup may be text about it."""
 _SIDE_NAMES = ("source", "target")
 _MOST_SEGMENTS = 8
 """Parts of a corpus in which the alignment is judged on its own: it may be lost in the middle."""
@@ -60,12 +63,21 @@ class PairSample:
                 return
         self.blocks.setdefault(block * _BLOCK, []).append(pair)
 
-    def doubts(self, source_lang: str, target_lang: str, *, composes: bool = False, trains: bool = True) -> list[str]:
+    def doubts(
+        self,
+        source_lang: str,
+        target_lang: str,
+        *,
+        composes: bool = False,
+        trains: bool = True,
+        drops_markup: bool = False,
+    ) -> list[str]:
         """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing.
 
         Args:
             composes: whether training text is brought to Unicode normal form C anyway.
             trains: whether it is training text; otherwise its target side are references.
+            drops_markup: whether a filter finds markup anyway.
         """
         pairs = [pair for block in self.blocks.values() for pair in block if all(map(str.strip, pair))]
         if len(pairs) < _FEWEST:
@@ -79,6 +91,7 @@ class PairSample:
             _about_languages(list(self.blocks.values()), (source_lang, target_lang)),
             self._about_alignment(),
             "" if composes and trains else _about_decomposition(pairs, trains=trains),
+            "" if drops_markup or not trains else _about_markup(pairs),
         )
         return list(filter(None, found))
 
@@ -127,6 +140,16 @@ def _about_decomposition(pairs: Sequence[Pair], *, trains: bool) -> str:
     )
 
 
+def _about_markup(pairs: Sequence[Pair]) -> str:
+    share = sum(any(map(has_markup, pair)) for pair in pairs) / len(pairs)
+    if share <= _LITTLE_MARKUP:
+        return ""
+    return (
+        f"{share:.0%} of the sampled pairs have tags or entities of HTML (as <b> or &amp;), which a model learns to "
+        "write. Drop such pairs with --filter html."
+    )
+
+
 def doubts_about_names(recipe: Recipe) -> list[str]:
     """The files whose names end in other languages than they are said to be in, as warnings."""
     doubts = []
@@ -154,8 +177,9 @@ def _about_languages(blocks: Sequence[Sequence[Pair]], languages: tuple[str, str
         for side, doubt in zip(_SIDE_NAMES, doubts, strict=True):
             if doubt:
                 said = languages[side == "target"]
-                looks = f"like {languages[side == 'source']}" if doubt == "exchanged" else doubt
-                return f"the {side} is said to be {said}, but looks {looks}. Check the files and the languages."
+                seems = "is in the script of" if judge is _by_script else "looks like"
+                found = f"{seems} {languages[side == 'source']}" if doubt == "exchanged" else f"looks {doubt}"
+                return f"the {side} is said to be {said}, but {found}. Check the files and the languages."
     return ""
 
 

@@ -32,6 +32,7 @@ from nmt.text.lines import encode_line, sentence_length
 _CHUNK = 20_000
 # Pairs between two calls of ``progress``.
 _PROGRESS_EVERY = 10_000
+_FEW_HELD_OUT = 100
 _MOST, _MANY_EMPTY = 0.5, 0.1
 """Shares of a corpus: more pairs that a filter drops, or that have an empty side, are worth a warning."""
 
@@ -80,7 +81,8 @@ def write_text(
             evaluation_pairs[split] = share.pairs
             evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
             if share.pairs:
-                notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
+                few = " Scores on so few pairs are not reliable." if len(share.pairs) < _FEW_HELD_OUT else ""
+                notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.{few}")
         chunks = stored(waiting)
     languages = recipe.source_lang, recipe.target_lang
     with _SplitFiles(folder, "train", languages) as train:
@@ -260,8 +262,14 @@ class _Reader:
             if chunk:
                 yield number, chunk
             self._progress(description, tally.pairs, tally.pairs)
-            languages, composes = (self._recipe.source_lang, self._recipe.target_lang), self._recipe.normalisation.nfc
-            for doubt in sample.doubts(*languages, composes=composes, trains=split == "train"):
+            doubts = sample.doubts(
+                self._recipe.source_lang,
+                self._recipe.target_lang,
+                composes=self._recipe.normalisation.nfc,
+                trains=split == "train",
+                drops_markup=self._recipe.filters.html,
+            )
+            for doubt in doubts:
                 warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 

@@ -7,6 +7,7 @@ import lzma
 import os
 import re
 import shutil
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -147,7 +148,8 @@ def test_pairs_are_held_out_where_none_are_given(tmp_path):
     }  # fmt: skip
     splits = [set(lines(tmp_path / "own", f"{split}.en")) for split in ("train", "valid", "test")]
     assert set.union(*splits) == {f"s {n}" for n in range(400)}
-    assert told == [f"{split}: 20 pairs are held out of the training text." for split in ("valid", "test")]
+    few = "Scores on so few pairs are not reliable."
+    assert told == [f"{split}: 20 pairs are held out of the training text. {few}" for split in ("valid", "test")]
     for split in ("train", "valid", "test"):
         pairs = zip(lines(tmp_path / "own", f"{split}.en"), lines(tmp_path / "own", f"{split}.de"), strict=True)
         assert all(source[2:] == target[2:] for source, target in pairs)
@@ -645,3 +647,13 @@ def test_evaluation_text_that_is_held_in_memory_has_a_limit(own, tmp_path, monke
     (tmp_path / f"{split}.de").write_text("A\nB\nC\nD\n")
     with pytest.raises(DataError, match=f"own: {split} has more than 3 pairs, the maximum"):
         prepare(own, tmp_path / "data", force=True)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems have names of UTF-8 alone")
+def test_a_name_that_the_manifest_cannot_hold_is_refused_before_the_text_is_read(own, tmp_path, monkeypatch):
+    """Old archives have names in Latin-1."""
+    monkeypatch.setattr("nmt.corpora.prepare.write_text", None)
+    named = corpus(tmp_path, "b\udce4d", ["a"], ["A"])
+    for recipe in (en_de(train=[named]), en_de(train=[f"{named}.en", f"{named}.de"])):
+        with pytest.raises(DataError, match=r"b\udce4d.*: has bytes in its name that are not UTF-8. Rename it"):
+            prepare(recipe, tmp_path / "out")

@@ -15,11 +15,11 @@ def pairs():
     return generate(1, train=3_000).train
 
 
-def doubts(pairs, source_lang="en", target_lang="de"):
+def doubts(pairs, source_lang="en", target_lang="de", **options):
     sample = PairSample()
     for number, pair in enumerate(pairs):
         sample.add(number, pair)
-    return sample.doubts(source_lang, target_lang)
+    return sample.doubts(source_lang, target_lang, **options)
 
 
 def shifted(pairs, lines, begin=0):
@@ -56,6 +56,8 @@ def test_exchanged_scripts_are_found_without_the_language_identifier(pairs, monk
     assert doubts(lines, "tha_Thai", "eng") == []
     assert "the target is said to be ja, but looks different: 40 of 40" in doubts(lines, "th", "ja")[0]
     assert doubts([(target, source) for source, target in pairs]) == []
+    [found] = doubts(pairs, "en", "sr-Cyrl")
+    assert found.startswith("the target is said to be sr-Cyrl, but is in the script of en. Check")
 
 
 def test_a_side_in_a_third_language(pairs):
@@ -64,6 +66,15 @@ def test_a_side_in_a_third_language(pairs):
     [found] = doubts(pairs, "en", "tr")
     assert "the target is said to be tr, but looks like de" in found
     assert doubts(pairs, "en", "tlh") == []
+
+
+def test_markup_in_the_training_text(pairs):
+    some = [
+        (f"{source} &amp;", target) if n % 10 == 0 else (source, target) for n, (source, target) in enumerate(pairs)
+    ]
+    [found] = doubts(some)
+    assert "10% of the sampled pairs have tags or entities of HTML" in found and "--filter html" in found
+    assert doubts(some, drops_markup=True) == doubts(some, trains=False) == doubts([*some[:100], *pairs]) == []
 
 
 @pytest.mark.parametrize(("lines", "direction"), [(1, "1 line earlier"), (3, "3 lines earlier")])
