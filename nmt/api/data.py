@@ -222,7 +222,8 @@ def build_vocab(
     size: Annotated[int | None, Ge(1), Option("Pieces.", VOCABULARY, unset="by the size of the corpus")] = None,
     model_type: Annotated[Literal["bpe", "unigram"], Option("Algorithm of the vocabulary.", VOCABULARY)] = "bpe",
     vocab: Annotated[
-        Path | None, Option("Use an existing vocabulary (.model file, bundle or run).", STREAMS, metavar="MODEL")
+        Path | None,
+        Option("Use an existing vocabulary (.model file, data set, bundle or run).", STREAMS, metavar="MODEL"),
     ] = None,
     character_coverage: Annotated[
         float, Ge(0.98), Le(1), Option("Share of characters that get pieces of their own.", VOCABULARY)
@@ -303,11 +304,15 @@ def build_vocab(
     )
 
 
-def _vocabulary_of(model: Path) -> tuple[Path, TextSteps]:
-    """The vocabulary of a bundle or a run, and what its text goes through."""
+def _vocabulary_of(folder: Path) -> tuple[Path, TextSteps | None]:
+    """The vocabulary of a data set, a bundle or a run, and what its text goes through if no data set records it."""
     from nmt.checkpoint.bundle_files import BundleFolder
     from nmt.checkpoint.run_folder import bundle_to_use
     from nmt.config import read_config
+    from nmt.data.data_folder import DataFolder
 
-    bundle = BundleFolder(bundle_to_use(model))
+    if DataFolder(folder).manifest.is_file():
+        return DataFolder(folder).vocab, None
+
+    bundle = BundleFolder(bundle_to_use(folder))
     return bundle.vocab, read_config(bundle.config).data.steps

@@ -30,6 +30,7 @@ _LONGEST_TRAINING_LINE_BYTES = 4_192
 _SMALLEST_COVERAGE = 0.98
 """The trainer accepts no less."""
 _TOO_HIGH = re.compile(r"<= (\d+)")
+_NEEDED = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _LOG_ERRORS_ONLY = 2
 _FEW = 64
 """Lines that are encoded one by one."""
@@ -350,13 +351,14 @@ def _train(
 
 def _training_error(error: Exception, lines: list[str], size: int, byte_fallback: bool) -> VocabularyError:
     text = str(error)
-    if "required_chars" in text or "smaller than" in text:
+    if "insert_id" in text or "required_chars" in text or "smaller than" in text:
         what, rare = (
             ("every character of the text and 256 bytes", "be spelt in bytes")
             if byte_fallback
             else ("every character of the text", "become unk")
         )
-        advice = "Ask for a larger --size"
+        needed = _NEEDED.search(text)
+        advice = f"Ask for a larger --size{f', of at least {needed[1]}' if needed else ''}"
         if len(SPECIAL_PIECES) + byte_fallback * _BYTES + _frequent_characters(lines, 0.9995) <= size:
             advice += f", or let rare characters {rare} with --character-coverage 0.9995"
         return VocabularyError(f"a vocabulary of {size:,} pieces cannot hold {what}. {advice}.")

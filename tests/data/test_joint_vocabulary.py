@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+import nmt
 from nmt.checkpoint.lineage import vocabulary_origin
 from nmt.config import AugmentationConfig
 from nmt.data import build as build_module
@@ -307,6 +308,8 @@ def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     assert read_vocabulary_record(sets[1]).is_given
     assert origin_of(sets[1] / "vocab.model") == origin  # passed on
     assert f"--vocab={sets[0]}/vocab.model" in encoded_record(sets[1]).command
+    [built] = nmt.build_vocab(sets[1], vocab=sets[0], threads=1)
+    assert not built.changed  # a data set stands for its vocabulary
     build(sets)
     origin = origin_of(sets[2] / "vocab.model")
     assert [part.facts["name"] for part in origin.made_from] == ["big", "middle", "small"]

@@ -145,7 +145,7 @@ def test_a_size_that_the_text_cannot_fill_is_lowered(model_type):
 @pytest.mark.parametrize(("byte_fallback", "size"), [(False, 9), (True, 265)])
 def test_a_size_that_cannot_hold_the_characters_says_what_to_do(byte_fallback, size):
     lines = ["ba do"] * 2_000 + ["漢字"]
-    with pytest.raises(VocabularyError, match=r"--size, or .* --character-coverage 0\.9995"):
+    with pytest.raises(VocabularyError, match=r"--size, of at least \d+, or .* --character-coverage 0\.9995"):
         train_vocabulary(lines, size=size, byte_fallback=byte_fallback)
     assert train_vocabulary(lines, size=size, byte_fallback=byte_fallback, character_coverage=0.9995).vocab.size == size
 
@@ -154,8 +154,20 @@ def test_a_size_that_cannot_hold_the_characters_says_what_to_do(byte_fallback, s
 def test_coverage_is_not_advised_where_it_does_not_help(byte_fallback, size):
     lines = ["ba do"] * 2_000 + ["漢字"]
     for coverage in (1.0, 0.9995):
-        with pytest.raises(VocabularyError, match=r"Ask for a larger --size\.$"):
+        with pytest.raises(VocabularyError, match=r"Ask for a larger --size, of at least \d+\.$"):
             train_vocabulary(lines, size=size, byte_fallback=byte_fallback, character_coverage=coverage)
+
+
+def test_the_smallest_size_is_named():
+    for size in (1, 3):  # too small even for the special pieces
+        with pytest.raises(VocabularyError, match=r"cannot hold every character of the text.*larger --size"):
+            train_vocabulary(LINES, size=size)
+    with pytest.raises(VocabularyError, match=r"larger --size, of at least (\d+)") as error:
+        train_vocabulary(LINES, size=5)
+    needed = int(re.search(r"at least (\d+)", str(error.value))[1])
+    with pytest.raises(VocabularyError):
+        train_vocabulary(LINES, size=needed - 1)
+    assert train_vocabulary(LINES, size=needed).vocab.size == needed
 
 
 def test_no_text_is_an_error():
