@@ -55,6 +55,15 @@ def test_a_list_of_anything_else_is_refused_by_name(here, function, argument, va
         FUNCTIONS[function](**{name: each for name, each in given.items() if name in known})
 
 
+def test_an_argument_that_was_given_by_its_place_is_named(here):
+    with pytest.raises(nmt.NmtError, match=r"^build_vocab: data: expected a list"):
+        nmt.build_vocab(5)
+    with pytest.raises(nmt.NmtError, match=r"^build_vocab: data\.1: "):
+        nmt.build_vocab(["data/a", 5])
+    with pytest.raises(nmt.NmtError, match=r"^build_vocab: size: [Uu]nexpected positional argument"):
+        nmt.build_vocab("data/a", 500)
+
+
 @pytest.mark.parametrize("sheet", [True, False])
 @pytest.mark.parametrize("nothing", [[], None])
 def test_without_a_hypothesis_nothing_is_scored(here, nothing, sheet):

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -102,7 +102,7 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
         except ValueError as error:
             if getattr(error, "title", None) != function.__name__:
                 raise
-            raise ConfigError(f"{function.__name__}: {_mistake(error)}.") from None
+            raise ConfigError(f"{function.__name__}: {_mistake(error, list(signature.parameters))}.") from None
 
     call.__doc__ = documented(function, option_parameters(function))
     shown = [one.replace(annotation=_without_marks(one.annotation)) for one in signature.parameters.values()]
@@ -168,12 +168,12 @@ def _in_python(message: str, known: Collection[str]) -> str:
     return re.sub(rf"{command}|(?<![\w-])--(?P<flag>[a-z][a-z-]*)", spelled, message)
 
 
-def _mistake(error: Any) -> str:
+def _mistake(error: Any, parameters: Sequence[str]) -> str:
+    """The first problem; one of an argument that was given by its place names its parameter."""
     from nmt.config.mistakes import first_mistake
 
-    problem: Any = error.errors()[0]
-    name = ".".join(map(str, problem["loc"]))
-    match problem["type"]:
-        case "missing_argument" | "missing_keyword_only_argument":
-            return f"{name} is missing"
-    return first_mistake(error)
+    [place, *_] = error.errors()[0]["loc"]
+    if error.errors()[0]["type"] in ("missing_argument", "missing_keyword_only_argument"):
+        return f"{place} is missing"
+    name = dict(enumerate(parameters)).get(place, place)
+    return f"{name}{first_mistake(error).removeprefix(str(place))}"
