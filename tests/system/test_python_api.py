@@ -3,6 +3,7 @@
 import json
 import runpy
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,15 @@ def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
     assert [part.weight for part in training.config.data.parts] == [2, 1]
     expected = {**settings, "patience": 3, "max_updates": None}
     assert {name: getattr(training.config.training, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("nproc", [1, 2])
+def test_a_run_is_trained_in_any_thread(folder, tmp_path, nproc):
+    how = {"preset": "tiny", "max_updates": 2, "threads": 1, "device": "cpu", "set": "schedule.warmup=2"}
+    with ThreadPoolExecutor() as pool:
+        training = pool.submit(nmt.train, folder / "data/toy-en-de", out=tmp_path / "run", nproc=nproc, **how).result()
+    assert training.exit_code == 0
+    assert (tmp_path / "run/last").exists()
 
 
 def test_data_and_vocabulary_get_what_was_asked_for(folder, tmp_path):
