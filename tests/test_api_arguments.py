@@ -49,10 +49,25 @@ def test_nothing_is_recorded_of_standard_input_where_a_file_has_its_name(here, m
 @pytest.mark.parametrize(("function", "argument"), LISTS)
 def test_a_list_of_anything_else_is_refused_by_name(here, function, argument, value):
     needed = ("hypothesis", "target", "dataset", "mono", "memory", "model", "valid", "test")
+    if argument in ("set", "filter") and isinstance(value, dict):  # which may be a mapping, but hold none
+        value = [value]
     given = {name: name for name in needed} | {argument: value}
     known = inspect.signature(FUNCTIONS[function]).parameters
     with pytest.raises(nmt.NmtError, match=rf"^{function}: {argument}[.0-9]*: "):
         FUNCTIONS[function](**{name: each for name, each in given.items() if name in known})
+
+
+def test_settings_may_be_a_mapping_and_words_a_list(here):
+    for side, word in (("en", "house"), ("de", "Haus")):
+        (here / f"{side}.txt").write_text("".join(f"{word} {number}\n" for number in range(60)))
+    filters = {"max_words": None, "letters": 0.4, "html": True}
+    prepared = nmt.prepare_data("mine-en-de", train=["en.txt", "de.txt"], filter=filters)
+    found = prepared.recipe.filters
+    assert (found.max_words, found.letters, found.html) == (None, 0.4, True)
+    trained = nmt.train(preset="tiny", show_settings=True, set={"model.dropout": 0.3, "training.freeze": ["encoder.*"]})
+    assert (trained.config.model.dropout, trained.config.training.freeze) == (0.3, ("encoder.*",))
+    with pytest.raises(nmt.NmtError, match=r"^columns: only for tab-separated text"):
+        nmt.prepare_data("mine-en-de", train=["en.txt", "de.txt"], columns=["en", "de"])
 
 
 def test_an_argument_that_was_given_by_its_place_is_named(here):

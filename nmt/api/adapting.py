@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from nmt.api.arguments import THREADS, Paths, Texts, checked
+from nmt.api.arguments import THREADS, Assignments, Paths, Texts, checked
 from nmt.errors import ConfigError, DataError, OutputError
 from nmt.option_fields import HARDWARE, SCORES, SETTINGS, STREAMS, Argument, DeviceChoice, Option, flag_of
 from nmt.reporting import SILENT, Reporter
@@ -103,7 +103,7 @@ def adapt(
     ] = None,
     max_minutes: Annotated[float, Gt(0), Option("End training after about X minutes.", SETTINGS)] = 20,
     max_loss: Annotated[float, Ge(0), Option("BLEU that general text may lose.", SCORES)] = 1.0,
-    set: Annotated[Texts, Option("Change a setting: schedule.factor=0.1.", SETTINGS, metavar="KEY=VALUE")] = (),
+    set: Annotated[Assignments, Option("Change a setting: schedule.factor=0.1.", SETTINGS, metavar="KEY=VALUE")] = (),
     accept_changes: Annotated[bool, Option("Resume although settings changed.", SETTINGS)] = False,
     fresh: Annotated[bool, Option("Start over in the next free folder, such as OUT-2.", STREAMS)] = False,
     device: Annotated[DeviceChoice, Option("Where to compute.", HARDWARE)] = "auto",

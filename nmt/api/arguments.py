@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -52,6 +52,19 @@ def several(value: object) -> object:
     return [value] if isinstance(value, str | PathLike) else () if value is None else value
 
 
+def _assignments(value: object) -> object:
+    """A mapping as it is typed: ``{"model.dropout": 0.3}`` is ``model.dropout=0.3``."""
+    if not isinstance(value, Mapping):
+        return several(value)
+    from nmt.config.mistakes import as_yaml
+
+    return [f"{name}={as_yaml(each)}" for name, each in value.items()]
+
+
+def _joined(value: object) -> object:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
 def _text(value: object) -> object:
     return str(value) if isinstance(value, PathLike) else value
 
@@ -61,6 +74,10 @@ Paths = Annotated[tuple[Path, ...], Before(several)]
 """One path or several; None stands for none."""
 Texts = Annotated[tuple[Text, ...], Before(several)]
 """As :data:`Paths`, for text."""
+Assignments = Annotated[tuple[Text, ...], Before(_assignments)]
+"""As :data:`Texts`, of ``NAME=VALUE``; also a mapping."""
+Joined = Annotated[str, Before(_joined)]
+"""Words with commas between them, or a list of words."""
 
 
 def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

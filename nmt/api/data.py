@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from nmt.api.arguments import MIRROR, OFFLINE, THREADS, Paths, Text, Texts, checked
+from nmt.api.arguments import MIRROR, OFFLINE, THREADS, Assignments, Joined, Paths, Text, Texts, checked
 from nmt.errors import ConfigError
 from nmt.option_fields import CLEANING, DOWNLOADS, FORMAT, HARDWARE, OWN_TEXT, STREAMS, VOCABULARY, Argument, Option
 from nmt.reporting import SILENT, Reporter
@@ -82,7 +82,7 @@ def prepare_data(
         Texts, Option("Text for testing, likewise.", OWN_TEXT, unset="held out of train", metavar="TEXT")
     ] = (),
     columns: Annotated[
-        str | None,
+        Joined | None,
         Option(
             "Columns of tab-separated files: the two languages, score, and - for one to ignore.",
             OWN_TEXT,
@@ -100,7 +100,7 @@ def prepare_data(
         bool | None, Option("Drop repeated training pairs.", CLEANING, unset="the recipe's, mostly on")
     ] = None,
     filter: Annotated[
-        Texts, Option("Turn on a filter of training pairs; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
+        Assignments, Option("Turn on a filter of training pairs; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
     ] = (),
     apart_from: Annotated[
         Paths,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from annotated_types import Ge, Gt, Le
 
-from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Paths, Text, Texts, checked
+from nmt.api.arguments import BATCHES, DEVICE, ENGINE, PRECISION, THREADS, Assignments, Paths, Text, Texts, checked
 from nmt.api.data import PreparedData, prepare_data
 from nmt.api.files import INVALID_UTF8, score_target, translate_file
 from nmt.errors import ConfigError, DataError
@@ -81,7 +81,7 @@ def synthesize(
         Option("Model of the opposite direction, which scores for {keep}.", CLEANING, unset="{model}", metavar="MODEL"),
     ] = (),
     filter: Annotated[
-        Texts, Option("Turn on a filter of prepare-data; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
+        Assignments, Option("Turn on a filter of prepare-data; may be repeated.", CLEANING, metavar="NAME[=VALUE]")
     ] = (),
     teacher: Annotated[
         Text | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from nmt.api.arguments import THREADS, Texts, checked
+from nmt.api.arguments import THREADS, Assignments, Joined, Texts, checked
 from nmt.errors import ConfigError, NmtError
 from nmt.option_fields import (
     CHECKPOINTS,
@@ -68,7 +68,7 @@ def train(
         Option("tiny, small, practice, base or big.", SETTINGS, unset="by corpus and device", metavar="NAME"),
     ] = None,
     config: Annotated[Path | None, Option("YAML with your settings, which override the preset's.", SETTINGS)] = None,
-    set: Annotated[Texts, Option("Change a setting: model.dropout=0.3.", SETTINGS, metavar="KEY=VALUE")] = (),
+    set: Annotated[Assignments, Option("Change a setting: model.dropout=0.3.", SETTINGS, metavar="KEY=VALUE")] = (),
     out: Annotated[
         Path | None,
         Option("The run's folder.", STREAMS, unset="runs/NAME-PRESET, or runs/NAME-STEM of {config}", letter="o"),
@@ -277,7 +277,7 @@ def average_checkpoints(
         int | None, Ge(1), Option("Average the N best checkpoints by validation score.", CHECKPOINTS)
     ] = None,
     updates: Annotated[
-        str | None, Option("Average the checkpoints of these updates.", CHECKPOINTS, metavar="N,N")
+        Joined | None, Option("Average the checkpoints of these updates.", CHECKPOINTS, metavar="N,N")
     ] = None,
     out: Annotated[Path | None, Option("The bundle to write.", STREAMS, unset="RUN/average", letter="o")] = None,
     data: Annotated[
