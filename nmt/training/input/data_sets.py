@@ -290,6 +290,10 @@ def _check_shards(data: Path, shards: ParallelShards, fingerprint: str, config: 
             f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."
         )
     if index.vocab_fingerprint != config.data.vocab_fingerprint:
-        raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
+        shared = f"`nmt build-vocab --data {vocab.parent} --data {data}` for a vocabulary of both, or "
+        raise DataError(
+            f"{data}: was encoded with another vocabulary than {vocab}. Run {shared if data != vocab.parent else ''}"
+            f"{build_command(data, vocab)}."
+        )
     if index.data_fingerprint != fingerprint:
         raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")

@@ -127,8 +127,20 @@ def test_the_weights_of_a_stage_are_checked_before_the_first_update(data, weight
 
 
 def test_shards_of_another_vocabulary_are_refused(data):
-    with pytest.raises(DataError, match="was encoded with another vocabulary"):
+    with pytest.raises(
+        DataError, match=r"was encoded with another vocabulary than .* Run `nmt build-vocab --data \S+ --v"
+    ):
         TrainingData.open([data], config(data, vocab_fingerprint="0" * 64))
+
+
+def test_data_sets_that_have_vocabularies_of_their_own_are_advised_to_share_one(data, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(data, other)
+    build_vocabulary(other, size=60, threads=1)
+    advice = f"`nmt build-vocab --data {data} --data {other}` for a vocabulary of both, or `nmt build-vocab --data"
+    sets = DataSets.open([(data, 1.0), (other, 1.0)])
+    with pytest.raises(DataError, match=re.escape(f"Run {advice}")):
+        TrainingData.of(sets, parse_config({"data": sets.settings()}, name="test"))
 
 
 def test_one_rank_of_each_machine_writes_sampled_shards_into_a_folder_of_that_machine(data, tmp_path, monkeypatch):
