@@ -26,6 +26,7 @@ def build_vocab(given: dict[str, Any]) -> None:
 
 def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
     from nmt.data.build import size_warnings
+    from nmt.text.steps import affixes
 
     for each in built:
         if each.edited:
@@ -47,6 +48,8 @@ def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
     total = sum(built[0].sampled.values())
     for language, lines in built[0].sampled.items():
         notice(f"sample: {lines:,} lines of {language} ({lines / total:.1%})")
+    for affix in affixes(built[0].index.steps.source):
+        notice(f"source: {affix}")
     for each in built:
         _report_data_set(each, max_pieces)
     for message in size_warnings(built):

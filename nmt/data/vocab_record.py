@@ -21,7 +21,7 @@ from nmt.io.files import replacing
 from nmt.io.hashing import digest_of
 from nmt.io.ownership import Kind
 from nmt.record import Record
-from nmt.text.languages import fitting
+from nmt.text.languages import language_tag
 from nmt.text.lines import NormalizationRule
 from nmt.text.printable import writable
 from nmt.text.steps import NO_STEPS, Affix, TextSteps
@@ -196,12 +196,11 @@ def steps_of_new(texts: Sequence[DataSetText], settings: VocabularySettings) -> 
     one to write stands before the text of each source line.
     """
     tags = sorted({text.manifest.tag for text in texts} - {""})
-    codes: list[str] = []
+    codes: dict[str, str] = {}  # de and deu are one; pt and pt_BR are two, between which translate may choose
     for text in texts:
-        if not fitting(codes, text.language("target")):
-            codes.append(text.language("target"))
+        codes.setdefault(language_tag(text.language("target")), text.language("target"))
     of_tag = Affix(chosen_by="tag", pieces={tag: f"<{tag}>" for tag in tags})
-    of_language = Affix(chosen_by="target", pieces={code: f"<2{code}>" for code in codes if len(codes) > 1})
+    of_language = Affix(chosen_by="target", pieces={code: f"<2{code}>" for code in codes.values() if len(codes) > 1})
     steps = tuple(affix for affix in (of_tag, of_language) if affix.pieces)
     return TextSteps(steps).with_rule(settings.source_normalization)
 

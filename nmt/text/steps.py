@@ -275,9 +275,9 @@ class Affix(_Step):
         return self.pieces[found[0]] if len(found) == 1 else None
 
     def __str__(self) -> str:
-        shown = ", ".join(itertools.islice(self.pieces.values(), 3))
+        shown = ", ".join(itertools.islice(self.pieces.values(), 3)) + " …" * (len(self.pieces) > 3)
         what = "tag" if self.chosen_by == "tag" else f"{self.chosen_by} language"
-        return f"{self.place} the text, a piece for the {what} ({shown} …)"
+        return f"{self.place} the text, a piece for the {what} ({shown})"
 
 
 Step = Annotated[

@@ -17,7 +17,7 @@ from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.sampling import write_sampled_shards
 from nmt.data.shard_index import Sampling
 from nmt.data.shards import ParallelShards
-from nmt.data.vocab_record import VocabularySettings, read_vocabulary_record
+from nmt.data.vocab_record import DataSetText, VocabularySettings, read_vocabulary_record, steps_of_new
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.io.hashing import sha256_of
 from nmt.record import text_record
@@ -73,6 +73,17 @@ def test_each_of_several_target_languages_has_a_piece_that_no_text_becomes(sets)
     assert vocab.decode([[ids["de"], *vocab.encode(["abc"])[0]]]) == ["abc"]
     blank = [vocab.prepared(steps.source, {"target": "fr"}).encode([""])[0], []]
     assert blank == [[ids["fr"]], []]
+
+
+def test_variants_of_a_target_language_have_pieces_of_their_own(sets):
+    codes = ("pt", "pt_BR", "por", "pt-PT")
+    manifests = [read_manifest(sets[0]).model_copy(update={"target_lang": code}) for code in codes]
+    texts = [DataSetText(sets[0], manifest, {}) for manifest in manifests]
+    [affix] = steps_of_new(texts, VocabularySettings()).source
+    assert affix.pieces == {"pt": "<2pt>", "pt_BR": "<2pt_BR>", "pt-PT": "<2pt-PT>"}
+    assert [affix.piece({"target": code}) for code in codes] == ["<2pt>", "<2pt_BR>", "<2pt>", "<2pt-PT>"]
+    assert str(affix) == "before the text, a piece for the target language (<2pt>, <2pt_BR>, <2pt-PT>)"
+    assert not steps_of_new(texts[::2], VocabularySettings()).source
 
 
 def give_tag(folder, tag):
