@@ -171,13 +171,14 @@ class Text(Corpus):
         downloads = {key: download.remote() for key, download in recipe.downloads.items()}
         languages = recipe.source_lang, recipe.target_lang
         if isinstance(self.files, dict):
-            return [locate(self.files[language], downloads) for language in languages]
+            is_plain = self.format == "plain"
+            return [locate(self.files[language], downloads, is_plain=is_plain) for language in languages]
         if self.format in _FILE_PER_SIDE:
             parts = [locate(self.files, downloads, language) for language in languages]
             if parts[0] == parts[1]:
                 raise DataError(f"{parts[0][0].path}: is the only file of {self.files} for both languages.")
             return parts
-        return [locate(self.files, downloads)]
+        return [locate(self.files, downloads, is_plain=False)]
 
     def read(self, text: ParallelText) -> Iterator[ReadPair | None]:
         return _READERS[self.format](self._with_columns(text))

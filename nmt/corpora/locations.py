@@ -25,7 +25,7 @@ _MOST_SHOWN = 5
 _MEMBER = "!"
 _OTHER_FORMS = (
     *(".csv", ".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".parquet", ".docx", ".srt", ".vtt"),
-    *(".sdlxliff", ".xml", ".html", ".tbx", ".sdltm"),
+    *(".sdlxliff", ".xml", ".sgm", ".sgml", ".html", ".tbx", ".sdltm"),
 )
 
 
@@ -45,7 +45,9 @@ class Input:
     """The folder that it has in common with another program, if the user named no cache."""
 
 
-def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "") -> tuple[Input, str]:
+def locate(
+    location: str, downloads: Mapping[str, RemoteFile], language: str = "", *, is_plain: bool = True
+) -> tuple[Input, str]:
     """The file at a location, and the member of it that is read; empty for the whole file.
 
     Args:
@@ -53,6 +55,7 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
         downloads: the recipe's, by key.
         language: if given, the location is a prefix: the member is PREFIX.LANGUAGE; a file may be compressed, and the
             code at its end may be another one of the language (see :func:`files_of_prefix`).
+        is_plain: whether it is read as plain text, which files of other forms are not, by their names.
 
     Raises:
         DataError: there is no such file, or there are several of the language.
@@ -67,7 +70,7 @@ def locate(location: str, downloads: Mapping[str, RemoteFile], language: str = "
         return Input(downloads[key].name, remote=downloads[key]), f"{member}.{language}" if language else member
     nor = f" It is no key of downloads either ({', '.join(downloads)})." if downloads else ""
     seen = _from_here(location)
-    path = _file_of_prefix(seen, language, nor) if language else _file(Path(seen), nor)
+    path = _file_of_prefix(seen, language, nor) if language else _file(Path(seen), nor, is_plain=is_plain)
     return Input(str(path if seen == location else Path.cwd() / path), path), ""
 
 
@@ -103,9 +106,9 @@ def kind_of(path: Path | str) -> Literal["", "file", "folder", "other"]:
     return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
 
 
-def _file(path: Path, nor: str) -> Path:
+def _file(path: Path, nor: str, *, is_plain: bool) -> Path:
     kind = kind_of(path)
-    if form := other_form(path.name) if kind == "file" else "":
+    if form := other_form(path.name) if kind == "file" and is_plain else "":
         raise DataError(f"{path}: {form}{nor}")
     if kind in ("file", "other"):
         return path

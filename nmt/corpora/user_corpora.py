@@ -30,6 +30,9 @@ _ENDINGS: dict[str, Format] = {
     ".xliff": "xliff",
 }
 
+_SEGMENTS = (".sgm", ".sgml", ".xml")
+"""Endings of test sets of WMT and IWSLT, each of one side."""
+
 
 def user_corpora(
     text: UserText,
@@ -56,7 +59,9 @@ def user_corpora(
         _name(word)
     table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
     if not isinstance(text, str):
-        return [{"kind": "text", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
+        have_segments = all(_plain_name(word).lower().endswith(_SEGMENTS) for word in text)
+        form = {"format": "ted-segments"} if have_segments else {}
+        return [{"kind": "text", "files": dict(zip(languages, map(_absolute, text), strict=True)), **form}]
     if text == STDIN or kind_of(text) == "other":
         return [_pair_file(text, "tsv", table)]
     form = format_by_name(text)
@@ -108,7 +113,7 @@ def paired(texts: Iterable[str], languages: tuple[str, str]) -> list[UserText]:
             if text == last:
                 shown = public_address(text) if is_address(text) else text
                 raise ConfigError(f"{shown}: was given as source and as target.")
-            codes = [language_of_name(Path(_name(word))) for word in (last, text)]
+            codes = [language_of_name(Path(_side_name(word))) for word in (last, text)]
             # The names of pt and pt-BR fit both ways.
             found[-1] = (text, last) if _fit(codes, languages[::-1]) and not _fit(codes, languages) else (last, text)
         else:
@@ -118,7 +123,7 @@ def paired(texts: Iterable[str], languages: tuple[str, str]) -> list[UserText]:
 
 def format_by_name(name: str) -> Format | None:
     """The format of a file that holds both sides, by its name, compressed or not; None if the name tells nothing."""
-    plain = _without_compression(_name(name)).lower()
+    plain = _plain_name(name).lower()
     return next((form for ending, form in _ENDINGS.items() if plain.endswith(ending)), None)
 
 
@@ -135,6 +140,16 @@ def _name(text: str) -> str:
     except ValueError as error:
         raise ConfigError(f"{public_address(text)}: the address {error}.") from None
     return file_name(text)
+
+
+def _plain_name(text: str) -> str:
+    return _without_compression(_name(text))
+
+
+def _side_name(text: str) -> str:
+    """The name of a side's file, which ends with its language, if it names one."""
+    plain = _plain_name(text)
+    return next((plain[: -len(ending)] for ending in _SEGMENTS if plain.lower().endswith(ending)), plain)
 
 
 def _without_compression(name: str) -> str:

@@ -596,3 +596,32 @@ def test_a_link_to_nothing_is_not_advised_in_its_own_place(tmp_path, monkeypatch
     (tmp_path / "english.txt").symlink_to("gone")
     with pytest.raises(DataError, match=r"^english\.txt: is a link to nothing\. It was given"):
         paired(["english.txt", "german.txt"], ("en", "de"))
+
+
+SEGMENTS = (
+    '<refset setid="x">\n<doc docid="1">\n<seg id="1">{} &amp; one</seg>\n<seg id="2">{} two</seg>\n</doc>\n</refset>\n'
+)
+
+
+@pytest.mark.parametrize("ending", [".sgm", ".SGML", ".xml.gz"])
+def test_test_sets_of_wmt_and_iwslt_give_their_segments(here, ending):
+    files = []
+    for language in ("de", "en"):  # the names say which side comes first
+        (here / f"corpus.{language}").write_text("".join(f"{language} number {n}\n" for n in range(30)))
+        content = SEGMENTS.format(language, language).encode()
+        files.append(f"dev.{language}{ending}")
+        (here / files[-1]).write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    prepare(recipe(train=["corpus"], valid=files), here / "out")
+    assert (here / "out/valid.en").read_text() == "en & one\nen two\n"
+    assert (here / "out/valid.de").read_text() == "de & one\nde two\n"
+    with pytest.raises(DataError, match=r"dev\.de\.\S+: this form is not read as parallel text"):
+        prepare(recipe(train=["corpus"], valid=[files[0], "corpus.de"]), here / "other")
+
+
+def test_a_recipe_may_name_the_form_of_a_file_of_any_name(here):
+    (here / "corpus.csv").write_text("one\teins\n" * 3)
+    corpus = {"kind": "text", "format": "tsv", "files": str(here / "corpus.csv")}
+    values = {"name": "own", "source_lang": "en", "target_lang": "de", "train": [corpus], "valid": [corpus]}
+    values["filters"] = {"leakage": "count"}
+    values["test"] = [corpus]
+    assert prepare(parse_recipe(values, name="own"), here / "out").manifest.corpora[0].pairs == 3
