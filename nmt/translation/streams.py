@@ -51,7 +51,7 @@ _NOT_PLAIN = {
     "subtitles": "ass sbv srt ssa ttml vtt",
     "text with markup": "adoc markdown md rst tex",
     "a web page": "htm html xhtml",
-    "XML": "mqxliff resx sdlxliff tmx ttx xlf xliff xml",
+    "XML": "mqxliff resx sdlxliff sgm sgml tmx ttx xlf xliff xml",
 }
 """What files are by the endings of their names, if more than their lines of text would be translated."""
 

@@ -141,7 +141,21 @@ def test_only_strange_text_in_the_own_script_is_identified(
 
 
 @pytest.mark.parametrize(
-    "name", ["a.srt", "b.HTML", "c.po", "d.md", "e.xliff", "f.json", "g.csv", "h.docx", "i.pdf", "j.srt.gz", "k.jsonl"]
+    "name",
+    [
+        "a.srt",
+        "b.HTML",
+        "c.po",
+        "d.md",
+        "e.xliff",
+        "f.json",
+        "g.csv",
+        "h.docx",
+        "i.pdf",
+        "j.srt.gz",
+        "k.jsonl",
+        "l.sgm",
+    ],
 )
 def test_a_file_with_more_than_plain_text_is_refused(tmp_path, name):
     (tmp_path / name).write_text("1\n")
