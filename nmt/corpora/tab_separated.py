@@ -130,8 +130,9 @@ def _columns(text: ParallelText, names: Sequence[str]) -> _Columns:
 
 
 def _column_of(text: ParallelText, names: Sequence[str], role: str, language: str) -> int:
-    """The index of the one column that holds a language, by the name of its role or by its code."""
-    found = [role] * names.count(role) or fitting(names, language)
+    """The index of the one column that holds a language, by the name of its role, its code or its English name."""
+    in_english = [name for name in names if name.casefold() == name_of(language).casefold()]
+    found = [role] * names.count(role) or fitting(names, language) or in_english
     if len(found) != 1:
         shown = [repr(name) for name in names[:_MOST_SHOWN]] + ["..."] * (len(names) > _MOST_SHOWN)
         raise DataError(

@@ -45,6 +45,7 @@ def test_columns_are_named_in_order(rows, columns, expected):
 def test_a_header_names_the_columns_and_is_no_pair(rows):
     assert rows("id\tde\t en \n", "7\tein Hund\ta dog\n", header=True) == [("a dog", "ein Hund", None)]
     assert rows(" score\tde\t en \n", "7\tein Hund\ta dog\n", header=True, scored=True) == [("a dog", "ein Hund", 7.0)]
+    assert rows("German\tEnglish\n", "ein Hund\ta dog\n", header=True) == [("a dog", "ein Hund", None)]
     assert rows("one\ttwo\n", "a dog\tein Hund\n", header=True, columns=("en", "de")) == [("a dog", "ein Hund", None)]
     assert rows(header=True) == rows("en\tde\n", header=True) == rows() == []
     assert rows("en\tde\n") == [("en", "de", None)]  # a header is not guessed
