@@ -60,8 +60,8 @@ def user_corpora(
     table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
     if not isinstance(text, str):
         have_segments = all(_plain_name(word).lower().endswith(_SEGMENTS) for word in text)
-        form = {"format": "ted-segments"} if have_segments else {}
-        return [{"kind": "text", "files": dict(zip(languages, map(_absolute, text), strict=True)), **form}]
+        files = dict(zip(languages, map(_absolute, text), strict=True))
+        return [{"kind": "text", "files": files, **({"format": "ted-segments"} if have_segments else {})}]
     if text == STDIN or kind_of(text) == "other":
         return [_pair_file(text, "tsv", table)]
     form = format_by_name(text)
