@@ -156,7 +156,7 @@ def test_words_by_frequency_by_hand():
     found = {each["bucket"].label: each for each in table.records}
     words = {name: each["reference_words"] for name, each in found.items()}
     assert words == {"0": 1, "2–5": 2, "21–100": 1, "1,001+": 1}
-    assert table.rows[1] == ["2–5", "2", "66.7", "0.0", "-66.7", "100.0 / 50.0", "0.0 / 0.0"]
+    assert table.rows[1] == ["2–5", "2", "66.7", "0.0", "-66.7", "100.0/50.0", "0.0/0.0"]
     assert (table.gains[1], table.note[:49]) == (
         pytest.approx(-2 / 3),
         "Frequency: how often a word occurs in a text. A a",
@@ -202,7 +202,7 @@ def test_only_wanted_words_are_counted():
 def test_what_begins_a_sentence_of_the_reference_is_no_name():
     source, reference = ["Then Anna left .", "Then Anna left ."], ["Anna ging .", "Dann ging Anna ."]
     found = copying(parallel_texts((reference, ["Sie ging ."] * 2), reference, source, target_lang="de"))
-    [kept] = [kept for kept in found.records if kept["name"] == "names kept"]
+    [kept] = [kept for kept in found.records if kept["name"] == "names"]
     assert (kept["counts"], kept["totals"]) == ([1, 0], [1, 1])
 
 
@@ -224,17 +224,20 @@ def test_copying_by_hand(texts):
     table = copying(texts)
     found = {kept.pop("name"): kept for kept in table.records}
     kept = {"counts": [2, 3], "totals": [4, 4], "examples": [[1], [2]], "is_good": True}
-    assert found["numbers of the reference kept"] == kept
-    assert table.rows[0] == ["numbers of the reference kept", "2 of 4 (50.0%)", "3 of 4 (75.0%)", "1", "2"]
+    assert found["numbers of the reference"] == kept
+    assert table.rows[0] == ["numbers of the reference", "2 of 4 (50.0%)", "3 of 4 (75.0%)"]
+    first, *_, last = table.note.splitlines()
+    assert first == "numbers of the reference: A has more in lines 1; B has more in lines 2"
+    assert last == "copied source words: A has more in lines 1, 3"
     assert table.gains[0] == pytest.approx(1 / 4)
-    assert found["numbers of the source kept"]["counts"] == [2, 3]
+    assert found["numbers of the source"]["counts"] == [2, 3]
     # Linz; Mr, Brown and Tea, but not the second Ask.
-    assert found["names kept"] == {"counts": [3, 2], "totals": [4, 4], "examples": [[1], []], "is_good": True}
+    assert found["names"] == {"counts": [3, 2], "totals": [4, 4], "examples": [[1], []], "is_good": True}
     totals = [8 + 7 + 4 + 2, 8 + 5 + 4 + 5]
     copied = {"counts": [2, 0], "totals": totals, "examples": [[1, 3], []], "is_good": False}
-    assert found["words copied from the source, not in the reference"] == copied
+    assert found["copied source words"] == copied
     without_source = parallel_texts((A, B), REFERENCE)
-    assert [kept["name"] for kept in copying(without_source).records] == ["numbers of the reference kept"]
+    assert [kept["name"] for kept in copying(without_source).records] == ["numbers of the reference"]
 
 
 def test_what_occurs_nowhere_has_no_row():
