@@ -45,7 +45,7 @@ def words_by_frequency(
     table = Comparison(
         "Words by frequency",
         ["occurs", "words", "A", "B", "B - A", "A prec/rec", "B prec/rec"],
-        note=f"Occurs: how often, in {counted_in}. A and B: F1 of the words; precision/recall; in percent.",
+        note=f"Occurs: how often in {counted_in}. A, B: F1 of the words; prec/rec: precision and recall; in percent.",
     )
     indices = {word: bucket_of(frequencies.get(word, 0), FREQUENCIES) for word in words_of(texts)}
     expected, *written = (_sizes(text, indices) for text in (texts.reference, *texts.systems))
