@@ -14,7 +14,7 @@ from nmt.evaluation.differences.changed_sentences import changed_sentences
 from nmt.evaluation.differences.copying import MAX_EXAMPLES, copying, names
 from nmt.evaluation.differences.finding import find_differences, totals
 from nmt.evaluation.differences.lengths import LENGTHS, RATIOS, bleu_by_length, length_ratios
-from nmt.evaluation.differences.ngrams import ngram_gains
+from nmt.evaluation.differences.ngrams import TOP, ngram_gains
 from nmt.evaluation.differences.parallel_texts import parallel_texts
 from nmt.evaluation.differences.tables import bucket_of, buckets
 from nmt.evaluation.differences.word_diff import _WORDS, word_diff
@@ -283,12 +283,12 @@ def slow_gains(texts, system: int) -> list:
 
 def test_ngrams_as_a_slow_program_counts_them():
     texts = random_texts(lines=25)
-    found = ngram_gains(texts, top=20)
+    found = ngram_gains(texts)
     for system, side in enumerate((found["a"], found["b"])):
         counted = [(gram["tokens"], (*gram["right"], gram["in_references"])) for gram in side.records]
-        assert counted == slow_gains(texts, system)[:20]
+        assert counted == slow_gains(texts, system)[:TOP]
         assert side.rows == [[" ".join(tokens), *map(str, counts)] for tokens, counts in counted]
-        assert len(side.rows) == 20
+        assert len(side.rows) == TOP
 
 
 def test_a_part_of_a_longer_ngram_is_left_out():
