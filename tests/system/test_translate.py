@@ -306,7 +306,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--retranslate"], ["--retranslate only goes with documents"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
-        (["--output", "none/x"], ["none: there is no such folder"]),
+        (["--output", "in.txt/x"], ["in.txt/x: cannot be written", "in.txt is a file"]),
         (["--input", "in.txt", "--prefix", "two.txt"], ["in.txt has 1 line", "two.txt has 2"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
