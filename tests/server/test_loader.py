@@ -80,6 +80,26 @@ def test_the_model_that_was_idle_for_longest_makes_room(models):
             assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
 
 
+def test_others_are_answered_while_a_model_is_unloaded(models):
+    """Its room is free, and it is loaded again, only once its process has ended."""
+    with serving(models, workers=2, loading={"max_loaded": 2}) as running:
+        for target in ("de", "fr"):
+            assert running.translate("a", target=target).status_code == 200
+        models[0].unloading.clear()
+        waiting = [threading.Thread(target=running.translate, args=("a",), kwargs={"target": "es"})]
+        waiting[0].start()
+        wait_for(lambda: models[0].loads[-1] == "unload")
+        assert running.translate("b", target="fr").json() == {"translatedText": "B"}
+        waiting.append(threading.Thread(target=running.translate, args=("a",)))  # makes room for itself: unloads fr
+        waiting[1].start()
+        wait_for(lambda: models[1].loads[-1] == "unload")
+        assert loads(models) == [["load", "unload"], ["load", "unload"], []]
+        models[0].unloading.set()
+        for each in waiting:
+            each.join()
+        assert loads(models) == [["load", "unload", "load"], ["load", "unload"], ["load"]]
+
+
 def test_a_request_waits_until_a_model_is_idle(models):
     with serving(models, workers=2, loading={"max_loaded": 1}) as running:
         second = threading.Thread(target=running.translate, args=("a",), kwargs={"target": "fr"})
