@@ -261,6 +261,17 @@ def test_few_lines_without_any_answer_are_an_error_too(tmp_path):
         answers_to(lambda text, times: error(500), tmp_path, ["one", "two"], tries=2)
 
 
+@pytest.mark.parametrize("count", [3, 40])
+def test_lines_that_a_server_never_answers_are_left_out_while_it_answers_others(tmp_path, count):
+    lines = [f"long {number}" for number in range(count)]  # all of the last window
+    found, server = answers_to(
+        lambda text, times: error(500) if text.startswith("long") else translated(text), tmp_path, lines, tries=2
+    )
+    assert {each.guard and each.guard.problems for each in found} == {("no_answer",)}
+    assert "Hello." in server.texts
+    assert {server.texts.count(line) for line in lines} == {2}
+
+
 def test_a_server_that_is_not_there_is_an_error_at_once(tmp_path):
     with chat_server(translated) as server:
         pass
