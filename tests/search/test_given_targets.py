@@ -168,8 +168,10 @@ def test_alignment_follows_the_attention_of_the_head_that_learnt_it_or_of_a_whol
                 assert sorted(seen) == [0, 1, 2]
                 assert torch.allclose(seen[layer].sum(-1), torch.ones(1))
                 weights.append(seen[layer][0, :heads].mean(0))
-            *of_pieces, _ = (sum(weights) / len(models)).argmax(-1).tolist()
-            found.append([None if index == len(source) else index for index in of_pieces])
+            of_pieces = sum(weights)[:-1] / len(models)
+            shares = (of_pieces[:, :-1] / of_pieces[:, :-1].sum(0)).argmax(-1).tolist()
+            has_most = (of_pieces.argmax(-1) == len(source)).tolist()
+            found.append([None if is_eos else index for is_eos, index in zip(has_most, shares, strict=True)])
         return found
 
     for models, layer, heads in ((unguided, 1, 2), (guided, 2, 1)):
