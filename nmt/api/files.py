@@ -148,13 +148,19 @@ def translate_file(
         )
         for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
+        reading = Reading(
+            translator.source_lang,
+            translator.target_lang,
+            retranslate,
+            or_else=", or add --retranslate to replace them",
+        )
         job = TranslationJob(
             translator,
             format,
             nbest=settings.nbest,
             alignment=settings.alignment,
             input_format=input_format,
-            document=claimed.document(Reading(translator.source_lang, translator.target_lang, retranslate)),
+            document=claimed.document(reading),
             retranslate=retranslate,
         )
         written = _write(claimed, job, job.tally)

@@ -42,6 +42,17 @@ class Reading:
     """Whether texts that the document has a translation of are translated again."""
     encoding: str = "utf-8"
     """The encoding of the document's bytes."""
+    or_else: str = ""
+    """What the caller offers if the translations of a document are in another language: `` or …``."""
+
+    def other_language(self, text: str, place: int, found: str) -> DocumentError:
+        """The error that the translations of a document are in another language."""
+        return DocumentError(
+            text,
+            place,
+            f"the translations are in {found}, but the model translates to {self.target_lang}. Take the file without "
+            f"translations{self.or_else}.",
+        )
 
 
 @dataclass(frozen=True)

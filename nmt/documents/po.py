@@ -176,12 +176,7 @@ class _Catalogue:
             and is_begun
             and not self._reading.retranslate
         ):
-            raise DocumentError(
-                self._text,
-                header.start,
-                f"the catalogue's translations are in {given[1]}, but the model translates to {language}. Take the "
-                "template (.pot), or add --retranslate to replace them.",
-            )
+            raise self._reading.other_language(self._text, header.start, given[1])
         new = re.sub(r"charset=CHARSET\b", "charset=UTF-8", written)
         new = re.sub(r'(Language:) *[^"\\]*', rf"\1 {language.replace('-', '_')}", new)
         if formula and has_plurals:

@@ -341,7 +341,7 @@ def test_msgfmt_takes_a_translated_catalogue(tmp_path):
     ("name", "text", "problem"),
     [
         ("a.po", 'msgid "a"\nmsgstr b\n', "a.po, line 2: expected a comment or a keyword"),
-        ("a.po", PO.replace("Language: de", "Language: fr"), "the catalogue's translations are in fr"),
+        ("a.po", PO.replace("Language: de", "Language: fr"), "the translations are in fr, but the model"),
         ("a.json", '{"a": 1,\n}', "a.json, line 2: this is not JSON"),
         ("a.xlf", "<xliff>\n<file></xliff>", "a.xlf, line 2: this is not XML: mismatched tag"),
         ("a.xlf", "<tmx/>", "a.xlf, line 1: expected <xliff>, got <tmx>"),
