@@ -40,6 +40,8 @@ class Reading:
     """The language code of the translations; if it is empty, no language that a document names is changed."""
     retranslate: bool = False
     """Whether texts that the document has a translation of are translated again."""
+    fuzzy: bool = False
+    """Whether translations in a catalogue of gettext are marked as ones that somebody must look at."""
     encoding: str = "utf-8"
     """The encoding of the document's bytes."""
     or_else: str = ""

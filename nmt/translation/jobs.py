@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nmt.documents.document import Document
@@ -68,7 +68,7 @@ class TranslationJob:
         alignment: bool = False,
         input_format: InputFormat = "lines",
         document: Document | None = None,
-        retranslate: bool = False,
+        of_document: Mapping[str, object] | None = None,
     ) -> None:
         """Prepare to translate.
 
@@ -76,7 +76,7 @@ class TranslationJob:
             nbest: translations to write for each line.
             alignment: write alignments, which the translator must have computed.
             document: what is translated, if that is a document; the lines of the input are not read then.
-            retranslate: whether texts of the document that have a translation are among those to translate.
+            of_document: the options with which the document was read.
         """
         self._translator = translator
         self._form = form
@@ -84,7 +84,7 @@ class TranslationJob:
         self._alignment = alignment
         self._input_format = input_format
         self._document = document
-        self._retranslate = retranslate
+        self._of_document = of_document or {}
         self._language = InputLanguage(translator.source_lang, translator.target_lang)
         self.tally = Tally(entries_of(input_format), language_tags=translator.language_tags)
 
@@ -96,8 +96,8 @@ class TranslationJob:
     @property
     def settings(self) -> dict[str, object]:
         """As :attr:`Job.settings`."""
-        of_document = {"retranslate": True} if self._retranslate else {}
-        return self._translator.settings | {"format": self._form, "input_format": self._input_format} | of_document
+        of_job: dict[str, object] = {"format": self._form, "input_format": self._input_format, **self._of_document}
+        return self._translator.settings | of_job
 
     @property
     def ending(self) -> bytes:

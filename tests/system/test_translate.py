@@ -301,6 +301,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "html", "--nbest", "2"], ["--nbest", "--input-format lines or paragraphs"]),
         (["--input-format", "html", "--format", "jsonl"], ["--format jsonl", "--input-format lines"]),
         (["--retranslate"], ["--retranslate only goes with documents"]),
+        (["--fuzzy"], ["--fuzzy only goes with catalogues"]),
         (["--input", "fr.po"], ["fr.po, line 2: the translations are in fr", "or add --retranslate to replace them."]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
