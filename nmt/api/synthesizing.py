@@ -6,7 +6,7 @@ It composes the other functions, with files between them (:mod:`nmt.synthesis.fi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from nmt.synthesis.files import SynthesisFiles
     from nmt.synthesis.teacher import ChatRequest
     from nmt.translation.guard import Languages
+    from nmt.translation.line_numbers import LineNumbers
 
 _CANDIDATES = 8
 """The default number of candidates that a reference chooses from."""
-_LINES_SHOWN = 5
 
 
 @checked
@@ -180,7 +180,7 @@ def synthesize(
         translation = work.translation if teacher is None and reference is None else work.chosen
         if server is not None and request is not None:
             _ask(server, request, mono, work, Languages(read, written), invalid_utf8, report)
-            dropped: dict[str, list[int]] = {}
+            dropped: dict[str, LineNumbers] = {}
             write_derived(translation, asked, accepted(work.translation, dropped))
             asked = _with_dropped(asked, dropped, report)
         else:
@@ -311,17 +311,16 @@ def _ask(
         write_lines(claimed, TranslationJob(teacher, "jsonl"))
 
 
-def _with_dropped(asked: Record, dropped: Mapping[str, Sequence[int]], report: Reporter) -> Record:
+def _with_dropped(asked: Record, dropped: Mapping[str, LineNumbers], report: Reporter) -> Record:
     """The record with the numbers of answers that were dropped, which are reported with their lines."""
     from nmt.synthesis.answers import WITHOUT_ANSWER
-    from nmt.text.printable import listed
 
     facts = {}
-    for reason, lines in sorted(dropped.items(), key=lambda item: -len(item[1])):
+    for reason, lines in sorted(dropped.items(), key=lambda item: -item[1].count):
         fact = f"answers dropped as {reason.replace('_', ' ')}"
-        facts[fact] = len(lines)
+        facts[fact] = lines.count
         again = ". The same command with --force asks for them again" if reason in WITHOUT_ANSWER else ""
-        report.notice(f"{fact}: {len(lines):,} (line{'s' * (len(lines) > 1)} {listed(lines, _LINES_SHOWN)}){again}")
+        report.notice(f"{fact}: {lines.count:,} ({lines}){again}")
     return asked.model_copy(update={"facts": facts})
 
 

@@ -19,6 +19,7 @@ from nmt.errors import DataError
 from nmt.evaluation.metrics import make_metric, sentence_scores
 from nmt.record import Record, read_stored
 from nmt.text.lines import InvalidUtf8, encode_line, read_lines
+from nmt.translation.line_numbers import LineNumbers
 from nmt.translation.resuming import OutputFile
 
 
@@ -92,18 +93,18 @@ def nearest(candidates: Path, reference: Path, number: int, invalid: InvalidUtf8
         yield texts[nearness.index(max(nearness))]
 
 
-def accepted(answers: Path, dropped: dict[str, list[int]]) -> Iterator[str]:
+def accepted(answers: Path, dropped: dict[str, LineNumbers]) -> Iterator[str]:
     """The translations among a teacher's answers, and a blank line for each other one.
 
     Args:
         answers: in the format jsonl.
-        dropped: gets the numbers of the lines without a translation, by the reason.
+        dropped: gets the lines without a translation, by the reason.
     """
     for line in read_lines(answers):
         answer = json.loads(line)
         problems = answer["guard"]["problems"] if answer["guard"] else []
         for problem in problems:
-            dropped.setdefault(problem, []).append(answer["line"])
+            dropped.setdefault(problem, LineNumbers()).add(answer["line"])
         yield "" if problems else answer["translation"]
 
 

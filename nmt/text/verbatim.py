@@ -124,8 +124,9 @@ def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> b
     """Whether a translation has lost, invented or changed a number outside of web addresses and placeholders.
 
     Numbers may be in another order or form: with other separators, in Han or Roman numerals, zeros as a word such as
-    million, and where the lines say so hours of 12 or 24 and years of two digits. What may be a word on the other side says nothing: a lost number up
-    to 12, or with one digit before its zeros, without a sign or other parts; a new one with at most two.
+    million, and where the lines say so hours of 12 or 24 and years of two digits. What may be a word on the other side
+    says nothing: a lost number up to 12, or with one digit before its zeros, without a sign or other parts; a new one
+    with at most two.
 
     Args:
         may_be_words: whether a new number may be a word of the source.

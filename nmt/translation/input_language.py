@@ -17,7 +17,7 @@ from nmt.corpora.wrong_language import (
     language_identifier,
     seems_to_be,
 )
-from nmt.text.printable import listed
+from nmt.translation.line_numbers import LineNumbers
 from nmt.translation.results import Translation
 
 _UNLIKELY = -1.25
@@ -27,7 +27,6 @@ _SHARED, _SHARE = 2, 0.2
 many; of those in the target language already, 60 %."""
 _AT_ONCE = 100
 """Lines that are looked at together."""
-_LINES_SHOWN = 5
 
 
 class InputLanguage:
@@ -41,8 +40,7 @@ class InputLanguage:
         self._is_known_to_be_other = False
         self._lines: list[tuple[int, str, bool]] = []
         """Lines that were not looked at, by their numbers, and whether their translations share words with them."""
-        self._in_target = 0
-        self._first_in_target: list[int] = []
+        self._in_target = LineNumbers()
         can_tell = importlib.util.find_spec("py3langid") is not None and bool(target_lang)
         self._may_be_in_target = can_tell and not alike(target_lang) & close_to(source_lang)
 
@@ -72,12 +70,11 @@ class InputLanguage:
                 return doubt
         if at_end or len(self._lines) >= _AT_ONCE:
             self._look_for_target_language()
-        if not (at_end and self._in_target):
+        found = self._in_target
+        if not (at_end and found.count):
             return ""
-        count, more = self._in_target, self._in_target - len(self._first_in_target)
-        lines = listed(self._first_in_target, _LINES_SHOWN) + (f" and {more:,} more" if more else "")
-        self._in_target = 0
-        return f"lines that look like {in_words(self._target)} already: {count:,} (line{'s' * (count > 1)} {lines})."
+        self._in_target = LineNumbers()
+        return f"lines that look like {in_words(self._target)} already: {found.count:,} ({found})."
 
     def _about_sample(self) -> str:
         translates = f"but the model translates from {in_words(self._source)}"
@@ -93,9 +90,9 @@ class InputLanguage:
         lines, self._lines = self._lines, []
         # Only where a line is found that shares words with its translation, the others are worth a look.
         if any(shares and self._is_in_target(text) for _, text, shares in lines):
-            found = [number for number, text, _ in lines if self._is_in_target(text)]
-            self._in_target += len(found)
-            self._first_in_target += found[: _LINES_SHOWN - len(self._first_in_target)]
+            for number, text, _ in lines:
+                if self._is_in_target(text):
+                    self._in_target.add(number)
 
     def _is_in_target(self, text: str) -> bool:
         identifier = language_identifier()

@@ -227,7 +227,7 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path):
     report = Hearing()
     tally = copy(source, output.path, report=report)
     assert output.path.read_text() == source.read_text()
-    assert (tally.first_line, tally.not_repaired, tally.doubtful) == (3, [4], 1)
+    assert (tally.first_line, tally.not_repaired.first, tally.doubtful) == (3, [4], 1)
     assert report.shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
 
 
@@ -251,7 +251,7 @@ def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
 def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
     (tmp_path / "in").write_text("a\nb\n\nwrong\nc\n")
     tally = copy(tmp_path / "in", tmp_path / "out", input_format="paragraphs")
-    assert (tally.unit, tally.not_repaired) == ("paragraphs", [4])
+    assert (tally.unit, tally.not_repaired.first) == ("paragraphs", [4])
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
     report = Hearing()
     tally = copy(source, output.path, input_format="markdown", report=report)
     assert output.path.read_text() == source.read_text()
-    assert (tally.unit, tally.not_repaired) == ("texts", [3] if done < 2 else [])  # its line
+    assert (tally.unit, tally.not_repaired.first) == ("texts", [3] if done < 2 else [])  # its line
     assert (f"resuming after text {done} of" in "".join(report.notices)) == (done > 0)
 
 
@@ -338,6 +338,6 @@ def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, lines, entries):
     report = Hearing()
     tally = copy(source, output.path, input_format="paragraphs", report=report)
     assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
-    assert tally.not_repaired == ([1, 7] if lines == 0 else [7])
+    assert tally.not_repaired.first == ([1, 7] if lines == 0 else [7])
     assert tally.first_line == lines + 1
     assert (f"resuming after line {lines} of" in "".join(report.notices)) == (lines > 0)
