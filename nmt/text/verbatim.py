@@ -56,7 +56,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<=[/.'’‘–-])\d\d(?!\d)")
-_NAMED = re.compile(r"\d+(?=['’]?-?[^\W\d_])")
+_NAMED = re.compile(r"(?<!\d)\d++(?=['’]?-?[^\W\d_])")
 
 # Numerals that may replace digits. They explain a number; by themselves they say nothing: 一 is in many other words.
 _NUMERAL = re.compile("[〇零一二两兩三四五六七八九十百千万萬亿億፩-፼௰-௲Ⅰ-ↂ①-⑳]+")
@@ -199,20 +199,29 @@ def _without_other_forms(lost: list[str], new: list[str], sides: tuple[str, str]
     are_times = any(map(_TIME.search, sides))
     years, named = ({_plain(found[0]) for side in sides for found in kind.finditer(side)} for kind in (_YEAR, _NAMED))
 
-    def are_one(some: str, other: str) -> bool:
-        fewer, more = sorted((int(some), int(other)))
-        if more >= 2100:
-            return False
-        is_year = more >= 1000 and more % 100 == fewer and (str(fewer) in years or {some, other} & named)
-        is_century = not more % 100 and fewer == more // 100 + 1 > 12 and str(more) in named
-        return bool(is_year or is_century or (are_times and fewer <= 12 and more == fewer + 12))
+    def are_one(some: int, other: int) -> bool:
+        fewer, more = sorted((some, other))
+        is_year = more % 100 == fewer and (str(fewer) in years or not named.isdisjoint((str(fewer), str(more))))
+        is_century = more == 100 * (fewer - 1) and str(more) in named
+        return is_year or is_century or (are_times and more == fewer + 12)
 
-    left = list(new)
-    for number in lost if new else ():
-        if (same := next((other for other in left if are_one(number, other)), None)) is not None:
-            left.remove(same)
-            lost = _without(lost, [number])
-    return lost, left
+    left = Counter(new)
+    kept: list[str] = []
+    for number in lost:
+        others = _possible_forms(int(number)) if new and len(number) <= 4 else []
+        same = next((str(each) for each in others if left[str(each)] and are_one(int(number), each)), None)
+        if same is None:
+            kept.append(number)
+        else:
+            left[same] -= 1
+    return kept, list(left.elements())
+
+
+def _possible_forms(value: int) -> list[int]:
+    """Other numbers that may be the same hour, year, or century by its first year."""
+    forms = [value + 12] * (value <= 12) + [value - 12] * (12 <= value <= 24)
+    forms += [value % 100] * (1000 <= value < 2100) + [1900 + value, 2000 + value] * (value < 100)
+    return forms + [100 * (value - 1)] * (12 < value < 22) + [value // 100 + 1] * (1200 <= value < 2100)
 
 
 def _numerals(line: str) -> list[str]:
