@@ -22,7 +22,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import NmtError, TrainingError
-from nmt.machine.device import Hardware, is_out_of_memory, release_memory
+from nmt.machine.device import Hardware, is_out_of_memory, keep_memory, release_memory
 from nmt.model.adapters import merged
 from nmt.model.guiding import Guide
 from nmt.model.linear import Linear
@@ -207,6 +207,10 @@ class Learner:
         if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
             self._stop_compiling("training.deterministic rules it out")
             return False
+        # torch counts the graphs of a process, and keeps those of an earlier run with their memory.
+        torch.compiler.reset()
+        # Until a graph is recorded, torch takes no memory from its cache.
+        release_memory(self.hardware.device)
         mode = "reduce-overhead" if self.hardware.device.type == "cuda" else None
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True, mode=mode)
         return True
@@ -222,8 +226,15 @@ class Learner:
         return warning
 
     def _stop_compiling(self, reason: str) -> None:
-        self._losses = self._plain_losses
+        self.close()
         self._warning = f"Model and loss are not compiled: {reason}."
+
+    def close(self) -> None:
+        """Release the graphs, which keep their memory from all else. From now on nothing is compiled."""
+        if self.is_compiled:
+            self._losses = self._plain_losses
+            torch.compiler.reset()
+            release_memory(self.hardware.device)
 
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
@@ -269,6 +280,7 @@ class Learner:
             except Exception as error:
                 if is_out_of_memory(error):
                     unfit = batch
+                    self._forget_graphs(error)
                 elif self.is_compiled and not self._buffer.has_sent and not isinstance(error, NmtError):
                     uncompiled = _first_line(error)
                 else:
@@ -289,6 +301,13 @@ class Learner:
                     f"pieces does not fit into memory. {WITHOUT_LONG_PAIRS}"
                 )
         return unfit
+
+    def _forget_graphs(self, error: Exception) -> None:
+        """After memory ran out: the next micro-batches have another size, and a graph may be recorded in part."""
+        if self.is_compiled:
+            torch.compiler.reset()
+            if not isinstance(error, torch.OutOfMemoryError):  # but its context: a recording has failed
+                keep_memory(self.hardware.device)
 
     def _pass(self, batch: Batch, factor: float) -> None:
         """Add the gradients, times a factor, and the losses of a micro-batch; nothing else that it computes outlives

@@ -13,15 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import TrainingError
-from nmt.machine.device import forget_peak_memory, memory_for_use, memory_in_use, synchronize
+from nmt.machine.device import forget_peak_memory, is_out_of_memory, memory_for_use, memory_in_use, synchronize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.input.micro_batches import MicroBatching, Padded
-from nmt.training.learner import Learner
+from nmt.training.learner import Learner, batch_losses
 from nmt.training.progress import Progress
 from nmt.training.schedule import peak_update
+from nmt.training.validation import VALIDATION_BATCH_TOKENS
 
 _SMALLEST = 256
 # Larger micro-batches gain nothing on a CPU: its matrix products are at full speed before, and its caches are small.
@@ -95,7 +98,8 @@ def preflight(
     # As the main rank decides. The time of the whole run counts, however often it resumes.
     whole, _ = _seconds_left(config, Progress(), tried.rate)
     compiles = ranks.gather(_is_to_compile(learner, config, progress, whole))[0]
-    if compiles and learner.compile():
+    # All ranks try again, also where one cannot compile.
+    if compiles and any(ranks.gather(learner.compile())):
         tried = trial.fitting(tried.size)
     not_compiled = next((reason for reason in ranks.gather(learner.take_warning()) if reason), None)
     worst, rate = tried.batch, tried.rate
@@ -202,10 +206,27 @@ class _Trial:
             # graph.
             for _ in range(2 if is_compiled else int((seconds or math.inf) < _WARMING_UP_SECONDS)):
                 seconds = seconds and self._seconds(batch)
-            if all(self._ranks.gather(seconds is not None)):
+            if all(self._ranks.gather(seconds is not None and self._leaves_room_to_validate(size))):
                 assert seconds is not None
                 return _Tried(size, batch, seconds, memory, batch.target_tokens / seconds * self._ranks.size)
             size = divided.tokens // 2
+            if self._learner.is_compiled:
+                self._learner.compile()  # anew, because graphs of another size keep their memory
+
+    def _leaves_room_to_validate(self, size: int) -> bool:
+        """Whether a batch of validation fits beside the memory that graphs keep for themselves, by trying it."""
+        learner = self._learner
+        if not learner.is_compiled:
+            return True
+        batch = Padded(min(size, VALIDATION_BATCH_TOKENS)).full_of(self._data.longest, self._pieces)
+        try:
+            with torch.inference_mode():
+                batch_losses(learner.model, batch, 0.0, learner.hardware)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _seconds(self, batch: Batch) -> float | None:
         """The duration of the passes over a micro-batch; None if it does not fit into memory."""
