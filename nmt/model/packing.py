@@ -115,15 +115,17 @@ class PackedSize:
         return PackedSize(full, len(lengths_B) + spare_sentences, max(longest, longest_spare), spare_sentences)
 
     @staticmethod
-    def for_all(rows: int, sentences: int, longest: int) -> PackedSize:
-        """One size for all micro-batches of at most ``rows`` rows and ``sentences`` sentences, each of at most
-        ``longest`` pieces."""
+    def for_all(rows: Sequence[int], sentences: int, longest: int) -> list[PackedSize]:
+        """One size for each side of all micro-batches, of at most so many rows and ``sentences`` sentences, each of at
+        most ``longest`` pieces.
+
+        All sides have the same number of sentences: a sentence of one side attends to that of its number.
+        """
         max_seqlen = _multiple(longest, _LENGTH_STEP)
         # Enough for spare rows alone.
-        spare_sentences = SPARE_SENTENCES + -(-rows // max_seqlen)
-        return PackedSize(
-            _multiple(rows + spare_sentences, _ROWS_STEP), sentences + spare_sentences, max_seqlen, spare_sentences
-        )
+        spare = SPARE_SENTENCES + -(-max(rows) // max_seqlen)
+        sizes = (_multiple(of_side + spare, _ROWS_STEP) for of_side in rows)
+        return [PackedSize(size, sentences + spare, max_seqlen, spare) for size in sizes]
 
 
 def _multiple(count: int, step: int) -> int:

@@ -83,7 +83,7 @@ def test_updates_are_those_of_a_cpu(precision, options):
 def test_a_compiled_graph_has_the_gradients_of_the_kernels_one_by_one():
     eager, compiled = learner(DEVICE, "bf16"), learner(DEVICE, "bf16")
     assert compiled.compile()
-    filled = Filled.within(MicroBatchLimits(150, 150, 12), 10, torch.device(DEVICE))
+    filled = Filled.within(MicroBatchLimits(150, 900, 12), 10, torch.device(DEVICE))
     batches = [filled.prepared(part) for part in PARTS]
     assert_equal(updated(compiled, batches), updated(eager, batches), within=0.05)
     assert compiled.is_compiled, compiled.take_warning()
