@@ -64,17 +64,14 @@ class PackedSequences:
         vars(sequences)["slots"] = slots  # as cached_property keeps them
         return sequences
 
-    def to(self, device: torch.device) -> PackedSequences:
-        """The same on a device. The host does not wait for it."""
-        return self._with(lambda tensor: to_device(tensor, device))
-
-    def pinned(self) -> PackedSequences:
-        """The same in memory that a GPU reads while the host goes on."""
-        return self._with(Tensor.pin_memory)
-
-    def _with(self, move: Callable[[Tensor], Tensor]) -> PackedSequences:
+    def moved(self, move: Callable[[Tensor], Tensor]) -> PackedSequences:
+        """The same with other tensors, such as those on a device."""
         tokens_N, positions_N, cu_seqlens = map(move, (self.tokens_N, self.positions_N, self.cu_seqlens))
         return replace(self, tokens_N=tokens_N, positions_N=positions_N, cu_seqlens=cu_seqlens)
+
+    def to(self, device: torch.device) -> PackedSequences:
+        """The same on a device. The host does not wait for it."""
+        return self.moved(lambda tensor: to_device(tensor, device))
 
     @cached_property
     def slots(self) -> Slots:

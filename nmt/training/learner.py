@@ -198,14 +198,8 @@ class Learner:
         On a GPU, a compiled graph is a CUDA graph. Where compiling fails, training goes on without, with a warning. All
         gradients come at the end of a compiled backward pass, so their exchange overlaps with nothing.
         """
-        if self.model.packed_attention is None:
-            self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
-            return False
-        if self._is_guided:
-            self._stop_compiling("guided alignment pads sentences")
-            return False
-        if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
-            self._stop_compiling("training.deterministic rules it out")
+        if (reason := self.why_not_compiled) is not None:
+            self._stop_compiling(reason)
             return False
         # torch counts the graphs of a process, and keeps those of an earlier run with their memory.
         torch.compiler.reset()
@@ -214,6 +208,17 @@ class Learner:
         mode = "reduce-overhead" if self.hardware.device.type == "cuda" else None
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True, mode=mode)
         return True
+
+    @property
+    def why_not_compiled(self) -> str | None:
+        """What rules out compiling; None if nothing does."""
+        if self.model.packed_attention is None:
+            return "that needs attention without padding, on a GPU from Ampere on in 16 bits"
+        if self._is_guided:
+            return "guided alignment pads sentences"
+        if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
+            return "training.deterministic rules it out"
+        return None
 
     @property
     def is_compiled(self) -> bool:

@@ -256,13 +256,12 @@ def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_lef
 
 def _is_to_compile(learner: Learner, config: Config, progress: Progress, seconds: float | None) -> bool:
     """Whether to compile model and loss, by the time that the run takes without compiling."""
-    asked, hardware = config.training.compile, learner.hardware
+    asked = config.training.compile
     if asked != "auto":
         return asked
     if progress.compiles is not None:
         return progress.compiles
-    can_be = hardware.device.type == "cuda" and learner.model.packed_attention is not None
-    can_be = can_be and not hardware.is_deterministic
+    can_be = learner.hardware.device.type == "cuda" and learner.why_not_compiled is None
     return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
 
 
