@@ -75,12 +75,14 @@ def test_recorded_steps_find_what_others_find(precision, options):
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-@pytest.mark.parametrize(("sentences", "beam"), [(1, 4), (64, 4), (512, 1)])
+@pytest.mark.parametrize(("sentences", "beam"), [(1, 4), (64, 4), (512, 1), (2_048, 4)])
 def test_the_estimate_of_memory_holds_what_a_search_takes(sentences, beam, is_recorded):
     sizes = {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "d_ff": 2048, "heads": 8}
     model = model_on(DEVICE, "bf16", is_recorded=is_recorded, vocab=37_000, **sizes)
     settings = SearchSettings(beam=beam, max_extra_length=8)
     memory = SearchMemory([model], torch.device(DEVICE), torch.bfloat16)
+    if memory.free < memory.need(settings, sentences, 32, 40):
+        pytest.skip("needs more memory")
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     searched(model, DEVICE, "bf16", settings, [[*range(4, 35), EOS]] * sentences)
