@@ -201,6 +201,8 @@ class _Trial:
             divided = self._batching(min(size, self._largest))
             batch = divided.prepared(divided.full_of(self._data.longest, self._pieces))
             is_compiled = self._learner.is_compiled  # until the first pass, if compiling fails
+            # Not in each pass: a graph that runs again allocates nothing, but its memory is still in use.
+            forget_peak_memory(self._device)
             seconds, memory = self._seconds(batch), memory_in_use(self._device)
             # A short first pass was mostly warm-up. With a compiler, the first pass compiles and the second records a
             # graph.
@@ -230,7 +232,6 @@ class _Trial:
 
     def _seconds(self, batch: Batch) -> float | None:
         """The duration of the passes over a micro-batch; None if it does not fit into memory."""
-        forget_peak_memory(self._device)
         begin = time.perf_counter()
         if not self._learner.fits(batch):
             return None

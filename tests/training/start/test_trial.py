@@ -292,6 +292,16 @@ def test_a_graph_leaves_the_memory_that_validation_needs(measured, monkeypatch):
     assert len(validated) == count
 
 
+def test_the_memory_of_a_graph_counts_after_it_was_recorded(measured, monkeypatch):
+    """When it runs again, it allocates nothing."""
+    done = []
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(module, "forget_peak_memory", lambda device: done.append("forgotten"))
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: done.append("pass") or 30.0)
+    measured("training.compile=true", "batching.micro_batch_tokens=32", attention=masked_attention)
+    assert done == ["forgotten", "pass", "forgotten", "pass", "pass", "pass"]
+
+
 def test_ranks_try_together_though_one_cannot_compile(measured, monkeypatch):
     """Each waits for what the others have found."""
     gathered = []
