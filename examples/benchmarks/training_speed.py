@@ -32,12 +32,12 @@ from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.run_log import RunLog
 from nmt.training.start.resume import check_tied_embeddings
 from nmt.training.start.settings import resolve_config
+from nmt.training.start.trial import MOST_LOGITS
 from nmt.training.stopping import Limits, StopRequest
 from nmt.training.updates import MadeUpdate, Updates
 
 _OURS = (str(Path(__file__).with_name("train_worker.py")),)
 _MICRO_BATCH_TOKENS = 8_192
-_UNLIMITED = 1 << 30
 _UPDATES_WITH_SPARE_ROWS = 200
 
 
@@ -119,7 +119,8 @@ def trained(
     model.to(hardware.device, hardware.weights_dtype)
     asked = config.batching.micro_batch_tokens
     if asked == "auto":
-        asked = _MICRO_BATCH_TOKENS if model.packed_attention is None else _UNLIMITED
+        pads = model.packed_attention is None
+        asked = _MICRO_BATCH_TOKENS if pads else MOST_LOGITS // config.data.target_pieces
     shards, epochs = _opened(data, config)
     batching = epochs.micro_batching(model, model.device, ranks, _longest(shards))
     progress = Progress(micro_batch_tokens=asked, loss_scale=LossScale.initial(hardware.precision))
@@ -154,7 +155,9 @@ def spare_rows(data: Path, config: Config, gpus: int) -> float:
     shards, epochs = _opened(data, config)
     sides, longest = (shards.source_lengths, shards.target_lengths), _longest(shards)
     _, plan = epochs.plan(0)
-    limits = fitting_limits(plan, *sides, ranks=gpus, max_tokens=_UNLIMITED, longest=longest)
+    limits = fitting_limits(
+        plan, *sides, ranks=gpus, max_tokens=MOST_LOGITS // config.data.target_pieces, longest=longest
+    )
     filled = Filled.within(limits, longest, torch.device("cpu"))
     pieces = rows = 0
     for index in range(min(len(plan), _UPDATES_WITH_SPARE_ROWS)):

@@ -31,6 +31,9 @@ _SMALLEST = 256
 _LARGEST_ON_CPU = 4_096
 # Logits: many operations of Apple's GPUs end the process where a tensor takes 4 GiB or more (pytorch#149325).
 _LARGEST_ON_MPS = (1 << 30) - 1
+MOST_LOGITS = 2_000_000_000
+"""Of a micro-batch on a CUDA GPU, without spare rows. Kernels count up to 2^31 numbers fast, and some no more; larger
+micro-batches gain nothing."""
 _SHARE_OF_MEMORY = 0.85
 # From one try to the next: an estimate from few positions is rough, and on a CPU a try that does not fit ends the
 # process.
@@ -147,13 +150,14 @@ class _Trial:
 
     def size_to_try(self, progress: Progress) -> int:
         """The size of micro-batches that an earlier start has found, that is asked for, or that ``auto`` chooses."""
-        asked, kind = self._data.config.batching.micro_batch_tokens, self._device.type
+        config, kind = self._data.config, self._device.type
+        asked, pieces = config.batching.micro_batch_tokens, config.data.target_pieces
         known = progress.micro_batch_tokens or asked
         if asked == "auto" and known != "auto":
             return known
         if kind == "cuda" or self._learner.model.packed_attention is not None:  # reports when its memory is full
-            return self._largest if known == "auto" else known
-        limits = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // self._data.config.data.target_pieces}
+            return min(self._largest, MOST_LOGITS // pieces) if known == "auto" else known
+        limits = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // pieces}
         if known == "auto":
             return self._estimate(min(self._largest, limits[kind]))
         if kind == "mps":

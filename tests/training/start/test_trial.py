@@ -206,6 +206,15 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(measured, settled, monkeypatch, si
     assert size == "auto" or found.micro_batch_tokens == 100
 
 
+def test_logits_of_a_gpu_are_not_too_many(measured, settled, monkeypatch):
+    monkeypatch.setattr(module, "MOST_LOGITS", 30 * settled().data.target_pieces)
+    tried = []
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: tried.append(batch.tokens) or 30.0)
+    found, _ = measured("batching.micro_batch_tokens=auto", attention=masked_attention)
+    assert found.micro_batch_tokens == 30
+    assert max(tried) < 40  # dealing needs a little more
+
+
 @pytest.mark.parametrize(
     ("asked", "device", "packed_attention", "seconds_left", "expected"),
     [
