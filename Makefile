@@ -40,7 +40,8 @@ test-versions: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -rs tests/system/test_installing.py
 
 test-gpu: $(STAMP)
-	$(BIN)/pytest -rs tests/gpu tests/kernels/test_logits.py tests/kernels/test_step_attention.py
+	$(BIN)/pytest -rs --durations 10 tests/gpu tests/kernels/test_logits.py tests/kernels/test_step_attention.py \
+		tests/kernels/test_recording.py
 
 bench: $(STAMP)
 	$(BIN)/python examples/benchmarks table

@@ -18,7 +18,7 @@ _ALPHABETS = {"xx": ("bcdfghklmnprstvwz", "aeiou"), "yy": ("bcdfghklmnprstvwz", 
 _WORDS = 100_000
 _MEAN_LENGTH, _LONGEST = 25, 80
 _AT_ONCE = 20_000
-_VALID_PAIRS = 1_000
+_VALID_PAIRS, _TEST_PAIRS = 1_000, 3_000
 
 
 def generate_pairs(folder: Path, pairs: int) -> Path:
@@ -28,7 +28,7 @@ def generate_pairs(folder: Path, pairs: int) -> Path:
     files = {}
     for number, language in enumerate(_ALPHABETS):
         words = _lexicon(language, np.random.default_rng([number, 1]))
-        for split, count in (("train", pairs), ("valid", _VALID_PAIRS), ("test", _VALID_PAIRS)):
+        for split, count in (("train", pairs), ("valid", _VALID_PAIRS), ("test", _TEST_PAIRS)):
             path = DataFolder(folder).text(split, language)
             with open_to_write(path, "xb") as stream:
                 stream.writelines(_lines(words, count, np.random.default_rng([number, count])))

@@ -9,17 +9,17 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
 
-from training_speed import BenchLearner
+from training_speed import trained
 
 from nmt.config import Config
-from nmt.machine.device import Hardware, synchronize
-from nmt.training.input.feed import PlannedUpdate
+from nmt.machine.device import synchronize
 from nmt.training.ranks.exchange import Ranks, process_group, ranks_of_environment
 from nmt.training.run import hardware_of
 from nmt.training.start.settings import resolve_config
+from nmt.training.updates import MadeUpdate
 
 _UNTIL_WARM = 3
 
@@ -45,23 +45,18 @@ def _config(data: Path, device: str, preset: str, tokens: str) -> Config:
 def _tokens_per_second(data: Path, config: Config, count: int, ranks: Ranks) -> float:
     """Target tokens per second of all ranks together, after some updates that warm up."""
     hardware = hardware_of(config, ranks)
-    learner = BenchLearner(config, hardware, ranks)
-    # A small data set has fewer updates, which then come again.
-    updates = cycle(learner.updates(data, _UNTIL_WARM + count))
-    _train(learner, islice(updates, _UNTIL_WARM), hardware, ranks)
-    timed = list(islice(updates, count))
-    ranks.gather(None)
-    begin = time.perf_counter()
-    _train(learner, iter(timed), hardware, ranks)
-    return sum(planned.target_tokens for planned in timed) / (time.perf_counter() - begin)
 
+    def tokens_of(updates: Iterator[MadeUpdate]) -> int:
+        """Make updates, and wait until all ranks have made theirs."""
+        tokens = sum(update.plan.target_tokens for update in updates)
+        synchronize(hardware.device)
+        ranks.gather(None)
+        return tokens
 
-def _train(learner: BenchLearner, updates: Iterator[PlannedUpdate], hardware: Hardware, ranks: Ranks) -> None:
-    """Make updates, and wait until all ranks have made theirs."""
-    for number, planned in enumerate(updates, start=1):
-        learner.update(planned, number)
-    synchronize(hardware.device)
-    ranks.gather(None)
+    with trained(data, config, hardware, ranks) as (_, updates):
+        tokens_of(islice(updates, _UNTIL_WARM))
+        begin = time.perf_counter()
+        return tokens_of(islice(updates, count)) / (time.perf_counter() - begin)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Speeds of this machine as Markdown: training with three presets, and translating in several precisions."""
+"""Speeds of this machine as Markdown: training with some presets, and translating."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from generated_pairs import generate_pairs
@@ -23,11 +23,19 @@ from nmt.machine.processor import processor_name
 from nmt.option_fields import Precision
 from nmt.table import Table
 
-PRESETS = ("small", "base", "big")
-"""The presets whose training is measured."""
-BASE = "base"
-"""The preset of translating."""
 _ROUNDS, _BEAM = 3, 4
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Updates of a preset, which are measured."""
+
+    preset: str
+    pieces: int
+    tokens: int
+    count: int
+    """Per round."""
 
 
 @dataclass(frozen=True)
@@ -35,61 +43,99 @@ class Sizes:
     """How much is measured."""
 
     pairs: int
-    vocab_size: int
-    update_tokens: int
-    updates: int
-    """Per round."""
+    updates: tuple[Updates, ...]
     sentences: int
-    batch_tokens: int
-    presets: tuple[str, ...] = PRESETS
+    length: int
+    """Pieces of an output."""
+    batch_tokens: tuple[int, ...]
+    """Source pieces that are searched at once."""
+    precisions: tuple[Precision, ...]
+    """Of translating, beside the one that suits the device."""
+    translating: str = "base"
+    """The preset of translating; the first updates have its vocabulary."""
 
 
-# Both take less than ten minutes. On a GPU, updates and vocabulary are the paper's.
-_ON_CPU = Sizes(10_000, 8_000, update_tokens=2_000, updates=1, sentences=64, batch_tokens=2_048)
-_ON_GPU = Sizes(60_000, 37_000, update_tokens=25_000, updates=10, sentences=1_000, batch_tokens=16_384)
+# Both take less than ten minutes.
+_ON_CPU = Sizes(
+    10_000,
+    tuple(Updates(preset, 8_000, 2_000, 1) for preset in ("small", "base", "big")),
+    sentences=64, length=16, batch_tokens=(2_048,), precisions=("fp32", "int8"),
+)  # fmt: skip
+# The rows of docs/benchmarks.md: updates of the paper, one GPU's share of eight, and updates for a small corpus.
+_ON_GPU = Sizes(
+    60_000,
+    (
+        Updates("base", 37_000, 25_000, 10), Updates("big", 37_000, 25_000, 10),
+        Updates("base", 37_000, 3_125, 80), Updates("small", 8_000, 1_000, 250),
+    ),
+    sentences=3_000, length=32, batch_tokens=(4_096, 16_384, 65_536), precisions=(),
+)  # fmt: skip
 
 
-def speed_table(*, report: Callable[[str], None], sizes: Sizes | None = None) -> str:
-    """Measure nmt alone on its best device. A preset that fails is reported and left out.
+def speed_table(*, report: Report, sizes: Sizes | None = None) -> str:
+    """Measure nmt alone on its best device. What fails is reported and left out.
 
     Args:
         sizes: how much is measured; by default, what suits the device.
-        report: called with lines of progress.
+        report: called with lines of progress, and with each row once it is measured.
     """
     hardware = choose_hardware()
     is_gpu = hardware.device.type == "cuda"
     sizes = sizes or (_ON_GPU if is_gpu else _ON_CPU)
-    training = Table("", ["training", "precision", "compiled", "target tokens/s"])
+    training = Table("", ["training", "pieces", "tokens of an update", "precision", "compiled", "target tokens/s"])
     translating = Table(
-        "", [f"translating, `{BASE}`", f"beam {_BEAM}, target tokens/s", "greedy", "one sentence", "peak memory"]
-    )
+        "",
+        [
+            f"translating, `{sizes.translating}`", "source pieces of a batch", f"beam {_BEAM}, target tokens/s",
+            "greedy", "one sentence", "peak memory",
+        ],
+    )  # fmt: skip
     with scratch_folder() as folder:
-        report("generating text")
-        data = generate_pairs(folder / "data", sizes.pairs)
-        build_vocabulary([data], VocabularySettings(size=sizes.vocab_size))
-        for preset in sizes.presets:
-            report(f"training, {preset}")
-            try:
-                training.add(*_training(data, preset, sizes, is_gpu, report))
-            except NmtError as error:
-                report(f"left out: {error}")
-        report(f"translating, {BASE}")
-        for row in _translating(data, folder / "random", sizes, hardware, report):
-            translating.add(*row)
+        data = {}
+        for pieces in {updates.pieces: None for updates in sizes.updates}:
+            report(f"generating text, {pieces:,} pieces")
+            data[pieces] = generate_pairs(folder / f"data-{pieces}", sizes.pairs)
+            build_vocabulary([data[pieces]], VocabularySettings(size=pieces))
+        for compiles in [True, False] if is_gpu else [False]:  # what matters more comes first
+            for updates in sizes.updates:
+                with _left_out_if_it_fails(report):
+                    _add(training, _training(data[updates.pieces], updates, report, compiles=compiles), report)
+        of_translating = data[sizes.updates[0].pieces]
+        for tokens in sizes.batch_tokens:
+            with _left_out_if_it_fails(report):
+                for row in _translating(of_translating, folder / f"random-{tokens}", sizes, tokens, hardware, report):
+                    _add(translating, row, report)
     device = torch.cuda.get_device_name() if is_gpu else f"{hardware.threads} threads"
     title = (
         f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {processor_name()}, {device}, torch {torch.__version__}, "
-        f"nmt {nmt.__version__}: `make bench`. Updates of {sizes.update_tokens:,} target tokens, "
-        f"{sizes.vocab_size:,} pieces, generated text, random weights; medians of {_ROUNDS} rounds."
+        f"nmt {nmt.__version__}: `make bench`. Generated text, random weights, outputs of {sizes.length} pieces; "
+        f"medians of {_ROUNDS} rounds."
     )
     return "\n\n".join([title, training.markdown(), translating.markdown()])
 
 
-def _training(data: Path, preset: str, sizes: Sizes, is_gpu: bool, report: Callable[[str], None]) -> list[str]:
-    config = config_to_train(data, preset, sizes.update_tokens, [f"training.compile={str(is_gpu).lower()}"])
-    ours = bench_train(data, config, rounds=_ROUNDS, updates=sizes.updates, report=report)["nmt"]
+@contextmanager
+def _left_out_if_it_fails(report: Report) -> Iterator[None]:
+    try:
+        yield
+    except NmtError as error:
+        report(f"left out: {error}")
+
+
+def _add(table: Table, row: list[str], report: Report) -> None:
+    """Add a row, and report it: if the time is too short for the others, it is not lost."""
+    table.add(*row)
+    report(" | ".join(row))
+
+
+def _training(data: Path, updates: Updates, report: Report, *, compiles: bool) -> list[str]:
+    report(f"training, {updates.preset}")
+    config = config_to_train(data, updates.preset, updates.tokens, [f"training.compile={str(compiles).lower()}"])
+    ours = bench_train(data, config, rounds=_ROUNDS, updates=updates.count, report=report)["nmt"]
     return [
-        f"`{preset}`",
+        f"`{updates.preset}`",
+        f"{updates.pieces:,}",
+        f"{updates.tokens:,}",
         ours["precision"],
         "yes" if ours["compiled"] else "no",
         f"{ours['target_tokens_per_second']:,.0f}",
@@ -97,20 +143,20 @@ def _training(data: Path, preset: str, sizes: Sizes, is_gpu: bool, report: Calla
 
 
 def _translating(
-    data: Path, bundle: Path, sizes: Sizes, hardware: Hardware, report: Callable[[str], None]
+    data: Path, bundle: Path, sizes: Sizes, batch_tokens: int, hardware: Hardware, report: Report
 ) -> list[list[str]]:
-    save_random_bundle(bundle, config_to_train(data, BASE, sizes.update_tokens, []), data)
-    precisions: list[Precision] = ["fp32", hardware.precision]
-    if hardware.device.type == "cpu":
-        precisions.append("int8")
-    result: dict[str, Any] = bench_translate(
-        bundle, data, settings=our_settings(["torch"], precisions), device=hardware.device.type,
-        threads=hardware.threads, rounds=_ROUNDS, sentences=sizes.sentences, beam=_BEAM,
-        batch_tokens=sizes.batch_tokens, has_random_weights=True, report=report,
+    report(f"translating, {sizes.translating}")
+    save_random_bundle(bundle, config_to_train(data, sizes.translating, sizes.updates[0].tokens, []), data)
+    result = bench_translate(
+        bundle, data, settings=our_settings(["torch"], [*sizes.precisions, hardware.precision]),
+        device=hardware.device.type, threads=hardware.threads, rounds=_ROUNDS, sentences=sizes.sentences, beam=_BEAM,
+        length=sizes.length, batch_tokens=batch_tokens, tries_smaller_batches=hardware.device.type == "cpu",
+        has_random_weights=True, compares_outputs=False, report=report,
     )  # fmt: skip
     return [
         [
             name.removeprefix("nmt "),
+            f"{batch_tokens:,}",
             f"{values['beam']['target_tokens_per_second']:,.0f}",
             f"{values['greedy']['target_tokens_per_second']:,.0f}",
             f"{values['latency']['median_milliseconds']:,.0f} ms",

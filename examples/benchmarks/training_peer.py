@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import numpy as np
 import torch
 import transformers
@@ -10,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
-from train_worker import Trainer, main
+from train_worker import Trainer, main, one_by_one
 
 from nmt.config import Config
 from nmt.machine.device import choose_device, choose_hardware
@@ -24,7 +28,8 @@ def padded(tokens: NDArray[np.int64], lengths_B: NDArray[np.int64], device: torc
     return pad_sequence(rows, batch_first=True, padding_value=PAD).to(device)
 
 
-def marian_mt(config: Config) -> Trainer:
+@contextmanager
+def marian_mt(data: Path, config: Config, count: int) -> Iterator[Trainer]:
     """MarianMT of Hugging Face transformers in a plain loop: Adam, the same smoothed loss; our precision on a GPU."""
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
@@ -39,7 +44,7 @@ def marian_mt(config: Config) -> Trainer:
     model.to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 
-    def update(planned: PlannedUpdate, number: int) -> None:
+    def update(planned: PlannedUpdate) -> None:
         optimizer.zero_grad()
         for batch in planned.batches:
             source, target_input, target_output = (
@@ -69,7 +74,7 @@ def marian_mt(config: Config) -> Trainer:
         "parameters": sum(p.numel() for p in model.parameters()),
         "version": transformers.__version__,
     }
-    return Trainer(description, device, update)
+    yield Trainer(description, device, one_by_one(update, data, config, count))
 
 
 if __name__ == "__main__":

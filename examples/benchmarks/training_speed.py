@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,19 @@ from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
 from nmt.training.input.micro_batches import Filled, MicroBatching, Padded
 from nmt.training.learner import Learner
+from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
+from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.run_log import RunLog
 from nmt.training.start.resume import check_tied_embeddings
 from nmt.training.start.settings import resolve_config
+from nmt.training.start.trial import MOST_LOGITS
+from nmt.training.stopping import Limits, StopRequest
+from nmt.training.updates import MadeUpdate, Updates
 
 _OURS = (str(Path(__file__).with_name("train_worker.py")),)
 _MICRO_BATCH_TOKENS = 8_192
-_UNLIMITED = 1 << 30
 _UPDATES_WITH_SPARE_ROWS = 200
 
 
@@ -99,47 +105,33 @@ def config_to_train(data: Path, preset: str, update_tokens: int, settings: Seque
     return resolve_config([(data, 1.0)], preset=preset, settings=[*tokens, *settings])[0]
 
 
-class BenchLearner:
-    """A learner with new weights, which makes updates as training does."""
+@contextmanager
+def trained(
+    data: Path, config: Config, hardware: Hardware, ranks: Ranks = NO_OTHERS
+) -> Iterator[tuple[Learner, Iterator[MadeUpdate]]]:
+    """A learner with new weights, and the updates of a run, which are made as ``nmt train`` makes them, without end.
 
-    def __init__(self, config: Config, hardware: Hardware, ranks: Ranks = NO_OTHERS) -> None:
-        model = Transformer(
-            config.model,
-            config.data.target_pieces,
-            source_vocab_size=config.data.vocab_size,
-        )
-        policy.accelerate(model, policy.choose_kernels(hardware.device, hardware.autocast_dtype))
-        self.learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
+    Where attention needs no padding, an update is a single micro-batch for each rank, unless
+    ``batching.micro_batch_tokens`` is set.
+    """
+    model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
+    policy.accelerate(model, policy.choose_kernels(hardware.device, hardware.autocast_dtype))
+    model.to(hardware.device, hardware.weights_dtype)
+    asked = config.batching.micro_batch_tokens
+    if asked == "auto":
+        pads = model.packed_attention is None
+        asked = _MICRO_BATCH_TOKENS if pads else MOST_LOGITS // config.data.target_pieces
+    shards, epochs = _opened(data, config)
+    batching = epochs.micro_batching(model, model.device, ranks, _longest(shards))
+    progress = Progress(micro_batch_tokens=asked, loss_scale=LossScale.initial(hardware.precision))
+    log = RunLog(data, config, Listener(), progress, is_main=False)  # writes nothing
+    with closing(Learner(model, config, hardware, ranks)) as learner:
         if config.training.compile is True:
-            self.learner.compile()
-        self._config, self._ranks = config, ranks
-        scale = LossScale.initial(hardware.precision)
-        self._loss_scale = 1.0 if scale is None else scale.value
-
-    def updates(self, data: Path, count: int) -> list[PlannedUpdate]:
-        """The first updates of a run, as :func:`bench_updates`, in this rank's micro-batches. Where attention needs no
-        padding, an update is a single one for each rank, unless ``batching.micro_batch_tokens`` is set."""
-        shards, epochs = _opened(data, self._config)
-        model, asked = self.learner.model, self._config.batching.micro_batch_tokens
-        if asked == "auto":
-            asked = _MICRO_BATCH_TOKENS if model.packed_attention is None else _UNLIMITED
-        self._batching_of = epochs.micro_batching(model, model.device, self._ranks, _longest(shards))
-        self._batching = self._batching_of(asked)
-        return _first_updates(epochs, count, self._batching, self._ranks)
-
-    def update(self, planned: PlannedUpdate, number: int) -> None:
-        """Make an update of :meth:`updates`; what does not fit into memory once is not tried again."""
-        while True:
-            result = self.learner.update(
-                planned.divided_by(self._batching).batches,
-                update=number,
-                target_tokens=planned.target_tokens,
-                learning_rate=1e-4,
-                loss_scale=self._loss_scale,
-            )
-            if result.fitting_tokens is None:
-                return
-            self._batching = self._batching_of(result.fitting_tokens)
+            learner.compile()
+        updates = Updates(config, progress, learner, epochs, batching, Limits(config, progress), StopRequest(), log)
+        with closing(updates.make()) as made:
+            yield learner, made
+        updates.drop()
 
 
 def bench_updates(data: Path, config: Config, count: int) -> list[PlannedUpdate]:
@@ -163,7 +155,9 @@ def spare_rows(data: Path, config: Config, gpus: int) -> float:
     shards, epochs = _opened(data, config)
     sides, longest = (shards.source_lengths, shards.target_lengths), _longest(shards)
     _, plan = epochs.plan(0)
-    limits = fitting_limits(plan, *sides, ranks=gpus, max_tokens=_UNLIMITED, longest=longest)
+    limits = fitting_limits(
+        plan, *sides, ranks=gpus, max_tokens=MOST_LOGITS // config.data.target_pieces, longest=longest
+    )
     filled = Filled.within(limits, longest, torch.device("cpu"))
     pieces = rows = 0
     for index in range(min(len(plan), _UPDATES_WITH_SPARE_ROWS)):

@@ -43,6 +43,8 @@ class Job:
     """Whether latency is measured at natural length. Outputs of random weights have none."""
     batch_tokens: int
     """The maximum source pieces, padding included, that are searched at once."""
+    tries_smaller_batches: bool
+    """Whether less may be searched at once, if that is faster."""
     threads: int
     device: str
 
@@ -101,7 +103,7 @@ def _set_up(
         if task == "outputs":
             return {"outputs": translate(job.sources, natural["greedy"], batch_tokens["greedy"])}
         measured = latency() if task == "latency" else rate(task)
-        return {**measured, "peak_memory": _peak_memory()}
+        return {**measured, "peak_memory": _peak_memory() if job.device == "cpu" else _peak_memory_of_gpu()}
 
     return description | {"first_output": first_output, "batch_tokens": batch_tokens}, run
 
@@ -109,6 +111,8 @@ def _set_up(
 def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
     """The batch size, up to the job's maximum, at which the toolkit is fastest. Also warms the toolkit up."""
     translate(job.sources, search, job.batch_tokens)
+    if not job.tries_smaller_batches:
+        return job.batch_tokens
 
     def seconds(batch_tokens: int) -> float:
         begin = time.perf_counter()
@@ -168,6 +172,12 @@ def _peak_memory() -> int:
     """The peak memory of this process, in bytes."""
     # getrusage also counts the parent's memory before exec, so it may report the parent's peak. On macOS it has bytes.
     return bytes_in_proc("self/status", "VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _peak_memory_of_gpu() -> int:
+    """The peak of what torch has reserved on a GPU, in bytes; 0 for a toolkit without torch."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.max_memory_reserved() if torch is not None and torch.cuda.is_initialized() else 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ nmt prepare-data "${DATASET:-wmt14-$pair}"
 nmt build-vocab --data "$data"
 nmt train --data "$data" --preset "$size" --config "$settings" --out "$run" --nproc "$gpus" "$@"
 nmt average-checkpoints "$run" --last "$averaged"
-nmt translate --model "$run/average" --input "$data/test.en" --output "$run/newstest2014.$target"
+# The search of the paper alone: no line is split, no character copied, no translation repaired.
+nmt translate --model "$run/average" --split-sentences never --no-copy-unknown --no-guard \
+    --input "$data/test.en" --output "$run/newstest2014.$target"
 nmt score --sheet --reference "$data/test.$target" "$run/newstest2014.$target"
 nmt score --sheet --json --reference "$data/test.$target" "$run/newstest2014.$target" > "$run/score.json"
 nmt inspect "$run/score.json"

@@ -79,6 +79,7 @@ def translate_file(
         ),
     ] = None,
     retranslate: Annotated[bool, Option("Also texts that the document has a translation of.", STREAMS)] = False,
+    fuzzy: Annotated[bool, Option("Mark translations in PO as fuzzy, for a review.", STREAMS)] = False,
     format: Annotated[
         Form, Option("jsonl: everything; tsv and moses: n-best lists with scores; pharaoh: word alignments.", FORMAT)
     ] = "text",
@@ -119,7 +120,7 @@ def translate_file(
         options["alignment"] = True
     given, input_format = input_format, input_format or format_of(input) or "lines"
     known = _checked(options)
-    _refuse_contradictions(known, prefix, format, input_format, retranslate=retranslate)
+    _refuse_contradictions(known, prefix, format, input_format, retranslate=retranslate, fuzzy=fuzzy)
     if via is not None:
         check_pivot(known)
     terms = None if glossary is None else Glossary.read(glossary)
@@ -151,14 +152,21 @@ def translate_file(
         )
         for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
+        reading = Reading(
+            translator.source_lang,
+            translator.target_lang,
+            retranslate,
+            fuzzy,
+            or_else=", or add --retranslate to replace them",
+        )
         job = TranslationJob(
             translator,
             format,
             nbest=settings.nbest,
             alignment=settings.alignment,
             input_format=input_format,
-            document=claimed.document(Reading(translator.source_lang, translator.target_lang, retranslate)),
-            retranslate=retranslate,
+            document=claimed.document(reading),
+            of_document={name: True for name, given in (("retranslate", retranslate), ("fuzzy", fuzzy)) if given},
         )
         written = _write(claimed, job, job.tally, searched)
     for message in job.tally.notices(prefixed=prefix is not None):
@@ -257,11 +265,19 @@ def _checked(options: Mapping[str, Any]) -> TranslateOptions:
 
 
 def _refuse_contradictions(
-    options: TranslateOptions, prefix: Path | None, form: Form, input_format: InputFormat, *, retranslate: bool
+    options: TranslateOptions,
+    prefix: Path | None,
+    form: Form,
+    input_format: InputFormat,
+    *,
+    retranslate: bool,
+    fuzzy: bool,
 ) -> None:
     is_document = input_format not in ("lines", "paragraphs")
     if retranslate and not is_document:
         raise ConfigError("--retranslate only goes with documents that have translations, such as those of gettext.")
+    if fuzzy and input_format != "po":
+        raise ConfigError("--fuzzy only goes with catalogues of gettext (PO).")
     if input_format == "lines":
         return
     of_lines = ["--prefix"] if prefix is not None else []

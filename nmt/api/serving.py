@@ -94,8 +94,6 @@ def serve(
         check_origin(origin)
     keys = _keys(api_keys, host, public)
     access = Access(keys, requests_per_minute, allow_origin, only_loopback=not (keys or public))
-    if via and max_loaded == 1:
-        raise ConfigError("--via needs two models in memory: give --max-loaded 2 or more.")
     named = [NamedModels.of(each, engine) for each in ([[model] for model in models] or [[]])]
     with bound(host, port) as listening:
         served = []

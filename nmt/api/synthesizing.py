@@ -6,7 +6,7 @@ It composes the other functions, with files between them (:mod:`nmt.synthesis.fi
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from nmt.synthesis.files import SynthesisFiles
     from nmt.synthesis.teacher import ChatRequest
     from nmt.translation.guard import Languages
+    from nmt.translation.line_numbers import LineNumbers
 
 _CANDIDATES = 8
 """The default number of candidates that a reference chooses from."""
@@ -124,7 +125,6 @@ def synthesize(
     from nmt.translation.guard import Languages
 
     _refuse_contradictions(mono, reference, options.get("nbest"), keep, scored_by, forward=forward)
-    server = None if teacher is None else ChatServer(teacher, concurrency=concurrency, timeout=timeout, tries=tries)
     request = _teachers_request(teacher, teacher_model, teacher_request, model, reference, keep, scored_by, options)
     languages: dict[str, Any] = {"source_lang": source_lang, "target_lang": target_lang}
     evaluated: dict[str, Any] = {"valid": valid, "test": test}
@@ -171,6 +171,7 @@ def synthesize(
     )
     if not (force or work.folder.exists()) and (manifest := same_data_set(folder, asked)):
         return PreparedData(folder, named, manifest)
+    server = None if teacher is None else ChatServer(teacher, concurrency=concurrency, timeout=timeout, tries=tries)
 
     with work.made():
         report.notice(f"intermediate files: {work.folder} (removed at the end)")
@@ -179,7 +180,7 @@ def synthesize(
         translation = work.translation if teacher is None and reference is None else work.chosen
         if server is not None and request is not None:
             _ask(server, request, mono, work, Languages(read, written), invalid_utf8, report)
-            dropped: Counter[str] = Counter()
+            dropped: dict[str, LineNumbers] = {}
             write_derived(translation, asked, accepted(work.translation, dropped))
             asked = _with_dropped(asked, dropped, report)
         else:
@@ -310,11 +311,16 @@ def _ask(
         write_lines(claimed, TranslationJob(teacher, "jsonl"))
 
 
-def _with_dropped(asked: Record, dropped: Counter[str], report: Reporter) -> Record:
-    """The record with the numbers of answers that were dropped, which are told."""
-    facts = {f"answers dropped as {reason.replace('_', ' ')}": count for reason, count in dropped.most_common()}
-    for fact, count in facts.items():
-        report.notice(f"{fact}: {count:,}")
+def _with_dropped(asked: Record, dropped: Mapping[str, LineNumbers], report: Reporter) -> Record:
+    """The record with the numbers of answers that were dropped, which are reported with their lines."""
+    from nmt.synthesis.answers import WITHOUT_ANSWER
+
+    facts = {}
+    for reason, lines in sorted(dropped.items(), key=lambda item: -item[1].count):
+        fact = f"answers dropped as {reason.replace('_', ' ')}"
+        facts[fact] = lines.count
+        again = ". The same command with --force asks for them again" if reason in WITHOUT_ANSWER else ""
+        report.notice(f"{fact}: {lines.count:,} ({lines}){again}")
     return asked.model_copy(update={"facts": facts})
 
 

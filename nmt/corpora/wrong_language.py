@@ -27,6 +27,8 @@ NO_LANGUAGE = "zxx"
 """The identifier's code for what is no text."""
 SAMPLE = 2_000
 """So many characters of a text are enough to know its language."""
+SURE = 0.9
+"""A probability that whole sentences have. Of 10,000 captions and phrases, none had it for a wrong language."""
 _BLOCK, _SHORTEST = 100, 30
 """Bytes that are identified together, and of the shortest text that is."""
 _CERTAIN, _EXCLUDED = 0.9, 0.01

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import nmt
 from nmt.doctor.checks import Check, check_attention, check_gradients, check_steps
-from nmt.doctor.gpu_checks import check_recorded_search, check_sentence_attention
+from nmt.doctor.gpu_checks import check_recorded_search, check_search_kernels, check_sentence_attention
 from nmt.doctor.machine import examine_machine
 from nmt.doctor.rank_checks import check_ranks
 from nmt.doctor.rates import ROWS, ProductRate, memory_bandwidth, product_rates
@@ -30,7 +30,11 @@ _CHECKS: dict[str, Callable[[Hardware], list[Check]]] = {
     "cached steps": check_steps,
     "ranks": check_ranks,
 }
-_GPU_CHECKS = {"attention over sentences": check_sentence_attention, "recorded searches": check_recorded_search}
+_GPU_CHECKS = {
+    "attention over sentences": check_sentence_attention,
+    "kernels of searches": check_search_kernels,
+    "recorded searches": check_recorded_search,
+}
 _Found = TypeVar("_Found")
 
 

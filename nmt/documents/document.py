@@ -40,8 +40,21 @@ class Reading:
     """The language code of the translations; if it is empty, no language that a document names is changed."""
     retranslate: bool = False
     """Whether texts that the document has a translation of are translated again."""
+    fuzzy: bool = False
+    """Whether translations in a catalogue of gettext are marked as ones that somebody must look at."""
     encoding: str = "utf-8"
     """The encoding of the document's bytes."""
+    or_else: str = ""
+    """What the caller offers if the translations of a document are in another language: `` or …``."""
+
+    def other_language(self, text: str, place: int, found: str) -> DocumentError:
+        """The error that the translations of a document are in another language."""
+        return DocumentError(
+            text,
+            place,
+            f"the translations are in {found}, but the model translates to {self.target_lang}. Take the file without "
+            f"translations{self.or_else}.",
+        )
 
 
 @dataclass(frozen=True)

@@ -176,19 +176,14 @@ class _Catalogue:
             and is_begun
             and not self._reading.retranslate
         ):
-            raise DocumentError(
-                self._text,
-                header.start,
-                f"the catalogue's translations are in {given[1]}, but the model translates to {language}. Take the "
-                "template (.pot), or add --retranslate to replace them.",
-            )
+            raise self._reading.other_language(self._text, header.start, given[1])
         new = re.sub(r"charset=CHARSET\b", "charset=UTF-8", written)
         new = re.sub(r'(Language:) *[^"\\]*', rf"\1 {language.replace('-', '_')}", new)
         if formula and has_plurals:
             new = re.sub(r'\s*"Plural-Forms:[^"]*"', "", new)
             new += f'{self._newline}"Plural-Forms: {formula}\\n"'
         if entry.is_fuzzy:
-            start, kept = self._without_fuzzy(entry, header)
+            start, kept = self._head(entry, header, fuzzy=False)
             yield Place(start, header.end, write=lambda _: kept + new)
         elif new != written:
             yield Place(header.start, header.end, write=lambda _: new)
@@ -209,13 +204,13 @@ class _Catalogue:
 
     def _of_message(self, entry: _Entry) -> Iterator[Place]:
         plural, targets = entry.get("msgid_plural"), entry.translations
-        changes_all, is_fuzzy = self._reading.retranslate or entry.is_fuzzy, entry.is_fuzzy
+        changes_all, has_head = self._reading.retranslate or entry.is_fuzzy, False
         for source, target in zip(self._sources(entry), targets, strict=True):
             if target.value and not changes_all:
                 continue
-            start, head = self._without_fuzzy(entry, target) if is_fuzzy else (target.start, "")
+            start, head = (target.start, "") if has_head else self._head(entry, target, fuzzy=self._reading.fuzzy)
             for place in self._translated(source.value, start, target.end, head):
-                is_fuzzy = False
+                has_head = True
                 yield place
         if plural is not None and self._reading.target_lang:
             end = targets[-1].end
@@ -246,18 +241,31 @@ class _Catalogue:
         language = self._reading.source_lang
         return places_of(source, start, end, first, further, language=language, has_accelerators=True)
 
-    def _without_fuzzy(self, entry: _Entry, target: _Field) -> tuple[int, str]:
-        """Where the first comment stands that says an entry is fuzzy, and what stays from there to its translation."""
-        start = end = -1
-        kept = ""
+    def _head(self, entry: _Entry, target: _Field, *, fuzzy: bool) -> tuple[int, str]:
+        """Where an entry changes first, and what stands from there to its translation.
+
+        Args:
+            fuzzy: mark it as one that somebody must look at; otherwise it loses that mark.
+        """
+        changes: list[tuple[int, int, str]] = []
+        first = self._text.rfind("\n", 0, entry.fields[0].start) + 1
+        added = (first, first, f"#, fuzzy{self._newline}")
         for place, comment in entry.comments:
-            is_flag = comment.startswith("#,") and _FUZZY.search(comment)
-            if is_flag or comment.startswith("#|"):
-                start = place if start < 0 else start
-                flags = _FUZZY.sub("", comment) if is_flag else ""
-                kept += (self._text[end:place] if end >= 0 else "") + (flags if flags.strip("# \t\r\n") else "")
-                end = place + len(comment)
-        return start, kept + self._text[end : target.start]
+            end = place + len(comment)
+            if comment.startswith("#|") and entry.is_fuzzy:
+                changes.append((place, end, ""))
+            elif comment.startswith("#,") and not _FUZZY.search(comment):
+                added = (place, place + 2, "#, fuzzy,")
+            elif comment.startswith("#,") and not fuzzy:
+                flags = _FUZZY.sub("", comment)
+                changes.append((place, end, flags if flags.strip("# \t\r\n") else ""))
+        if fuzzy and not entry.is_fuzzy:
+            changes.append(added)
+        kept, done = "", changes[0][0] if changes else target.start
+        for start, end, text in changes:
+            kept += self._text[done:start] + text
+            done = end
+        return changes[0][0] if changes else target.start, kept + self._text[done : target.start]
 
 
 def _lines(text: str) -> list[str]:

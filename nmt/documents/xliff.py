@@ -192,12 +192,7 @@ def _language(text: str, element: _Element, name: str, reading: Reading) -> Iter
         yield Place(at, at, write=lambda _: f' {name}="{language}"')
     elif primary_language(given) != primary_language(language):
         if given and not reading.retranslate:
-            raise DocumentError(
-                text,
-                element.begin,
-                f"the translations are in {given}, but the model translates to {language}. Take the file without "
-                "translations, or add --retranslate to replace them.",
-            )
+            raise reading.other_language(text, element.begin, given)
         found = re.compile(rf"""\b{name}\s*=\s*["']([^"']*)""").search(text, element.begin, element.inner)
         if found is not None:
             yield Place(*found.span(1), write=lambda _: language)

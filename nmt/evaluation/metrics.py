@@ -20,6 +20,7 @@ TokenizerName = Literal[WordTokenizerName, "flores101", "flores200", "spBLEU-1K"
 
 # The tokenisers of languages that need their own, and the extra of sacreBLEU that installs a tokeniser.
 _LANGUAGE_TOKENIZERS: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+_SPLIT_BY_TERCOM = ("zh", "ja")
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 
@@ -90,7 +91,8 @@ def make_metric(
     """A metric of sacreBLEU.
 
     Args:
-        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
+        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a. TER splits
+            Chinese and Japanese as ``sacrebleu --ter-normalized --ter-asian-support`` does.
         tokenize: BLEU's tokeniser for any language.
         lowercase: ignore case; TER always does, COMET never does.
         sentences: score single sentences, not a whole text.
@@ -108,7 +110,9 @@ def make_metric(
         case "chrf" | "chrf++":
             return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
         case "ter":
-            return TER(asian_support=language in _LANGUAGE_TOKENIZERS)
+            # Tercom splits ideographs only together with its normalisation; without both, a line is one word.
+            splits = language in _SPLIT_BY_TERCOM
+            return TER(normalized=splits, asian_support=splits)
         case "comet":
             if comet is None:
                 raise NmtError("comet needs its model: load it with nmt.evaluation.comet.")

@@ -58,6 +58,23 @@ def _followed(path: Path) -> Path:
     return path if has_name and not is_link else Path(os.path.realpath(path))
 
 
+@contextmanager
+def parents_made(path: Path) -> Iterator[None]:
+    """Make the folders above a path, and at the end remove those that are still empty.
+
+    Raises:
+        WriteError: the system refused to make them.
+    """
+    missing = [each for each in path.parents if not os.path.exists(each)]  # noqa: PTH110 - raises no error
+    _make_parent(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+
+
 def _make_parent(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -241,10 +258,7 @@ class LockedFolder:
         """
         check_removable(kind)
         locked = cls(_followed(folder), kind)
-        missing = [each for each in locked.path.parents if not os.path.exists(each)]  # noqa: PTH110 - raises no error
-        _make_parent(locked.path)
-        with locked.naming(), ExitStack() as stack:
-            stack.callback(_remove_empty, missing)
+        with parents_made(locked.path), locked.naming(), ExitStack() as stack:
             try:
                 stack.enter_context(exclusive(locked._hidden("lock"), wait=wait))
             except BlockingIOError:
@@ -322,12 +336,6 @@ class LockedFolder:
                 f"{outgoing}: is the rest of {self.kind.name} that was replaced, but also holds other files. "
                 "Move it away."
             )
-
-
-def _remove_empty(folders: Sequence[Path]) -> None:
-    with contextlib.suppress(OSError):
-        for folder in folders:
-            folder.rmdir()
 
 
 @contextmanager

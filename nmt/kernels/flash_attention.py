@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.machine.device import is_out_of_memory
 from nmt.model.packing import PackedAttention, PackedSequences, PackedSize
 
 _LARGEST_HEAD, _HEAD_MULTIPLE = 256, 8
@@ -71,22 +70,8 @@ def flash_attention() -> PackedAttention | None:
     return attend
 
 
-def computes(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether this GPU computes an attention and its gradients: a small one is tried.
-
-    Raises:
-        torch.OutOfMemoryError: its memory is full.
-    """
-    try:
-        _try(attend, device, dtype)
-    except Exception as error:  # a compiler, a library or a driver may fail in its own way
-        if is_out_of_memory(error):
-            raise
-        return False
-    return True
-
-
-def _try(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> None:
+def try_attention(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> None:
+    """Compute a small attention and its gradients."""
     with torch.inference_mode(False), torch.enable_grad():
         rows = PackedSequences.of(np.ones(8, np.int64), [8], PackedSize(8, 1, 8)).to(device)
         heads = torch.zeros(8, 1, 64, dtype=dtype, device=device, requires_grad=True)

@@ -33,17 +33,17 @@ def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float
 
 
 def _in_a_graph(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The same by torch's own function, which a compiler fuses.
+    """The same by torch's own functions, which a compiler fuses.
 
-    Its smoothing spreads over all pieces, the gold one too: ε V / (V - 1) of it leaves 1 - ε for the gold piece.
+    No ``torch.where`` with a number, which is a tensor on the host: with one of these, there is no CUDA graph.
     """
-    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
-    pieces = logits_NV.shape[1]
-    smoothed, cross_entropy = (
-        F.cross_entropy(logits, target_N, ignore_index=PAD, reduction="sum", label_smoothing=share)
-        for logits, share in ((logits_NV, smoothing * pieces / (pieces - 1)), (logits_NV.detach(), 0.0))
+    log_p_NV = torch.log_softmax(logits_NV, dim=1, dtype=torch.promote_types(logits_NV.dtype, torch.float32))
+    of_gold, cross_entropy = (
+        F.nll_loss(log_NV, target_N, ignore_index=PAD, reduction="sum") for log_NV in (log_p_NV, log_p_NV.detach())
     )
-    return smoothed, cross_entropy
+    of_all = -log_p_NV.sum(dim=1).masked_fill(target_N == PAD, 0).sum()
+    share = smoothing / (logits_NV.shape[1] - 1)
+    return (1 - smoothing - share) * of_gold + share * of_all, cross_entropy
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):

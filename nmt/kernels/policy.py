@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
-from nmt.kernels.flash_attention import computes, flash_attention, suits_packed_attention
+from nmt.kernels.flash_attention import flash_attention, suits_packed_attention, try_attention
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.recording import Recorder, cuda_recorder_if_possible
 from nmt.machine.device import is_out_of_memory
@@ -112,12 +112,10 @@ def packed_attention_if_possible(
     device: torch.device, products: torch.dtype | None, *, deterministic: bool = False
 ) -> PackedAttention | None:
     """Attention without padding, if this GPU and what is installed can compute it in this dtype."""
-    if products is None or not _suits_triton(device, products):
-        return None
-    attend = _sentence_attention_if_possible(device, products)
+    attend = _if_it_computes(_sentence_attention, device, products)
     if deterministic:  # flash attention sums gradients in an order that differs
         return attend
-    find_flash_attention = partial(_flash_attention_if_possible, device, products)
+    find_flash_attention = partial(_if_it_computes, _flash_attention, device, products)
     return find_flash_attention() if attend is None else AttentionByLength(attend, find_flash_attention)
 
 
@@ -147,18 +145,13 @@ class AttentionByLength:
         return attend(query_NHK, key_MHK, value_MHK, queries, keys, is_causal)
 
 
-def _suits_triton(device: torch.device, products: torch.dtype | None) -> bool:
-    """Whether our kernels are for this GPU and dtype."""
-    if device.type != "cuda" or not torch.cuda.is_available() or products not in (torch.bfloat16, torch.float16):
-        return False
-    return torch.cuda.get_device_capability(device) >= _AMPERE
-
-
 def _if_it_computes(
     find: Callable[[torch.device, torch.dtype], Kernel | None], device: torch.device, products: torch.dtype | None
 ) -> Kernel | None:
-    """A kernel that is found and tried on this GPU, if it suits the GPU and what is installed."""
-    if products is None or not _suits_triton(device, products):
+    """A kernel that is found and tried, on a GPU from Ampere on in 16 bits."""
+    if products is None or products.itemsize != 2 or device.type != "cuda" or not torch.cuda.is_available():
+        return None
+    if torch.cuda.get_device_capability(device) < _AMPERE:
         return None
     try:
         return find(device, products)
@@ -184,14 +177,14 @@ def _step_attention(device: torch.device, dtype: torch.dtype) -> StepAttention |
     return step_attention if (mixed_BHWK - 1).abs().max().item() < _NEAR else None
 
 
-def _sentence_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:
-    try:
-        from nmt.kernels.sentence_attention import sentence_attention
-    except ImportError:  # there is no Triton
-        return None
-    return sentence_attention if computes(sentence_attention, device, dtype) else None
+def _sentence_attention(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:
+    from nmt.kernels.sentence_attention import sentence_attention
+
+    try_attention(sentence_attention, device, dtype)
+    return sentence_attention
 
 
-def _flash_attention_if_possible(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:
-    attend = flash_attention()
-    return attend if attend is not None and computes(attend, device, dtype) else None
+def _flash_attention(device: torch.device, dtype: torch.dtype) -> PackedAttention | None:
+    if (attend := flash_attention()) is not None:
+        try_attention(attend, device, dtype)
+    return attend

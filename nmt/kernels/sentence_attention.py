@@ -71,7 +71,7 @@ def _attend(
     results = _empty_results(query_NHK, key_MHK, value_MHK, query_ends, key_ends, is_causal)
     inputs, sizes = _inputs(query_NHK, key_MHK, value_MHK, query_ends, key_ends, is_causal)
     with torch.cuda.device_of(query_NHK):  # type: ignore[no-untyped-call]
-        _forward[_programs(query_NHK, query_ends)](*results, *inputs, **sizes)
+        _forward[_programs(query_NHK, query_ends, key_ends)](*results, *inputs, **sizes)
     return results
 
 
@@ -90,7 +90,7 @@ def _gradients(
     gradients = _empty_gradients(*made, query_NHK, key_MHK, value_MHK, query_ends, key_ends, is_causal)
     inputs, sizes = _inputs(query_NHK, key_MHK, value_MHK, query_ends, key_ends, is_causal)
     with torch.cuda.device_of(query_NHK):  # type: ignore[no-untyped-call]
-        _backward[_programs(query_NHK, query_ends)](*gradients, *made, *inputs, **sizes)
+        _backward[_programs(query_NHK, query_ends, key_ends)](*gradients, *made, *inputs, **sizes)
     return gradients
 
 
@@ -119,8 +119,14 @@ torch.library.register_fake(_BACKWARD, _empty_gradients)
 torch.library.register_autograd(_FORWARD, _apply_gradients, setup_context=_keep_for_gradients)
 
 
-def _programs(query_NHK: Tensor, query_ends: Tensor) -> tuple[int, int]:
-    """One per sentence and head; and per head one for the rows behind the last sentence."""
+def _programs(query_NHK: Tensor, query_ends: Tensor, key_ends: Tensor) -> tuple[int, int]:
+    """One per sentence and head; and per head one for the rows behind the last sentence.
+
+    Raises:
+        ValueError: the sides differ in sentences, so a program would read where no end is.
+    """
+    if len(query_ends) != len(key_ends):
+        raise ValueError(f"queries of {len(query_ends) - 1} sentences, but keys of {len(key_ends) - 1}")
     return len(query_ends), query_NHK.shape[1]
 
 

@@ -89,11 +89,11 @@ class PositionEmbedding(nn.Module):
             self.weight = nn.Parameter(torch.empty(config.max_positions, config.d_model))
             nn.init.normal_(self.weight, std=config.d_model**-0.5)
 
-    def forward(self, x_ND: Tensor, positions: int | slice | Tensor) -> Tensor:
+    def forward(self, x_ND: Tensor, positions: int | Tensor) -> Tensor:
         """Add vectors of positions to vectors (N, D).
 
         Args:
-            positions: one of all rows, or each row's (N); or a slice, for padded sentences (B, S, D).
+            positions: one of all rows, or each row's (N).
         """
         if isinstance(positions, Tensor):
             return x_ND + F.embedding(positions, self.weight)

@@ -64,17 +64,14 @@ class PackedSequences:
         vars(sequences)["slots"] = slots  # as cached_property keeps them
         return sequences
 
-    def to(self, device: torch.device) -> PackedSequences:
-        """The same on a device. The host does not wait for it."""
-        return self._with(lambda tensor: to_device(tensor, device))
-
-    def pinned(self) -> PackedSequences:
-        """The same in memory that a GPU reads while the host goes on."""
-        return self._with(Tensor.pin_memory)
-
-    def _with(self, move: Callable[[Tensor], Tensor]) -> PackedSequences:
+    def moved(self, move: Callable[[Tensor], Tensor]) -> PackedSequences:
+        """The same with other tensors, such as those on a device."""
         tokens_N, positions_N, cu_seqlens = map(move, (self.tokens_N, self.positions_N, self.cu_seqlens))
         return replace(self, tokens_N=tokens_N, positions_N=positions_N, cu_seqlens=cu_seqlens)
+
+    def to(self, device: torch.device) -> PackedSequences:
+        """The same on a device. The host does not wait for it."""
+        return self.moved(lambda tensor: to_device(tensor, device))
 
     @cached_property
     def slots(self) -> Slots:
@@ -115,15 +112,17 @@ class PackedSize:
         return PackedSize(full, len(lengths_B) + spare_sentences, max(longest, longest_spare), spare_sentences)
 
     @staticmethod
-    def for_all(rows: int, sentences: int, longest: int) -> PackedSize:
-        """One size for all micro-batches of at most ``rows`` rows and ``sentences`` sentences, each of at most
-        ``longest`` pieces."""
+    def for_all(rows: Sequence[int], sentences: int, longest: int) -> list[PackedSize]:
+        """One size for each side of all micro-batches, of at most so many rows and ``sentences`` sentences, each of at
+        most ``longest`` pieces.
+
+        All sides have the same number of sentences: a sentence of one side attends to that of its number.
+        """
         max_seqlen = _multiple(longest, _LENGTH_STEP)
         # Enough for spare rows alone.
-        spare_sentences = SPARE_SENTENCES + -(-rows // max_seqlen)
-        return PackedSize(
-            _multiple(rows + spare_sentences, _ROWS_STEP), sentences + spare_sentences, max_seqlen, spare_sentences
-        )
+        spare = SPARE_SENTENCES + -(-max(rows) // max_seqlen)
+        sizes = (_multiple(of_side + spare, _ROWS_STEP) for of_side in rows)
+        return [PackedSize(size, sentences + spare, max_seqlen, spare) for size in sizes]
 
 
 def _multiple(count: int, step: int) -> int:

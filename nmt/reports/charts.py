@@ -18,8 +18,9 @@ MAX_POINTS = 1_000
 COLOURS = 8
 """The number of colours in ``assets/charts.css``; the ninth curve has the colour of the first."""
 
-# A long noisy curve is drawn faintly behind the means of this many stretches of it.
-_STRETCHES = 150
+STRETCHES = 150
+"""A long noisy curve is drawn faintly behind the means of this many stretches of it."""
+
 # Curves are drawn on a square of this size (the viewBox in templates/chart.html), which the browser stretches.
 _SIZE = 1_000
 # A curve of at most this many points shows each of them as a marker.
@@ -108,14 +109,14 @@ def extent(series: Iterable[Series]) -> dict[Axis, float]:
     return {"update": float(update or 1), "minutes": minutes or 1.0}
 
 
-def thin(points: Sequence[Point], maximum: int = MAX_POINTS) -> list[Point]:
-    """At most ``maximum`` points: the first, the last, and the extremes of each stretch between, in their order.
+def thin(points: Sequence[Point]) -> list[Point]:
+    """At most :data:`MAX_POINTS` points: the first, the last, and the extremes of each stretch between, in their order.
 
     So a spike in a single record stays visible.
     """
-    if len(points) <= maximum:
+    if len(points) <= MAX_POINTS:
         return list(points)
-    buckets = (maximum - 2) // 2
+    buckets = (MAX_POINTS - 2) // 2
     inner = len(points) - 2
     kept = [points[0]]
     for bucket in range(buckets):
@@ -126,13 +127,13 @@ def thin(points: Sequence[Point], maximum: int = MAX_POINTS) -> list[Point]:
     return [*kept, points[-1]]
 
 
-def trend(points: Sequence[Point], stretches: int = _STRETCHES) -> list[Point]:
-    """The means of equal stretches of a curve; the first and the last are at the ends of the curve."""
+def trend(points: Sequence[Point]) -> list[Point]:
+    """The means of :data:`STRETCHES` equal stretches of a curve, each in the middle of its stretch, but the first and
+    the last at the ends of the curve."""
     means = []
-    for number in range(stretches):
-        stretch = points[number * len(points) // stretches : (number + 1) * len(points) // stretches]
-        # The mean is drawn in the middle of its stretch; the first and the last at the ends of the curve.
-        position = stretch[0 if number == 0 else -1 if number == stretches - 1 else len(stretch) // 2]
+    for number in range(STRETCHES):
+        stretch = points[number * len(points) // STRETCHES : (number + 1) * len(points) // STRETCHES]
+        position = stretch[0 if number == 0 else -1 if number == STRETCHES - 1 else len(stretch) // 2]
         means.append(position._replace(value=sum(point.value for point in stretch) / len(stretch)))
     return means
 
@@ -180,7 +181,7 @@ def chart(
     if not shown:
         return Chart(title, unit, [], [], note)
     y_ticks = ticks(min(values), max(values), maximum=6)
-    with_trend = [each.noisy and len(each.points) > 2 * _STRETCHES for each in series]
+    with_trend = [each.noisy and len(each.points) > 2 * STRETCHES for each in series]
     faint = [each for each, noisy in zip(shown, with_trend, strict=True) if noisy]
     clear = [
         replace(every, points=trend(every.points)) if noisy else thinned

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.config.sections import Normalization
@@ -63,7 +64,7 @@ def score_targets(
     scores = [Hypothesis.scored(target, [-math.inf] * (len(target) + 1), alpha, normalization) for target in targets]
     batch_tokens = min(batch_tokens, _positions_that_fit(models, hardware))
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
-        log_p_N, alignments = _score_batch(
+        log_p_N, attention_BTS = _score_batch(
             models,
             [[*sources[pair], EOS] for pair in batch],
             [targets[pair] for pair in batch],
@@ -74,13 +75,9 @@ def score_targets(
         end = 0
         for row, pair in enumerate(batch):
             start, end = end, end + len(targets[pair]) + 1
-            eos = len(sources[pair])
-            alignment = (
-                None
-                if alignments is None
-                else [None if index == eos else index for index in alignments[row][: len(targets[pair])]]
-            )
-            scores[pair] = Hypothesis.scored(targets[pair], log_p_N[start:end], alpha, normalization, alignment)
+            seen = slice(len(targets[pair])), slice(len(sources[pair]) + 1)
+            attention_TS = None if attention_BTS is None else attention_BTS[row][seen]
+            scores[pair] = Hypothesis.scored(targets[pair], log_p_N[start:end], alpha, normalization, attention_TS)
     return scores
 
 
@@ -102,9 +99,9 @@ def _score_batch(
     hardware: Hardware,
     *,
     aligns: bool,
-) -> tuple[list[float], list[list[int]] | None]:
-    """The log-probabilities of all pieces, pair after pair; and for each piece of the padded targets the source
-    position with the most attention."""
+) -> tuple[list[float], NDArray[np.float32] | None]:
+    """The log-probabilities of all pieces, pair after pair; and the attention of each piece of the padded targets to
+    the padded sources."""
     target_N = to_device(torch.tensor([piece for target in targets for piece in (*target, EOS)]), hardware.device)
     log_p_by_model, attention_by_model = [], []
     for model in models:
@@ -124,8 +121,8 @@ def _score_batch(
         log_p_by_model.append(gold_N - torch.logsumexp(logits_NV, dim=1))
     log_p_N = torch.logsumexp(torch.stack(log_p_by_model), dim=0) - math.log(len(models))
     log_p_N = log_p_N.masked_fill(torch.isin(target_N, banned), -torch.inf)
-    aligned_BT = torch.stack(attention_by_model).mean(dim=0).argmax(dim=2).tolist() if attention_by_model else None
-    return log_p_N.tolist(), aligned_BT
+    attention_BTS = torch.stack(attention_by_model).mean(dim=0).numpy(force=True) if attention_by_model else None
+    return log_p_N.tolist(), attention_BTS
 
 
 def _packed(sentences: Sequence[Sequence[int]], model: Transformer) -> PackedSequences:

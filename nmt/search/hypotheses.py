@@ -11,6 +11,7 @@ import math
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ class Hypothesis:
     piece_log_probabilities: tuple[float, ...] | None = None
     """The log-probability of each piece given the pieces before it, then that of eos; None for one that was found."""
     alignment: tuple[int | None, ...] | None = None
-    """For each piece, the index from 0 of the source piece with the most attention; None stands for the source's eos.
-    The attribute itself is None if not requested."""
+    """For each piece, the index from 0 of the source piece that it comes from; None stands for the source's eos. The
+    attribute itself is None if not requested."""
 
     @staticmethod
     def scored(
@@ -48,13 +49,30 @@ class Hypothesis:
         piece_log_probabilities: Sequence[float],
         alpha: float,
         normalization: Normalization,
-        alignment: Sequence[int | None] | None = None,
+        attention_TS: NDArray[np.floating[Any]] | None = None,
     ) -> Hypothesis:
-        """The hypothesis of given pieces, which with eos have these log-probabilities."""
+        """The hypothesis of given pieces, which with eos have these log-probabilities.
+
+        Args:
+            attention_TS: as of :func:`aligned`; None leaves it without an alignment.
+        """
         total = math.fsum(piece_log_probabilities)
         penalty = length_penalty(len(piece_log_probabilities), alpha, normalization)
-        aligned = None if alignment is None else tuple(alignment)
-        return Hypothesis(tuple(pieces), total, total / penalty, tuple(piece_log_probabilities), aligned)
+        alignment = None if attention_TS is None else aligned(attention_TS)
+        return Hypothesis(tuple(pieces), total, total / penalty, tuple(piece_log_probabilities), alignment)
+
+
+def aligned(attention_TS: NDArray[np.floating[Any]]) -> tuple[int | None, ...]:
+    """The source piece that each target piece comes from: that of whose attention it has the largest share; None if it
+    attends to eos most. Some source pieces get much attention from all target pieces, and say little about any of them.
+
+    Args:
+        attention_TS: the attention of each target piece, without eos, to each source piece and eos.
+    """
+    eos = attention_TS.shape[1] - 1
+    share_TS = attention_TS / np.maximum(attention_TS.sum(axis=0), np.finfo(np.float32).tiny)
+    share_TS[:, eos] = np.where(attention_TS.argmax(axis=1) == eos, np.inf, -np.inf)
+    return tuple(None if index == eos else index for index in share_TS.argmax(axis=1).tolist())
 
 
 def output_limits(

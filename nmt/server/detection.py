@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nmt.corpora.wrong_language import NO_LANGUAGE, alike, close_to, in_other_script, language_identifier
+from nmt.corpora.wrong_language import NO_LANGUAGE, SAMPLE, SURE, alike, close_to, in_other_script, language_identifier
 from nmt.text.languages import fitting, primary_language
 
-# The identifier's time grows with the text, and so many characters are enough.
-_ENOUGH = 2_000
-_SURE = 0.9
-"""A probability that whole sentences have. Of 10,000 captions and phrases, none had it for a wrong language."""
 _CLEARLY = 5
 """How many times likelier than any source language the target must be. 4 of 5,000 phrases of captions are in error."""
 
@@ -42,13 +38,13 @@ class Detector:
         None for short texts, names and figures in the language's script, and if the identifier does not know the
         language.
         """
-        text, own, identifier = text[:_ENOUGH], alike(language), language_identifier()
+        text, own, identifier = text[:SAMPLE], alike(language), language_identifier()
         is_foreign = in_other_script(language)
         unnamed = "" if is_foreign and is_foreign(text) else None
         if own.isdisjoint(identifier.labels) or not _has_letters(text):
             return unnamed
         found, probability = identifier.classify(text)
-        return str(found) if probability >= _SURE and found not in close_to(language) | {NO_LANGUAGE} else unnamed
+        return str(found) if probability >= SURE and found not in close_to(language) | {NO_LANGUAGE} else unnamed
 
     def ranked(self, text: str) -> list[tuple[str, float]]:
         """The languages that a text may be in, each with its probability; likeliest first.
@@ -57,7 +53,7 @@ class Detector:
         """
         if not _has_letters(text):
             return [(language, 0.0) for language in self._languages]
-        ranked = {code: float(probability) for code, probability in language_identifier().rank(text[:_ENOUGH])}
+        ranked = {code: float(probability) for code, probability in language_identifier().rank(text[:SAMPLE])}
         found = [(tag, _probability(ranked, tag)) for tag in self._languages]
         likeliest = max(ranked, key=ranked.__getitem__)
         if not any(fitting(self._languages, code) for code in alike(likeliest)):
@@ -66,7 +62,7 @@ class Detector:
 
 
 def _has_letters(text: str) -> bool:
-    return any(map(str.isalpha, text[:_ENOUGH]))
+    return any(map(str.isalpha, text[:SAMPLE]))
 
 
 def _probability(ranked: Mapping[str, float], tag: str) -> float:

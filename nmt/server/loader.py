@@ -52,6 +52,7 @@ class Loader:
         self._loaded, self._report = loaded, report
         self._kept: dict[ServedModel, _Kept] = {}
         """That which was not needed for longest comes first."""
+        self._unloading: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Condition()
 
     @property
@@ -122,6 +123,8 @@ class Loader:
     async def _load(self, model: ServedModel, kept: _Kept) -> bool:
         began = time.monotonic()
         try:
+            if self._unloading:  # they hold the memory that made room, and this model may be one of them
+                await asyncio.wait(self._unloading)
             self._loaded(await asyncio.to_thread(model.load))
             self._watch(model)
         except Exception as error:
@@ -160,8 +163,12 @@ class Loader:
             kept.timer = asyncio.get_running_loop().call_later(self._unload_after, self._unload, model, reason)
 
     def _unload(self, model: ServedModel, reason: str) -> None:
+        """Unload a model that nobody needs, in another thread."""
         kept = self._kept.pop(model)
         if kept.timer is not None:
             kept.timer.cancel()
-        model.unload()
+        # A killed process takes a while to give its memory back, in which the server answers others.
+        unloading = asyncio.create_task(asyncio.to_thread(model.unload))
+        self._unloading.add(unloading)
+        unloading.add_done_callback(self._unloading.discard)
         self._report(f"unloaded {model.name}: {reason}")

@@ -239,6 +239,11 @@ class Models:
         return listed([*self._directions.values()], _MOST_SHOWN)
 
     @property
+    def most_at_once(self) -> int:
+        """The maximum number of models that a direction needs in memory."""
+        return max(len(direction.model.parts) for direction in self._directions.values())
+
+    @property
     def sources(self) -> dict[str, list[str]]:
         """The source languages, each with its target languages."""
         found: dict[str, list[str]] = {}

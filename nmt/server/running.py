@@ -87,11 +87,13 @@ def run(
         report: hears which models are loaded and unloaded later.
 
     Raises:
-        ConfigError: as :class:`~nmt.server.models.Models`, or another server began to listen at the address while the
-            models were loaded.
+        ConfigError: as :class:`~nmt.server.models.Models`, a direction needs more models than ``max_loaded``, or
+            another server began to listen at the address while the models were loaded.
         NmtError: a model cannot be loaded at the start.
     """
     models, metrics = Models(served, via), Metrics()
+    if max_loaded is not None and max_loaded < models.most_at_once:
+        raise ConfigError(f"--via needs {models.most_at_once} models in memory at once: give --max-loaded 2 or more.")
     detector = Detector(models.languages)
     detector.ranked("a")
     stopping = _Stopping()

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Self, TypeVar
 
 from nmt.corpora.wrong_language import in_words
+from nmt.documents.document import Document
 from nmt.documents.html import Tags, without_tags
 from nmt.errors import NmtError
 from nmt.machine.calls import ProcessLostError
@@ -18,7 +19,7 @@ from nmt.search.settings import BeamTooWideError
 from nmt.server.cache import LineCache
 from nmt.server.detection import Detector
 from nmt.server.errors import RETRY_SECONDS, InternalError, QueueFullError, RequestError
-from nmt.server.layout import HtmlLayout, Layout, Newlines
+from nmt.server.layout import Newlines, filled, layout_of
 from nmt.server.loader import Loader
 from nmt.server.metrics import Metrics
 from nmt.server.models import Direction, Models
@@ -66,10 +67,10 @@ class Translated:
     """What the guard found in its lines and did not repair."""
 
     @classmethod
-    def of(cls, found: Identified, text: Layout | HtmlLayout, translations: Sequence[Translation]) -> Self:
+    def of(cls, found: Identified, text: Document, translations: Sequence[Translation]) -> Self:
         """The first candidates of all lines in one text, the second, and so on, without repetitions."""
         count = max((len(translation.candidates) for translation in translations), default=1)
-        texts = [text.filled(translations, rank) for rank in range(count)]
+        texts = [filled(text, translations, rank) for rank in range(count)]
         findings = [each.guard for each in translations if each.guard is not None and not each.guard.repaired]
         problems = dict.fromkeys(problem for finding in findings for problem in finding.problems)
         return cls(found, list(dict.fromkeys(texts)), list(problems))
@@ -141,12 +142,7 @@ class Service:
         """
         found = await self.identify(texts, source, target, is_html=tags is not None)
         pairs = zip(texts, found, strict=True)
-        layouts = [
-            layout_of(text, one.direction, newlines)
-            if tags is None or one.direction.is_identity
-            else HtmlLayout.of(text, one.direction.source, tags)
-            async for text, one in in_turns(pairs)
-        ]
+        layouts = [layout_in(one.direction, text, tags=tags, newlines=newlines) async for text, one in in_turns(pairs)]
         translated: dict[int, Translated] = {}
         for direction in dict.fromkeys(one.direction for one in found):
             own = [number for number, one in enumerate(found) if one.direction is direction]
@@ -157,7 +153,7 @@ class Service:
                 of_text = list(itertools.islice(translations, len(layouts[number].units)))
                 # Placing the tags of a long text takes seconds, in which the server answers others.
                 make = partial(Translated.of, found[number], layouts[number], of_text)
-                has_tags = isinstance(layouts[number], HtmlLayout)
+                has_tags = tags is not None
                 translated[number] = await asyncio.to_thread(make) if has_tags else make()
         return [translated[number] for number in range(len(texts))]
 
@@ -286,9 +282,11 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
             await asyncio.sleep(0)
 
 
-def layout_of(text: str, direction: Direction, newlines: Newlines = "end") -> Layout:
-    """The layout of a text without tags, which has no lines if the text is in the target language."""
-    return Layout((), (text,)) if direction.is_identity else Layout.of(text, direction.source, newlines)
+def layout_in(direction: Direction, text: str, *, tags: Tags | None = None, newlines: Newlines = "end") -> Document:
+    """As :func:`~nmt.server.layout.layout_of`; nothing is translated of a text in the target language."""
+    if direction.is_identity:
+        return Document(text, [])
+    return layout_of(text, direction.source, tags=tags, newlines=newlines)
 
 
 def warning(translated: Sequence[Translated]) -> dict[str, str]:

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from nmt.server.exchange import Caller, Operation, Server
 from nmt.server.growing import MEDIA_TYPE, Growing
+from nmt.server.layout import between
 from nmt.server.libretranslate import DIALECT, Translating, known
-from nmt.server.service import Identified, Service, Translated, layout_of, warning
+from nmt.server.service import Identified, Service, Translated, layout_in, warning
 from nmt.translation.results import Translation
 
 
@@ -34,10 +35,11 @@ async def _parts(
 ) -> AsyncIterator[dict[str, object]]:
     """What is sent: first the source language, then the text piece by piece, then the alternatives."""
     first: dict[str, object] = {"source": found.direction.source, **warning([Translated(found)])}
-    layout = layout_of(asked.q, found.direction)
+    layout = layout_in(found.direction, asked.q)
+    gaps = between(layout)
     whole: list[Translation] = []
     length = 0
-    before = layout.between[0]
+    before = gaps[0]
     candidates = asked.alternatives + 1
     grown = service.grow(found.direction, layout.units, candidates=candidates, owner=owner, in_parts=True)
     async for translation, is_whole in grown:
@@ -48,7 +50,7 @@ async def _parts(
         before, length = "", len(translation.text)
         if is_whole:
             whole.append(translation)
-            text += layout.between[len(whole)]
+            text += gaps[len(whole)]
             length = 0
         yield {"text": text}
     if not whole:

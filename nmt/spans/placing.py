@@ -15,10 +15,15 @@ import regex
 
 from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, Overlaps, by_place
+from nmt.spans.positions import LETTER
 from nmt.spans.span import Span, Unit
 
 _DEEPEST = 100
 """Spans that nest deeper are no text. They must not take all the time of a server."""
+_WORD = regex.compile(rf"{LETTER}+|[\p{{L}}\p{{N}}]", regex.V1)
+"""A word; of a script without spaces between words, a character."""
+_NEAR = 100
+"""Characters in which a word is looked for."""
 _OF_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]")
 """A letter, a mark on one, or a digit."""
 
@@ -203,7 +208,10 @@ class _Translation:
             if node.start == node.end:
                 empty.append(node)
         for node in empty:  # last, so that none stands within the range of another
-            node.start = node.end = self._point(node.span, room)
+            point = self._point(node.span, room)
+            held = node.span.text is None and self._source[node.span.start : node.span.end].strip()
+            node.start, node.end = (held and self._nearest_word(point, room)) or (point, point)
+            room.add(node.start, node.end)
 
     def _room(self, node: _Node) -> _Room:
         if node.depth > _DEEPEST:
@@ -267,6 +275,13 @@ class _Translation:
                 point += 1
         taken = room.taken(point - 1, point + 1)
         return taken[1] if taken and taken[0] < point else point
+
+    def _nearest_word(self, point: int, room: _Room) -> tuple[int, int] | None:
+        """The free word of a room that is nearest to a place, for markup that held a word; None if none is near."""
+        start, end = max(room.node.start, point - _NEAR), min(room.node.end, point + _NEAR)
+        words = (found.span() for found in _WORD.finditer(self._output, start, end))
+        free = (word for word in words if room.is_free(*word))
+        return min(free, key=lambda word: max(word[0] - point, point - word[1]), default=None)
 
     def written(self, root: _Node, escape: Callable[[str], str]) -> str:
         """The translation, with all spans."""

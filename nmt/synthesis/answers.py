@@ -13,6 +13,7 @@ from nmt.errors import DataError
 
 Ending = Literal["", "refused", "cut_off", "rejected", "no_answer"]
 """Why an answer is no translation, as far as the server says so."""
+WITHOUT_ANSWER: tuple[Ending, ...] = ("rejected", "no_answer")
 _APPLICATION = 0x6E6D7461
 """``nmta``: SQLite's mark of whose file it is."""
 

@@ -1,7 +1,7 @@
 """A language model behind an address that understands OpenAI's chat completions, as vLLM, llama.cpp and Ollama do.
 
 Requests are repeated where the server is busy, fails or says nothing in time. A request that stays without an answer
-is given up; many in a row are an error, since the server is then gone.
+is given up. After many in a row, only an answer to a short request shows that the server is still there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import httpx
 
 from nmt.config.documents import DocumentError, parse_json
 from nmt.errors import ConfigError, DownloadError
-from nmt.synthesis.answers import Answer, Ending
+from nmt.synthesis.answers import WITHOUT_ANSWER, Answer, Ending
 from nmt.text.addresses import beside, host_folder, is_address, public_address, without_user
 
 KEY = "NMT_TEACHER_KEY"
@@ -32,7 +32,7 @@ _MOST_BYTES = 4 * 2**20
 _LONGEST_WAIT = 600.0
 _LONGEST_REASON = 200
 _IN_A_ROW = 8
-"""Requests without an answer after which the server counts as gone; as many as are sent at once, if that is more."""
+"""Requests without an answer after which the server may be gone; as many as are sent at once, if that is more."""
 
 
 class ChatServer:
@@ -72,7 +72,7 @@ class ChatServer:
         self._most_in_a_row = max(concurrency, _IN_A_ROW)
         self._in_a_row, self._reason = 0, ""
         self._has_answered = False
-        self._lock = threading.Lock()
+        self._lock, self._checking = threading.Lock(), threading.Lock()
         self._is_stopping = threading.Event()
 
     def stop(self) -> None:
@@ -83,12 +83,37 @@ class ChatServer:
         """Close the connections."""
         self._client.close()
 
-    def ask(self, request: Mapping[str, Any]) -> Answer:
-        """The answer to a request.
+    def ask(self, request: Mapping[str, Any], short: Mapping[str, Any]) -> Answer:
+        """The answer to a request; without a text if the server rejects it, or says nothing in all tries.
+
+        Args:
+            short: a request that the server answers if it is still there.
 
         Raises:
             DownloadError: the server refuses all requests, cannot be reached, or does not answer any more.
         """
+        answer = self._asked(request)
+        with self._lock:
+            self._in_a_row = self._in_a_row + 1 if answer.ending in WITHOUT_ANSWER else 0
+        if self._in_a_row >= self._most_in_a_row:
+            self.check(short)
+        return answer
+
+    def check(self, short: Mapping[str, Any]) -> None:
+        """Find out whether the server is still there, after requests without an answer.
+
+        Raises:
+            DownloadError: it answers nothing any more.
+        """
+        with self._checking:
+            if self._in_a_row and self._asked(short).ending in WITHOUT_ANSWER:
+                raise DownloadError(
+                    f"{self.address}: answered none of the last {self._in_a_row} requests ({self._reason}). Run the "
+                    "same command to resume, when the server answers again."
+                )
+            self._in_a_row = 0
+
+    def _asked(self, request: Mapping[str, Any]) -> Answer:
         reason, wait = "", 0.0
         for attempt in range(self._tries):
             if attempt and self._is_stopping.wait(wait):
@@ -102,7 +127,7 @@ class ChatServer:
                     raise DownloadError(f"{self.address}: cannot be reached ({reason}). Start the server.") from None
                 continue
             if response.is_success and (answer := _answer(content)) is not None:
-                self._has_answered, self._in_a_row = True, 0
+                self._has_answered = True
                 return answer
             reason = self._said(response, content)
             if response.status_code in _MISTAKES or response.has_redirect_location:
@@ -111,9 +136,11 @@ class ChatServer:
                     "--teacher-model is a model that it has."
                 )
             if response.is_client_error and response.status_code not in _BUSY:
-                return self._without_answer(reason, "rejected")
+                self._reason = reason
+                return Answer("", "rejected")
             wait = _retry_after(response, wait)
-        return self._without_answer(reason, "no_answer")
+        self._reason = reason
+        return Answer("", "no_answer")
 
     def _post(self, request: Mapping[str, Any]) -> tuple[httpx.Response, bytes]:
         deadline = time.monotonic() + self._timeout
@@ -126,20 +153,6 @@ class ChatServer:
                 if time.monotonic() > deadline:
                     raise httpx.ReadTimeout(f"not complete after {self._timeout:g} seconds")
         return response, bytes(content)
-
-    def _without_answer(self, reason: str, ending: Ending) -> Answer:
-        with self._lock:
-            self._reason, self._in_a_row = reason, self._in_a_row + 1
-        if self._in_a_row >= self._most_in_a_row:
-            raise self.gone()
-        return Answer("", ending)
-
-    def gone(self) -> DownloadError:
-        """The error that the server answers nothing any more."""
-        return DownloadError(
-            f"{self.address}: answered none of the last {self._in_a_row} requests ({self._reason}). Run the same "
-            "command to resume, when the server answers again."
-        )
 
     def _said(self, response: httpx.Response, content: bytes) -> str:
         """What a server says of an error, without the key, which it may repeat."""

@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from nmt.errors import DataError
 from nmt.evaluation.metrics import make_metric, sentence_scores
 from nmt.record import Record, read_stored
 from nmt.text.lines import InvalidUtf8, encode_line, read_lines
+from nmt.translation.line_numbers import LineNumbers
 from nmt.translation.resuming import OutputFile
 
 
@@ -93,17 +93,18 @@ def nearest(candidates: Path, reference: Path, number: int, invalid: InvalidUtf8
         yield texts[nearness.index(max(nearness))]
 
 
-def accepted(answers: Path, dropped: Counter[str]) -> Iterator[str]:
+def accepted(answers: Path, dropped: dict[str, LineNumbers]) -> Iterator[str]:
     """The translations among a teacher's answers, and a blank line for each other one.
 
     Args:
         answers: in the format jsonl.
-        dropped: counts the reasons.
+        dropped: gets the lines without a translation, by the reason.
     """
     for line in read_lines(answers):
         answer = json.loads(line)
         problems = answer["guard"]["problems"] if answer["guard"] else []
-        dropped.update(problems)
+        for problem in problems:
+            dropped.setdefault(problem, LineNumbers()).add(answer["line"])
         yield "" if problems else answer["translation"]
 
 

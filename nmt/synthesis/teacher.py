@@ -18,7 +18,7 @@ from typing import Any
 
 from nmt.config import load_yaml
 from nmt.errors import ConfigError
-from nmt.synthesis.answers import Answer, Answers
+from nmt.synthesis.answers import WITHOUT_ANSWER, Answer, Answers
 from nmt.synthesis.chat_server import ChatServer
 from nmt.text.languages import is_unspaced, name_of
 from nmt.translation.guard import Finding, Languages, Problem, problems
@@ -37,7 +37,8 @@ _REFUSAL = re.compile("|".join(_REFUSALS.read_text("utf-8").splitlines()), re.IG
 """How language models refuse in the languages that they are asked for most: a pattern per line."""
 _DOUBTS = ("looping", "copied", "too_short", "too_long")
 """Problems that drop an answer; the last two only between languages with spaces between words."""
-_WITHOUT_ANSWER = ("rejected", "no_answer")
+_SHORT = "Hello."
+"""A line that every language model answers in time."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Teacher(LineTranslator):
         self._languages = languages
         self._server = server
         self._request = request
+        self._short = request.filled(languages, _SHORT).body
         self._answers = answers
         self._pool = ThreadPoolExecutor(server.concurrency)
         self._has_words = not (is_unspaced(languages.source) or is_unspaced(languages.target))
@@ -148,9 +150,9 @@ class Teacher(LineTranslator):
         """
         answers = [segment.answer.result() if isinstance(segment, _Asked) else None for segment in segments]
         given = [answer.ending for answer in answers if answer is not None]
-        # Else all of these lines would count as translated. A server that rejects a request does answer.
+        # Else all lines of a short text would be left out. A server that rejects a request does answer.
         if given and all(ending == "no_answer" for ending in given):
-            raise self._server.gone()
+            self._server.check(self._short)
         return list(map(self._translated, segments, answers))
 
     def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:
@@ -165,8 +167,8 @@ class Teacher(LineTranslator):
         request = self._request.filled(self._languages, text)
         answer = self._answers.find(request.digest)
         if answer is None:
-            answer = self._server.ask(request.body)
-            if answer.ending not in _WITHOUT_ANSWER:
+            answer = self._server.ask(request.body, self._short)
+            if answer.ending not in WITHOUT_ANSWER:
                 self._answers.keep(request.digest, answer)
         return answer
 

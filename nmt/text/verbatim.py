@@ -49,6 +49,15 @@ _PLACEHOLDER = re.compile(
     r"|&(?!(?:amp|apos|quot|[lr][sd]quo|#34|#38|#39);)(?:#x?[\dA-Fa-f]++|[a-z]\w*+);"
 )
 
+# What says that a number is an hour, a year of two digits, or a decade or century: pm and Uhr, 5/6/24, 1980s and 80er.
+_TIME = re.compile(
+    r"\d[:.h]\d\d|\d ?(?:[ap]\.? ?m\b|h\b|uhr|uur|hod|giờ|час|год|[時时点點시])|[上下中]午|晚上"
+    r"|\bd[ea] (?:la )?(?:tarde|noche|mañana|noite|manhã)|\b(?:kl|klo|ore|godz)\b|o.clock",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<=[/.'’‘–-])\d\d(?!\d)")
+_NAMED = re.compile(r"(?<!\d)\d++(?=['’]?-?[^\W\d_])")
+
 # Numerals that may replace digits. They explain a number; by themselves they say nothing: 一 is in many other words.
 _NUMERAL = re.compile("[〇零一二两兩三四五六七八九十百千万萬亿億፩-፼௰-௲Ⅰ-ↂ①-⑳]+")
 _HAN_SCALE = re.compile(r"(?<=\d)[万萬亿億]")
@@ -114,9 +123,10 @@ def spans(line: str) -> list[tuple[int, int]]:
 def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> bool:
     """Whether a translation has lost, invented or changed a number outside of web addresses and placeholders.
 
-    Numbers may be in another order or form: with other separators, in Han or Roman numerals, hours of 12 or 24, years
-    of two digits, zeros as a word such as million. What may be a word on the other side says nothing: a lost number up
-    to 12, or with one digit before its zeros, without a sign or other parts; a new one with at most two.
+    Numbers may be in another order or form: with other separators, in Han or Roman numerals, zeros as a word such as
+    million, and where the lines say so hours of 12 or 24 and years of two digits. What may be a word on the other side
+    says nothing: a lost number up to 12, or with one digit before its zeros, without a sign or other parts; a new one
+    with at most two.
 
     Args:
         may_be_words: whether a new number may be a word of the source.
@@ -129,8 +139,7 @@ def numbers_changed(source: str, target: str, *, may_be_words: bool = True) -> b
     if not lost and not new:
         return _fractions_differ(source, target)
     lost, new = _without(lost, _numerals(target)), _without(new, _numerals(source))
-    forms = [form for number in new for form in _forms(number)]
-    lost, new = _without(lost, forms), _without(new, [form for number in lost for form in _forms(number)])
+    lost, new = _without_other_forms(lost, new, (source, target))
     if lost and new:
         sides = [(side, [number for number in side if not _may_be_a_word(number)]) for side in (lost, new)]
         return not any(itertools.starmap(_are_same_digits, itertools.product(*sides)))
@@ -181,15 +190,38 @@ def _are_same_digits(some: list[str], others: list[str]) -> bool:
     return more - fewer > 2 and without_zeros[0] == without_zeros[1]
 
 
-def _forms(number: str) -> list[str]:
-    """Other forms of a number: an hour, a year, and a century by its first year."""
-    if len(number) > 4:
-        return []
-    value = int(number)
+def _without_other_forms(lost: list[str], new: list[str], sides: tuple[str, str]) -> tuple[list[str], list[str]]:
+    """Numbers without the pairs that may be one: an hour, a year, a decade, or a century by its first year.
+
+    Args:
+        sides: the lines. What stands beside a number says what it is: 24 is no year, but 5/6/24 is one.
+    """
+    are_times = any(map(_TIME.search, sides))
+    years, named = ({_plain(found[0]) for side in sides for found in kind.finditer(side)} for kind in (_YEAR, _NAMED))
+
+    def are_one(some: int, other: int) -> bool:
+        fewer, more = sorted((some, other))
+        is_year = more % 100 == fewer and (str(fewer) in years or not named.isdisjoint((str(fewer), str(more))))
+        is_century = more == 100 * (fewer - 1) and str(more) in named
+        return is_year or is_century or (are_times and more == fewer + 12)
+
+    left = Counter(new)
+    kept: list[str] = []
+    for number in lost:
+        others = _possible_forms(int(number)) if new and len(number) <= 4 else []
+        same = next((str(each) for each in others if left[str(each)] and are_one(int(number), each)), None)
+        if same is None:
+            kept.append(number)
+        else:
+            left[same] -= 1
+    return kept, list(left.elements())
+
+
+def _possible_forms(value: int) -> list[int]:
+    """Other numbers that may be the same hour, year, or century by its first year."""
     forms = [value + 12] * (value <= 12) + [value - 12] * (12 <= value <= 24)
     forms += [value % 100] * (1000 <= value < 2100) + [1900 + value, 2000 + value] * (value < 100)
-    forms += [100 * (value - 1)] * (12 < value < 22) + [value // 100 + 1] * (1200 <= value < 2100 and not value % 100)
-    return list(map(str, forms))
+    return forms + [100 * (value - 1)] * (12 < value < 22) + [value // 100 + 1] * (1200 <= value < 2100)
 
 
 def _numerals(line: str) -> list[str]:

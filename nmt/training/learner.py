@@ -22,7 +22,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import NmtError, TrainingError
-from nmt.machine.device import Hardware, is_out_of_memory, release_memory
+from nmt.machine.device import Hardware, is_out_of_memory, keep_memory, release_memory
 from nmt.model.adapters import merged
 from nmt.model.guiding import Guide
 from nmt.model.linear import Linear
@@ -198,18 +198,27 @@ class Learner:
         On a GPU, a compiled graph is a CUDA graph. Where compiling fails, training goes on without, with a warning. All
         gradients come at the end of a compiled backward pass, so their exchange overlaps with nothing.
         """
-        if self.model.packed_attention is None:
-            self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
+        if (reason := self.why_not_compiled) is not None:
+            self._stop_compiling(reason)
             return False
-        if self._is_guided:
-            self._stop_compiling("guided alignment pads sentences")
-            return False
-        if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
-            self._stop_compiling("training.deterministic rules it out")
-            return False
+        # torch counts the graphs of a process, and keeps those of an earlier run with their memory.
+        torch.compiler.reset()
+        # Until a graph is recorded, torch takes no memory from its cache.
+        release_memory(self.hardware.device)
         mode = "reduce-overhead" if self.hardware.device.type == "cuda" else None
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True, mode=mode)
         return True
+
+    @property
+    def why_not_compiled(self) -> str | None:
+        """What rules out compiling; None if nothing does."""
+        if self.model.packed_attention is None:
+            return "that needs attention without padding, on a GPU from Ampere on in 16 bits"
+        if self._is_guided:
+            return "guided alignment pads sentences"
+        if self.hardware.is_deterministic:  # the compiler chooses kernels by their speed, each time anew
+            return "training.deterministic rules it out"
+        return None
 
     @property
     def is_compiled(self) -> bool:
@@ -222,8 +231,15 @@ class Learner:
         return warning
 
     def _stop_compiling(self, reason: str) -> None:
-        self._losses = self._plain_losses
+        self.close()
         self._warning = f"Model and loss are not compiled: {reason}."
+
+    def close(self) -> None:
+        """Release the graphs, which keep their memory from all else. From now on nothing is compiled."""
+        if self.is_compiled:
+            self._losses = self._plain_losses
+            torch.compiler.reset()
+            release_memory(self.hardware.device)
 
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
@@ -269,6 +285,7 @@ class Learner:
             except Exception as error:
                 if is_out_of_memory(error):
                     unfit = batch
+                    self._forget_graphs(error)
                 elif self.is_compiled and not self._buffer.has_sent and not isinstance(error, NmtError):
                     uncompiled = _first_line(error)
                 else:
@@ -289,6 +306,13 @@ class Learner:
                     f"pieces does not fit into memory. {WITHOUT_LONG_PAIRS}"
                 )
         return unfit
+
+    def _forget_graphs(self, error: Exception) -> None:
+        """After memory ran out: the next micro-batches have another size, and a graph may be recorded in part."""
+        if self.is_compiled:
+            torch.compiler.reset()
+            if not isinstance(error, torch.OutOfMemoryError):  # but its context: a recording has failed
+                keep_memory(self.hardware.device)
 
     def _pass(self, batch: Batch, factor: float) -> None:
         """Add the gradients, times a factor, and the losses of a micro-batch; nothing else that it computes outlives

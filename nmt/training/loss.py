@@ -49,7 +49,7 @@ def r_drop_loss(one_NV: Tensor, other_NV: Tensor, target_N: Tensor, smoothing: f
     """
     log_p_NV, log_q_NV = _log_softmax(one_NV), _log_softmax(other_NV)
     divergences_N = ((log_p_NV.exp() - log_q_NV.exp()) * (log_p_NV - log_q_NV)).sum(dim=-1)
-    divergence = torch.where(target_N != PAD, divergences_N, 0).sum()
+    divergence = divergences_N.masked_fill(target_N == PAD, 0).sum()
     one, other = (label_smoothed_loss(logits_NV, target_N, smoothing) for logits_NV in (one_NV, other_NV))
     smoothed = (one.smoothed + other.smoothed) / 2 + weight / 4 * divergence
     return Losses(smoothed, (one.cross_entropy + other.cross_entropy) / 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,6 +120,7 @@ def train(
         record = _record(run, data, beginning, ranks) if ranks.is_main else None
         # The learner has copied weights and moments, so their files need not stay mapped.
         del beginning
+        until_all_have_saved.enter_context(closing(learner))
         found = preflight(learner, data, run, progress, batching)
         progress.micro_batch_tokens = found.micro_batch_tokens
         if config.training.compile == "auto":
@@ -155,7 +156,8 @@ def dry_run(data: TrainingData, run: Path, *, init_from: Path | None = None) -> 
     with process_group(ranks, hardware.device):
         beginning = Beginning(Progress(), hardware, initial_bundle(init_from, data))
         learner, batching = _prepare(beginning, data, ranks)
-        return preflight(learner, data, run, Progress(), batching)
+        with closing(learner):
+            return preflight(learner, data, run, Progress(), batching)
 
 
 def _prepare(beginning: Beginning, data: TrainingData, ranks: Ranks) -> tuple[Learner, Callable[[int], MicroBatching]]:

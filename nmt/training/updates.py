@@ -212,6 +212,8 @@ class Updates:
                 f"pair needs, does not fit into memory. {WITHOUT_LONG_PAIRS}"
             )
         self._progress.micro_batch_tokens, self._batching = tokens, smaller
+        if self._learner.is_compiled:
+            self._learner.compile()  # anew, because graphs of another size keep their memory
         self._log.event(
             "micro-batch",
             f"A micro-batch did not fit into memory: at most {smaller.tokens:,} tokens from now on.",

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from nmt.corpora.wrong_language import SAMPLE, alike, in_other_script, in_words, seems_to_be
 from nmt.documents.document import Document
 from nmt.documents.formats import InputFormat
 from nmt.reporting import Unit
 from nmt.translation.formats import formatted, formatted_paragraph, formatted_score
+from nmt.translation.input_language import InputLanguage
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Form
 from nmt.translation.paragraphs import translate_paragraphs
@@ -28,9 +28,6 @@ Pairs = Iterable[tuple[str, str]]
 """Lines, each with its parallel line: the beginning of its translation, or a translation to score."""
 Written = tuple[int, Sequence[Sequence[str | bytes]]]
 """How many lines or texts of the input are done, and what is written for each entry of a window: lines, or bytes."""
-
-_UNLIKELY = -1.25
-"""Nats per target piece. Of a model's captions, 3 % are below; of those in languages that it does not read, 94 %."""
 
 
 class Job(Protocol):
@@ -71,7 +68,7 @@ class TranslationJob:
         alignment: bool = False,
         input_format: InputFormat = "lines",
         document: Document | None = None,
-        retranslate: bool = False,
+        of_document: Mapping[str, object] | None = None,
     ) -> None:
         """Prepare to translate.
 
@@ -79,7 +76,7 @@ class TranslationJob:
             nbest: translations to write for each line.
             alignment: write alignments, which the translator must have computed.
             document: what is translated, if that is a document; the lines of the input are not read then.
-            retranslate: whether texts of the document that have a translation are among those to translate.
+            of_document: the options with which the document was read.
         """
         self._translator = translator
         self._form = form
@@ -87,10 +84,8 @@ class TranslationJob:
         self._alignment = alignment
         self._input_format = input_format
         self._document = document
-        self._retranslate = retranslate
-        self._sample: list[str] = []
-        self._strange = 0
-        self._has_looked = False
+        self._of_document = of_document or {}
+        self._language = InputLanguage(translator.source_lang, translator.target_lang)
         self.tally = Tally(entries_of(input_format), language_tags=translator.language_tags)
 
     @property
@@ -101,8 +96,8 @@ class TranslationJob:
     @property
     def settings(self) -> dict[str, object]:
         """As :attr:`Job.settings`."""
-        of_document = {"retranslate": True} if self._retranslate else {}
-        return self._translator.settings | {"format": self._form, "input_format": self._input_format} | of_document
+        of_job: dict[str, object] = {"format": self._form, "input_format": self._input_format, **self._of_document}
+        return self._translator.settings | of_job
 
     @property
     def ending(self) -> bytes:
@@ -162,31 +157,12 @@ class TranslationJob:
     def _count(self, found: Iterable[tuple[int, Translation]]) -> None:
         for number, translation in found:
             text = functools.reduce(str.removeprefix, self.tally.language_tags, translation.source.strip())
-            if text and not self._has_looked and sum(map(len, self._sample)) < SAMPLE:
-                self._sample.append(text[:SAMPLE])
-                self._strange += _is_strange(translation.via or translation)
+            self._language.add(number, text, translation)
             self.tally.add(number, translation)
 
     def doubt(self, *, at_end: bool) -> str:
-        """As :meth:`Job.doubt`: whether the input is in another language than the model's source."""
-        if self._has_looked or not (at_end or sum(map(len, self._sample)) >= SAMPLE):
-            return ""
-        self._has_looked = True
-        source, target = self._translator.source_lang, self._translator.target_lang
-        translates = f"but the model translates from {in_words(source)}"
-        if (is_foreign := in_other_script(source)) and 2 * sum(map(is_foreign, self._sample)) > len(self._sample):
-            return f"most of the sampled lines are in another script, {translates}."
-        if 2 * self._strange < len(self._sample) or not (found := seems_to_be(self._sample, source)):
-            return ""
-        to_it = " to it" * (found in alike(target))
-        return f"most of the sampled text looks like {in_words(found)}, {translates}{to_it}."
-
-
-def _is_strange(translation: Translation) -> bool:
-    """Whether the text may be in another language: a quick sign, since loading the identifier takes half a second."""
-    best = translation.candidates[0]
-    mean = best.log_probability / (len(best.pieces) + translation.parts)
-    return translation.guard is not None or best.text == translation.source or mean < _UNLIKELY
+        """As :meth:`Job.doubt`: whether text is in another language than the model's source."""
+        return self._language.doubt(at_end=at_end)
 
 
 def entries_of(input_format: InputFormat) -> Unit:

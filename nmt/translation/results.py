@@ -31,7 +31,7 @@ class TranslatedText:
     """The log-probability of each piece given the pieces before it, then that of eos. In a split line, each part has an
     eos. None if not requested."""
     alignment: tuple[int | None, ...] | None = None
-    """For each piece, the index of the source piece with the most attention; None stands for the source's eos. The
+    """For each piece, the index of the source piece that it comes from; None stands for the source's eos. The
     attribute itself is None if not requested."""
     links: tuple[Link, ...] | None = None
     """Which characters come from which of the source, if terms of a glossary changed the text; None if the alignment

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
 from nmt.errors import DataError
-from nmt.io.files import completing, partial_name, record_name
+from nmt.io.files import completing, parents_made, partial_name, record_name
 from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
 from nmt.io.writing import WriteError, flush_to_disk, temporary_paths
@@ -130,7 +130,7 @@ class OutputFile:
     @contextmanager
     def claimed_free(self) -> Iterator[OutputFile]:
         """Like :meth:`claimed`, for the first free name that no other process has claimed. Yields that output."""
-        with contextlib.ExitStack() as stack:
+        with parents_made(self.path), contextlib.ExitStack() as stack:
             for output in self._free():
                 try:
                     stack.enter_context(exclusive(output.lock, wait=False))
@@ -148,8 +148,9 @@ class OutputFile:
 
         Raises:
             DataError: another process is writing the output, or an existing file is not our output or was changed.
+            WriteError: the folder of the output cannot be made.
         """
-        with contextlib.ExitStack() as stack:
+        with parents_made(self.path), contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(exclusive(self.lock, wait=False))
             except BlockingIOError:

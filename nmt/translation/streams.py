@@ -91,7 +91,7 @@ class Streams:
 
         Raises:
             ConfigError: options contradict each other or the files.
-            DataError: a file or folder does not exist, files are not parallel, another process is writing the output,
+            DataError: a file does not exist, files are not parallel, another process is writing the output,
                 or another program wrote it.
         """
         self._check()
@@ -112,8 +112,6 @@ class Streams:
     def _check(self) -> None:
         if self.fresh and not self.to_file:
             raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
-        if self.to_file and not self.output.parent.is_dir():
-            raise DataError(f"{self.output.parent}: there is no such folder for the output.")
         if self.output.is_dir():
             raise DataError(f"{self.output}: is a folder. Name a file for the output.")
         if self.to_file and self.output.suffix in ARCHIVES:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from nmt.reporting import Unit
 from nmt.spans.terms import Verdict
 from nmt.translation.guard import Problem
+from nmt.translation.line_numbers import LineNumbers
 from nmt.translation.results import Translation
 
-_LINES_SHOWN = 5
 _TAGS_SHOWN = 5
 
 
@@ -31,9 +31,8 @@ class Tally:
     """Lines that were cut because they, or sentences in them, are too long."""
     doubtful: int = 0
     """Lines whose translations had problems of any kind."""
-    repaired: int = 0
-    not_repaired: list[int] = field(default_factory=list)
-    """The numbers of the first few lines whose translations still have problems."""
+    not_repaired: LineNumbers = field(default_factory=LineNumbers)
+    """The lines whose translations still have problems."""
     problems: Counter[Problem] = field(default_factory=Counter)
     terms: Counter[Verdict] = field(default_factory=Counter)
     """What became of the terms of a glossary."""
@@ -51,10 +50,9 @@ class Tally:
         self.terms.update(term.verdict for term in translation.candidates[0].terms)
         if translation.guard is not None:
             self.doubtful += 1
-            self.repaired += translation.guard.repaired
             self.problems.update(translation.guard.problems)
-            if not translation.guard.repaired and len(self.not_repaired) < _LINES_SHOWN:
-                self.not_repaired.append(number)
+            if not translation.guard.repaired:
+                self.not_repaired.add(number)
 
     def notices(self, *, prefixed: bool) -> list[str]:
         """What happened as intended, one sentence each; usually empty.
@@ -95,10 +93,11 @@ class Tally:
             )
         if self.in_sentences and prefixed:
             warnings.append(self._in_sentences() + left_out)
+        left = self.not_repaired
         if self.doubtful and guard:
             warnings.append(
                 f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
-                f"repaired: {self.repaired:,}.{self._not_repaired()}"
+                f"repaired: {self.doubtful - left.count:,}." + f" Not repaired: {left}." * bool(left.count)
             )
         return warnings
 
@@ -114,11 +113,3 @@ class Tally:
         if self.problems.total() == self.doubtful:
             return kinds
         return f"by problem: {kinds}; a line may have several"
-
-    def _not_repaired(self) -> str:
-        count = self.doubtful - self.repaired
-        if not count:
-            return ""
-        numbers = ", ".join(f"{number:,}" for number in self.not_repaired)
-        more = count - len(self.not_repaired)
-        return f" Not repaired: line{'s' * (count > 1)} {numbers}" + (f" and {more:,} more." if more else ".")

@@ -169,15 +169,16 @@ def printed(folder, *words):
 
 @pytest.mark.slow
 def test_the_table_of_a_machine(monkeypatch):
-    sizes = speed_table.Sizes(60, 300, 200, updates=1, sentences=2, batch_tokens=99, presets=("tiny", "no such"))
+    updates = tuple(speed_table.Updates(preset, 300, 200, 1) for preset in ("tiny", "no such"))
+    sizes = speed_table.Sizes(60, updates, 2, 16, batch_tokens=(99,), precisions=("fp32",), translating="tiny")
     monkeypatch.setattr(speed_table, "_ROUNDS", 1)
-    monkeypatch.setattr(speed_table, "BASE", "tiny")
     reported = []
     table = speed_table.speed_table(report=reported.append, sizes=sizes)
     rows = [row.split("|")[1:-1] for row in table.splitlines() if row.startswith("|") and "--" not in row]
     kinds = [row[0].strip() for row in rows]
     assert kinds[:2] == ["training", "`tiny`"] and kinds[2:4] == ["translating, `tiny`", "fp32"]
-    assert int(rows[1][3].replace(",", "")) > 0
+    assert int(rows[1][5].replace(",", "")) > 0
+    assert all(" | ".join(map(str.strip, rows[index])) in reported for index in (1, 3))
     assert any(line.startswith("left out: ") for line in reported)
 
 

@@ -2,38 +2,34 @@
 
 import os
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import turns
-from train_worker import ours, set_up
-from training_speed import BenchLearner, bench_train, bench_updates, spare_rows
+from train_worker import one_by_one, ours, warmed_up
+from training_speed import bench_train, bench_updates, spare_rows, trained
 from turns import Contestant, measure_in_turn, started
 
-from nmt.config import dump_config
-from nmt.data.shards import ParallelShards
 from nmt.errors import NmtError
 from nmt.kernels import policy
-from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
-from nmt.model.transformer import Transformer
-from nmt.training.input.feed import Epochs
-from nmt.training.learner import Learner
-from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from tests.policies import POLICIES
 
 
-def bench_learner(config, monkeypatch, policy_name="cuda-16-bit", **changed):
+def planned(data, config, count, monkeypatch, policy_name="cuda-16-bit", **changed):
+    """The first updates that are made with some settings of batching."""
     batching = config.batching.model_copy(update=changed)
+    config = config.model_copy(update={"batching": batching})
     monkeypatch.setattr(policy, "choose_kernels", lambda device, products: POLICIES[policy_name])
-    return BenchLearner(config.model_copy(update={"batching": batching}), choose_hardware("cpu", "fp32", 1))
+    with trained(data, config, choose_hardware("cpu", "fp32", 1)) as (_, updates):
+        return [update.plan for update in islice(updates, count)]
 
 
 def test_updates_are_those_of_a_run(data, config, monkeypatch):
-    padded, filled = bench_updates(data, config, 3), bench_learner(config, monkeypatch).updates(data, 3)
+    padded, filled = bench_updates(data, config, 3), planned(data, config, 3, monkeypatch)
     assert len(padded) == len(filled) == 3
     for one, other in zip(padded, filled, strict=True):
         assert np.array_equal(one.pairs, other.pairs)
@@ -46,39 +42,17 @@ def test_updates_are_those_of_a_run(data, config, monkeypatch):
 
 
 def test_without_padding_an_update_is_one_micro_batch_unless_its_size_is_set(data, config, monkeypatch):
-    updates = bench_learner(config, monkeypatch, micro_batch_tokens="auto").updates(data, 3)
+    updates = planned(data, config, 3, monkeypatch, micro_batch_tokens="auto")
     assert [len(update.batches) for update in updates] == [1, 1, 1]
 
 
 def test_spare_rows_are_those_that_hold_no_piece(data, config, monkeypatch):
     config = config.model_copy(update={"batching": config.batching.model_copy(update={"micro_batch_tokens": "auto"})})
-    updates = bench_learner(config, monkeypatch).updates(data, 1_000)
+    updates = [update for update in planned(data, config, 60, monkeypatch) if update.epoch == 0]
     inputs = [(batch, side) for update in updates for batch in update.batches for side in ("source", "target")]
     real = sum(int(getattr(batch, f"{side}_lengths_B").sum()) for batch, side in inputs)
     made = sum(len(getattr(batch.inputs, side).tokens_N) for batch, side in inputs)
     assert spare_rows(data, config, 1) == pytest.approx(1 - real / made)
-
-
-def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_path, monkeypatch):
-    """Where its policy takes sentences one after the other: pairs of all lengths, dealt as training deals them."""
-    (tmp_path / "config.yaml").write_text(dump_config(config))
-    trained = []
-    done = SimpleNamespace(fitting_tokens=None)
-    monkeypatch.setattr(Learner, "update", lambda self, batches, **options: trained.append(batches) or done)
-    for kernels in (POLICIES["cuda-16-bit"], POLICIES["cpu"]):
-        monkeypatch.setattr(policy, "choose_kernels", lambda device, products, kernels=kernels: kernels)
-        set_up(ours, data, tmp_path / "config.yaml", 3, 3)
-    shards = ParallelShards.open(data, "train")
-    for kernels, made in ((POLICIES["cuda-16-bit"], trained[:3]), (POLICIES["cpu"], trained[3:])):
-        epochs = Epochs(lambda *place: (shards, None), config.batching, config.training.seed)
-        model = accelerate(Transformer(config.model, 30), kernels)
-        batching = epochs.micro_batching(model, model.device, NO_OTHERS, 13)(50)
-        run = epochs.updates(0, 0, batching=lambda batching=batching: batching, ranks=NO_OTHERS)
-        for batches, planned in zip(made, run, strict=False):
-            assert len(batches) == len(planned.batches)
-            for one, other in zip(batches, planned.batches, strict=True):
-                assert np.array_equal(one.source_M, other.source_M)
-                assert np.array_equal(one.target_input_N, other.target_input_N)
 
 
 def test_a_benchmark_counts_tokens_and_rounds(data, config):
@@ -119,43 +93,24 @@ def test_a_worker_that_talks_much_is_understood_and_one_that_fails_says_why(tmp_
         Contestant("x", [str(tmp_path / "worker.py"), "fail"])
 
 
-def test_each_rank_gets_its_share_of_the_updates(data, config):
-    whole = bench_updates(data, config, 3)
-    cpu = choose_hardware("cpu", "fp32", 1)
-    shares = [BenchLearner(config, cpu, Ranks(rank, 2)).updates(data, 3) for rank in range(2)]
-    for number, update in enumerate(whole):
-        batches = [batch for share in shares for batch in share[number].batches]
-        assert sum(batch.pairs for batch in batches) == len(update.pairs)
-        assert {share[number].target_tokens for share in shares} == {update.target_tokens}
+def test_every_round_has_other_batches(data, config):
+    tokens = [update.target_tokens for update in bench_updates(data, config, 6)]
+    with ours(data, config, 0) as trainer:
+        _, run = warmed_up(trainer, 2)
+        assert run("run")["tokens"] == tokens[2] + tokens[3]  # the warm-up has taken the first two
+        assert run("run")["tokens"] == tokens[4] + tokens[5]
 
 
-def test_an_update_that_does_not_fit_is_made_again_and_its_size_is_kept(data, config, monkeypatch):
-    learner, sizes = BenchLearner(config, choose_hardware("cpu", "fp32", 1)), []
-
-    def update(batches, **options):
-        sizes.append(max(batch.positions for batch in batches))
-        return SimpleNamespace(fitting_tokens=sizes[-1] // 2 if sizes[-1] > 40 else None)
-
-    monkeypatch.setattr(learner.learner, "update", update)
-    updates = learner.updates(data, 2)
-    for number, planned in enumerate(updates, start=1):
-        learner.update(planned, number)
-    assert [size > 40 for size in sizes] == [True] * (len(sizes) - 2) + [False] * 2
-    assert len(sizes) > 2
-
-
-def test_every_round_has_other_batches_until_there_are_no_more(data, config, tmp_path):
-    (tmp_path / "config.yaml").write_text(dump_config(config))
-    _, run = set_up(ours, data, tmp_path / "config.yaml", 2, 3)
+def test_another_toolkit_gets_the_same_updates_again_and_again(data, config):
+    made = []
+    updates = one_by_one(made.append, data, config, 3)
     tokens = [update.target_tokens for update in bench_updates(data, config, 3)]
-    assert run("run")["tokens"] == tokens[2] + tokens[0]  # the warm-up has taken the first two
-    assert run("run")["tokens"] == tokens[1] + tokens[2]
+    assert [next(updates).target_tokens for _ in range(5)] == [*tokens, *tokens[:2]]
+    assert len(made) == 5
 
 
 @pytest.mark.parametrize(("policy_name", "compiled"), [("cuda-16-bit", True), ("cpu", False)])
-def test_a_benchmark_compiles_one_graph_if_asked_and_says_whether(
-    data, config, tmp_path, monkeypatch, policy_name, compiled
-):
+def test_a_benchmark_compiles_one_graph_if_asked_and_says_whether(data, config, monkeypatch, policy_name, compiled):
     graphs = []
 
     def backend(graph, _):
@@ -164,10 +119,9 @@ def test_a_benchmark_compiles_one_graph_if_asked_and_says_whether(
 
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     monkeypatch.setattr(policy, "choose_kernels", lambda device, products: POLICIES[policy_name])
-    torch._dynamo.reset()
     asked = config.model_copy(update={"training": config.training.model_copy(update={"compile": True})})
-    (tmp_path / "config.yaml").write_text(dump_config(asked))
-    description, run = set_up(ours, data, tmp_path / "config.yaml", 2, 4)
-    run("round")
+    with ours(data, asked, 0) as trainer:
+        description, run = warmed_up(trainer, 2)
+        run("round")
     assert description["compiled"] is compiled
     assert len(graphs) == compiled

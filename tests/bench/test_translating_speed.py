@@ -74,7 +74,7 @@ def test_engines_are_measured_in_precisions_that_they_have(monkeypatch):
 
 def test_outputs_that_rounding_changes_are_counted(model):
     bundle = load_bundle(model)
-    job = Job([[5, 6, 3], [7, 3]], 4, 5, 4, 2, False, 99, 1, "cpu")
+    job = Job([[5, 6, 3], [7, 3]], 4, 5, 4, 2, False, 99, True, 1, "cpu")
     [[one], [two]] = [beam_search([bundle.build_model()], torch.tensor([s]), GREEDY) for s in job.sources]
     outputs = {Setting("nmt", "int8"): [list(one[0].pieces), [9, *two[0].pieces]]}
     found = translating_speed._agreements(bundle, job, outputs)

@@ -319,6 +319,37 @@ def test_the_text_of_a_link_that_it_names_stays(text, written):
 
 
 @pytest.mark.parametrize(
+    ("entry", "plain", "fuzzy"),
+    [
+        ('msgid "A"\nmsgstr ""\n', 'msgid "A"\nmsgstr "w"\n', '#, fuzzy\nmsgid "A"\nmsgstr "w"\n'),
+        (
+            '#. x\n#, c-format\nmsgctxt "c"\nmsgid "A"\nmsgstr ""\n',
+            '#. x\n#, c-format\nmsgctxt "c"\nmsgid "A"\nmsgstr "w"\n',
+            '#. x\n#, fuzzy, c-format\nmsgctxt "c"\nmsgid "A"\nmsgstr "w"\n',
+        ),
+        (
+            '#: a.c:1\n#, fuzzy, c-format\n#| msgid "An"\nmsgid "A"\nmsgstr "x"\n',
+            '#: a.c:1\n#, c-format\nmsgid "A"\nmsgstr "w"\n',
+            '#: a.c:1\n#, fuzzy, c-format\nmsgid "A"\nmsgstr "w"\n',
+        ),
+        (
+            'msgid "A"\nmsgid_plural "B"\nmsgstr[0] "x"\nmsgstr[1] ""\n',
+            'msgid "A"\nmsgid_plural "B"\nmsgstr[0] "x"\nmsgstr[1] "w"\n',
+            '#, fuzzy\nmsgid "A"\nmsgid_plural "B"\nmsgstr[0] "x"\nmsgstr[1] "w"\n',
+        ),
+        ('msgid "A"\nmsgstr "x"\n', 'msgid "A"\nmsgstr "x"\n', 'msgid "A"\nmsgstr "x"\n'),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_translations_of_a_catalogue_are_marked_for_a_review_if_asked(entry, plain, fuzzy, newline):
+    before = 'msgid "y"\nmsgstr "x"\n\n'
+    for asked, written in ((False, plain), (True, fuzzy)):
+        document = read("a.po", (before + entry).replace("\n", newline), fuzzy=asked)
+        found = translated(document, ["w"] * len(document.units)).decode()
+        assert found == (before + written).replace("\n", newline)
+
+
+@pytest.mark.parametrize(
     ("language", "first"),
     [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
 )
@@ -341,7 +372,7 @@ def test_msgfmt_takes_a_translated_catalogue(tmp_path):
     ("name", "text", "problem"),
     [
         ("a.po", 'msgid "a"\nmsgstr b\n', "a.po, line 2: expected a comment or a keyword"),
-        ("a.po", PO.replace("Language: de", "Language: fr"), "the catalogue's translations are in fr"),
+        ("a.po", PO.replace("Language: de", "Language: fr"), "the translations are in fr, but the model"),
         ("a.json", '{"a": 1,\n}', "a.json, line 2: this is not JSON"),
         ("a.xlf", "<xliff>\n<file></xliff>", "a.xlf, line 2: this is not XML: mismatched tag"),
         ("a.xlf", "<tmx/>", "a.xlf, line 1: expected <xliff>, got <tmx>"),

@@ -157,6 +157,8 @@ COMMANDS = {
     "chrf": (["chrf", "--chrf-lowercase"], {"lowercase": True}),
     "chrf++": (["chrf", "--chrf-word-order", "2"], {}),
     "ter": (["ter"], {"lowercase": True}),
+    "ter of Korean": (["ter"], {"target_lang": "ko"}),
+    "ter of Chinese": (["ter", "--ter-normalized", "--ter-asian-support"], {"target_lang": "zh"}),
 }
 
 
@@ -211,7 +213,13 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, sacrebleus
 @pytest.mark.parametrize("code", ["zh", "zh_CN", "zh-TW", "zh-Hans", "zho_Hans", "cmn"])
 def test_the_tokeniser_goes_by_the_language_whatever_its_region(code):
     assert "tok:zh" in score(make_metric("bleu", code), ["你好吗"], [["你好吗"]]).signature
-    assert "asian:yes" in score(make_metric("ter", code), ["你好吗"], [["你好吗"]]).signature
+
+
+@pytest.mark.parametrize("code", ["zh", "ja_JP"])
+def test_ter_counts_ideographs_not_lines(code):
+    ter = score(make_metric("ter", code), ["你好吗"], [["你好呢"]])
+    assert ter.value == pytest.approx(100 / 3)
+    assert "norm:yes|punct:yes|asian:yes" in ter.signature
 
 
 def test_paper_bleu_takes_a_regional_code():

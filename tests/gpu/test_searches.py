@@ -34,6 +34,16 @@ def model_on(device, precision, *, is_recorded=True, vocab=VOCAB, **sizes):
     return model
 
 
+class NotRecorded:
+    """A recorder of a device that cannot record."""
+
+    failure = None
+
+    def record(self, work):
+        work()
+        return work
+
+
 def searched(model, device, precision, settings, sources=SOURCES):
     with choose_hardware(device, precision, 1).autocast():
         return beam_search([model], torch.tensor(sources).to(device), settings)
@@ -54,11 +64,10 @@ def pieces(found):
 )  # fmt: skip
 def test_recorded_steps_find_what_others_find(precision, options):
     settings = SearchSettings(**({"max_extra_length": 10} | options))
-    recorded, plain = (
-        searched(model_on(DEVICE, precision, is_recorded=is_recorded), DEVICE, precision, settings)
-        for is_recorded in (True, False)
-    )
-    assert pieces(recorded) == pieces(plain)
+    model = model_on(DEVICE, precision)
+    recorded = searched(model, DEVICE, precision, settings)
+    model.recorder = NotRecorded  # the same kernels, one by one: others round otherwise
+    assert pieces(searched(model, DEVICE, precision, settings)) == pieces(recorded)
     if precision == "fp32" and "sampling" not in options:
         on_cpu = searched(model_on("cpu", precision), "cpu", precision, settings)
         for here, there in zip(recorded, on_cpu, strict=True):
@@ -66,12 +75,14 @@ def test_recorded_steps_find_what_others_find(precision, options):
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-@pytest.mark.parametrize(("sentences", "beam"), [(1, 4), (64, 4), (512, 1)])
+@pytest.mark.parametrize(("sentences", "beam"), [(1, 4), (64, 4), (512, 1), (2_048, 4)])
 def test_the_estimate_of_memory_holds_what_a_search_takes(sentences, beam, is_recorded):
     sizes = {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "d_ff": 2048, "heads": 8}
     model = model_on(DEVICE, "bf16", is_recorded=is_recorded, vocab=37_000, **sizes)
     settings = SearchSettings(beam=beam, max_extra_length=8)
     memory = SearchMemory([model], torch.device(DEVICE), torch.bfloat16)
+    if memory.free < memory.need(settings, sentences, 32, 40):
+        pytest.skip("needs more memory")
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     searched(model, DEVICE, "bf16", settings, [[*range(4, 35), EOS]] * sentences)

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 import torch.distributed as dist
+from torch._dynamo.utils import counters
 
 from nmt.config import Config, ModelConfig, TrainingConfig, parse_config
 from nmt.config.reading import load_preset
@@ -80,39 +81,99 @@ def test_updates_are_those_of_a_cpu(precision, options):
         assert_equal(on_gpu, updated(learner("cpu", precision, **options)), within=ROUNDING[precision])
 
 
-def test_a_compiled_graph_has_the_gradients_of_the_kernels_one_by_one():
-    eager, compiled = learner(DEVICE, "bf16"), learner(DEVICE, "bf16")
-    assert compiled.compile()
-    filled = Filled.within(MicroBatchLimits(150, 150, 12), 10, torch.device(DEVICE))
-    batches = [filled.prepared(part) for part in PARTS]
-    assert_equal(updated(compiled, batches), updated(eager, batches), within=0.05)
-    assert compiled.is_compiled, compiled.take_warning()
+def prepared(*batches, rows=(150, 900), pairs=12):
+    """Batches of one size, with more rows on one side than on the other."""
+    filled = Filled.within(MicroBatchLimits(*rows, pairs), 10, torch.device(DEVICE))
+    return [filled.prepared(one) for one in batches]
 
 
-def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches():
-    made, many = learner(DEVICE, "fp32", {"d_ff": 4096}), batch(pairs(20_000))
+@pytest.fixture
+def compiled():
+    """Makes a learner that compiles."""
+    made = []
+
+    def make(*arguments, **options) -> Learner:
+        made.append(learner(*arguments, **options))
+        assert made[-1].compile(), made[-1].take_warning()
+        counters.clear()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"r_drop": 5.0}, {"ema_decay": 0.9}, {"sizes": {"norm": "pre"}}], ids=str)
+def test_a_compiled_graph_has_the_gradients_of_the_kernels_one_by_one(compiled, options):
+    made, batches = compiled(DEVICE, "bf16", **options), prepared(*PARTS)
+    assert_equal(updated(made, batches), updated(learner(DEVICE, "bf16", **options), batches), within=0.05)
+    assert made.is_compiled, made.take_warning()
+    assert counters["inductor"]["cudagraph_skips"] == 0
+
+
+def test_a_graph_draws_by_the_seed_of_its_update(compiled):
+    made, [one, _] = compiled(DEVICE, "bf16", {"dropout": 0.3}), prepared(*PARTS)
+    losses = [
+        made.update([one], update=update, target_tokens=one.target_tokens, learning_rate=0.0).smoothed_loss
+        for update in (1, 2, 3, 4, 5, 4)  # the first ones compile and record
+    ]
+    assert made.is_compiled, made.take_warning()
+    assert losses[3] == losses[5] != losses[4]
+
+
+def test_graphs_give_their_memory_back(compiled):
+    made = compiled(DEVICE, "bf16", {"d_ff": 4096})
+    updated(made, prepared(batch(pairs(2_000)), rows=(20_000, 20_000), pairs=2_000))
+    assert made.is_compiled, made.take_warning()
+    with_graphs = torch.cuda.memory_reserved()
+    made.close()
+    assert with_graphs - torch.cuda.memory_reserved() > 100 << 20
+
+
+@pytest.fixture
+def little_memory():
+    """So much is free as a small update needs."""
     total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (256 << 20)) / total)
-    try:
-        assert updated(made, [many], updates=1).outcome is UpdateOutcome.AGAIN
-        assert_equal(updated(made), updated(learner("cpu", "fp32", {"d_ff": 4096})), within=0.01)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+
+    def limit() -> None:
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (256 << 20)) / total)
+
+    yield limit
+    torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
-def test_gradients_that_nccl_exchanges_are_those_of_one_rank(tmp_path, overlaps):
+def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches(little_memory):
+    made, many = learner(DEVICE, "fp32", {"d_ff": 4096}), batch(pairs(20_000))
+    little_memory()
+    assert updated(made, [many], updates=1).outcome is UpdateOutcome.AGAIN
+    assert_equal(updated(made), updated(learner("cpu", "fp32", {"d_ff": 4096})), within=0.01)
+
+
+def test_a_graph_that_does_not_fit_is_followed_by_a_smaller_one(compiled, little_memory):
+    made = compiled(DEVICE, "bf16", {"d_ff": 4096})
+    little_memory()
+    many = prepared(batch(pairs(20_000)), rows=(200_000, 200_000), pairs=20_000)
+    assert updated(made, many, updates=1).outcome is UpdateOutcome.AGAIN
+    assert_equal(updated(made, prepared(*PARTS)), updated(learner("cpu", "bf16", {"d_ff": 4096})), within=0.05)
+    assert made.is_compiled, made.take_warning()
+
+
+@pytest.mark.parametrize(("overlaps", "is_compiled"), [(False, False), (True, False), (True, True)])
+def test_gradients_that_nccl_exchanges_are_those_of_one_rank(tmp_path, overlaps, is_compiled):
     """NCCL sums over the one rank that there is."""
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("cpu:gloo,cuda:nccl", store=store, rank=0, world_size=1)
     try:
-        exchanged = updated(
-            learner(DEVICE, "bf16", ranks=Ranks(0, 2), overlaps_exchange=overlaps, bucket_megabytes=0.01)
-        )
+        made = learner(DEVICE, "bf16", ranks=Ranks(0, 2), overlaps_exchange=overlaps, bucket_megabytes=0.01)
+        if is_compiled:
+            made.compile()
+        exchanged = updated(made, prepared(*PARTS))
+        assert made.is_compiled == is_compiled, made.take_warning()
+        made.close()
     finally:
         dist.destroy_process_group()
-    assert_equal(exchanged, updated(learner(DEVICE, "bf16")), within=1e-3)
+    assert_equal(exchanged, updated(learner(DEVICE, "bf16")), within=0.05 if is_compiled else 1e-3)
 
 
 @pytest.mark.parametrize("changes", [["training.deterministic=true"], ["training.compile=true"]], ids=str)

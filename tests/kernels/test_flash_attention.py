@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,8 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.kernels import policy, recording
-from nmt.kernels.flash_attention import computes, flash_attention, masked_attention, suits_packed_attention
-from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.kernels.flash_attention import flash_attention, masked_attention, suits_packed_attention, try_attention
+from nmt.kernels.policy import accelerate, choose_kernels, packed_attention_if_possible
 from nmt.model.attention import attention
 from nmt.model.packing import PackedSequences, PackedSize
 from nmt.model.transformer import Transformer
@@ -112,7 +113,7 @@ def test_attention_without_padding_is_chosen_by_length_among_what_a_gpu_can(
     ours = SimpleNamespace(sentence_attention=attend(SENTENCES)) if SENTENCES in given["has"] else None
     monkeypatch.setitem(sys.modules, "nmt.kernels.sentence_attention", ours)
     monkeypatch.setattr(policy, "flash_attention", find_flash_attention)
-    monkeypatch.setattr(policy, "computes", lambda attend, device, dtype: attend() in given["works"])
+    monkeypatch.setattr(policy, "try_attention", lambda attend, device, dtype: given["works"].index(attend()))
     monkeypatch.setattr(recording, "_try_to_record", lambda device: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: given["capability"])
@@ -138,23 +139,28 @@ def test_attention_without_padding_is_chosen_by_length_among_what_a_gpu_can(
 @pytest.mark.parametrize("is_inference", [False, True])
 def test_a_trial_computes_gradients_also_where_a_search_has_switched_them_off(is_inference):
     with torch.inference_mode(is_inference):
-        assert computes(masked_attention, torch.device("cpu"), torch.float32)
+        try_attention(masked_attention, torch.device("cpu"), torch.float32)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("No available kernel"), subprocess.CalledProcessError(1, ["cc"])])
-def test_a_trial_that_fails_is_no_error(error):
-    def attend(*arguments):
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("No available kernel"),
+        subprocess.CalledProcessError(1, ["cc"]),
+        torch.OutOfMemoryError("CUDA out of memory"),
+    ],
+    ids=str,
+)
+def test_a_trial_that_fails_is_no_error_unless_memory_ran_out(monkeypatch, error):
+    def fail(attend, device, dtype):
         raise error
 
-    assert not computes(attend, torch.device("cpu"), torch.float32)
-
-
-def test_running_out_of_memory_in_the_trial_is_an_error():
-    def attend(*arguments):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    with pytest.raises(torch.OutOfMemoryError):
-        computes(attend, torch.device("cpu"), torch.bfloat16)
+    monkeypatch.setattr(policy, "try_attention", fail)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    is_error = isinstance(error, torch.OutOfMemoryError)
+    with pytest.raises(type(error)) if is_error else nullcontext():
+        assert packed_attention_if_possible(GPU, torch.float16) is None
 
 
 def test_attention_without_padding_takes_heads_of_certain_sizes():

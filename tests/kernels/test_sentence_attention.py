@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
+from nmt.data.dealing import MicroBatchLimits
 from nmt.kernels.policy import AttentionByLength, Kernels, accelerate
 from nmt.model.transformer import Transformer
+from nmt.training.input.micro_batches import Filled
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.loss import label_smoothed_loss
 from tests.sentence_attention import ALLOWED, BORDERS, Case, differences, drawn
@@ -88,11 +90,31 @@ def test_numbers_that_lie_apart_are_copied():
         assert torch.equal(mine.grad.transpose(1, 2), theirs.grad)
 
 
-def learnt(kernels, compiled=lambda model: model):
+def test_sides_with_different_numbers_of_sentences_are_refused():
+    """A program would read where no end is, and write anywhere."""
+    heads, fewer = torch.randn(24, 1, 8), ENDS[[0, 1, 3]]
+    with pytest.raises(ValueError, match="queries of 3 sentences, but keys of 2"):
+        torch.ops.nmt.sentence_attention(heads, heads, heads, ENDS, fewer, False)
+
+
+def test_the_sizes_of_a_run_suit_it():
+    """One side has many more rows, so it needs more spare sentences than the other would."""
+    filled = Filled.within(MicroBatchLimits(50, 600, 4), 10, CPU)
+    found, expected = (
+        learnt(kernels, inputs=inputs)
+        for kernels, inputs in (
+            (Kernels(packed_attention=module.sentence_attention), filled.prepared(batch(pairs(3)))),
+            (Kernels(), batch(pairs(3))),
+        )
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def learnt(kernels, compiled=lambda model: model, inputs=batch(pairs(3))):
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2, dropout=0.0)
     torch.manual_seed(1)
     model = accelerate(Transformer(config, 30), kernels).train()
-    inputs = model_inputs(batch(pairs(3)), CPU, model.size_of)
+    inputs = model_inputs(inputs, CPU, model.size_of)
     logits = compiled(model)(inputs.source, inputs.target)
     loss = label_smoothed_loss(logits, inputs.target_output_N, 0.1).smoothed
     loss.backward()

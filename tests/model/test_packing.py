@@ -236,9 +236,10 @@ def test_rows_are_spare_only_where_products_are_compiled_for_their_number(produc
     assert (choose_kernels(CPU, products).rows_per_octave is not None) is is_rounded
 
 
-@given(st.lists(st.integers(1, 60), max_size=60), st.integers(0, 3_000), st.integers(0, 80))
-def test_one_size_holds_all_that_is_not_larger(lengths, more_rows, more_sentences):
-    size = PackedSize.for_all(sum(lengths) + more_rows, len(lengths) + more_sentences, 60)
+@given(st.lists(st.integers(1, 60), max_size=60), st.integers(0, 3_000), st.integers(0, 80), st.integers(1, 9_000))
+def test_one_size_holds_all_that_is_not_larger(lengths, more_rows, more_sentences, other_rows):
+    rows = [sum(lengths) + more_rows, other_rows]
+    size, other = PackedSize.for_all(rows, len(lengths) + more_sentences, 60)
     made = PackedSequences.of(np.ones(sum(lengths), np.int64), lengths, size)
     parts = made.cu_seqlens.diff().tolist()
     assert len(parts) == size.sentences
@@ -246,3 +247,5 @@ def test_one_size_holds_all_that_is_not_larger(lengths, more_rows, more_sentence
     assert max(parts) <= made.max_seqlen
     # Both sides have rows in all spare sentences, whatever they hold.
     assert min(parts[len(lengths) :][: size.spare_sentences]) > 0
+    # A sentence of one side attends to that of its number on the other.
+    assert (other.sentences, other.spare_sentences) == (size.sentences, size.spare_sentences)

@@ -152,7 +152,8 @@ def test_pairs_up_to_the_positions_are_scored_and_longer_ones_impossible():
 
 
 def test_alignment_follows_the_attention_of_the_head_that_learnt_it_or_of_a_whole_layer():
-    unguided, guided = ([build(seed, layers=3, alignment_layer=layer) for seed in (4, 5)] for layer in (None, 3))
+    unguided, guided = ([build(seed, layers=3, alignment_layer=layer) for seed in (4, 5)] for layer in (None, 2))
+    deep = [build(seed, layers=4) for seed in (4, 5)]
     sources, targets = sentences(8), sentences(8, seed=9)
 
     def looks(models: list[Transformer], layer: int, heads: int) -> list[list[int | None]]:
@@ -165,14 +166,16 @@ def test_alignment_follows_the_attention_of_the_head_that_learnt_it_or_of_a_whol
                 on_padded.decoded(
                     built, torch.tensor([[BOS, *target]]), encoded, observer=AttentionObserver(memory=seen.__setitem__)
                 )
-                assert sorted(seen) == [0, 1, 2]
+                assert sorted(seen) == list(range(built.config.decoder_layers))
                 assert torch.allclose(seen[layer].sum(-1), torch.ones(1))
                 weights.append(seen[layer][0, :heads].mean(0))
-            *of_pieces, _ = (sum(weights) / len(models)).argmax(-1).tolist()
-            found.append([None if index == len(source) else index for index in of_pieces])
+            of_pieces = sum(weights)[:-1] / len(models)
+            shares = (of_pieces[:, :-1] / of_pieces[:, :-1].sum(0)).argmax(-1).tolist()
+            has_most = (of_pieces.argmax(-1) == len(source)).tolist()
+            found.append([None if is_eos else index for is_eos, index in zip(has_most, shares, strict=True)])
         return found
 
-    for models, layer, heads in ((unguided, 1, 2), (guided, 2, 1)):
+    for models, layer, heads in ((unguided, 2, 2), (deep, 2, 2), (guided, 1, 1)):
         for some in (models[:1], models):
             scores = score_targets(some, sources, targets, CPU, aligns=True)
             assert [list(score.alignment) for score in scores] == looks(some, layer, heads)

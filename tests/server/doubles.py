@@ -116,6 +116,9 @@ class Model:
         self.gate = threading.Event()
         """Loading waits for it."""
         self.gate.set()
+        self.unloading = threading.Event()
+        """The end of unloading waits for it."""
+        self.unloading.set()
         self.error: Exception | None = None
         """Why it cannot be loaded."""
 
@@ -140,6 +143,7 @@ class Model:
     def unload(self) -> None:
         """Unload it."""
         self.loads.append("unload")
+        assert self.unloading.wait(SECONDS)
 
     def watch(self, lost: Callable[[Exception], object]) -> None:
         """Remember what is called when it is lost."""

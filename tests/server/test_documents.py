@@ -53,6 +53,11 @@ def test_a_browser_saves_a_document_and_may_fetch_it_again(server):
         ("a.pdf", "x", {}, 400, "Invalid file: a.pdf: its file extension must be one of .arb, .htm"),
         ("", "x", {}, 400, "file: Expected a file"),
         ("a.xlf", "<xl", {}, 400, "a.xlf, line 1: this is not XML"),
+        (
+            "a.xlf", '<xliff><file source-language="en" target-language="fr"/></xliff>', {}, 400,
+            "a.xlf, line 1: the translations are in fr, but the model translates to de. Take the file without "
+            "translations.",
+        ),
         ("a.txt", b"one\n\xff", {}, 400, "a.txt, line 2: byte 5 of the file (0xff) is not valid UTF-8"),
         ("a.txt", "x", {"target": "fr"}, 400, "fr is not supported"),
         ("a.txt", "x", {"source": "fr"}, 400, "fr is not supported"),
@@ -61,7 +66,7 @@ def test_a_browser_saves_a_document_and_may_fetch_it_again(server):
         ("a.txt", "x" * 100_000, {}, 413, "more than 89,536 bytes"),
         ("a.txt", "fail", {}, 500, "An internal error"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_translated_is_refused_in_words(small, capfd, name, content, more, status, error):
     answer = sent(small, content, name, **more)
     assert (answer.status_code, error in answer.json()["error"]) == (status, True), answer.text

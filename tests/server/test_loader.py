@@ -6,8 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.machine.calls import ProcessLostError
+from nmt.server.access import Access
+from nmt.server.exchange import Limits
+from nmt.server.models import Models
+from nmt.server.running import bound, run
 from tests.commands import run_command
 from tests.server.conftest import BUNDLE
 from tests.server.doubles import Model, serving, wait_for
@@ -78,6 +82,26 @@ def test_the_model_that_was_idle_for_longest_makes_room(models):
         with slow_request(running, models[0].translator()):
             assert running.translate("a", target="fr").status_code == 200
             assert loads(models) == [["load"], ["load", "unload", "load"], ["load", "unload"]]
+
+
+def test_others_are_answered_while_a_model_is_unloaded(models):
+    """Its room is free, and it is loaded again, only once its process has ended."""
+    with serving(models, workers=2, loading={"max_loaded": 2}) as running:
+        for target in ("de", "fr"):
+            assert running.translate("a", target=target).status_code == 200
+        models[0].unloading.clear()
+        waiting = [threading.Thread(target=running.translate, args=("a",), kwargs={"target": "es"})]
+        waiting[0].start()
+        wait_for(lambda: models[0].loads[-1] == "unload")
+        assert running.translate("b", target="fr").json() == {"translatedText": "B"}
+        waiting.append(threading.Thread(target=running.translate, args=("a",)))  # makes room for itself: unloads fr
+        waiting[1].start()
+        wait_for(lambda: models[1].loads[-1] == "unload")
+        assert loads(models) == [["load", "unload"], ["load", "unload"], []]
+        models[0].unloading.set()
+        for each in waiting:
+            each.join()
+        assert loads(models) == [["load", "unload", "load"], ["load", "unload"], ["load"]]
 
 
 def test_a_request_waits_until_a_model_is_idle(models):
@@ -179,6 +203,10 @@ def test_a_model_that_cannot_be_loaded_later_is_named_at_the_start(tmp_path, nam
     assert str(folder) in result.stderr.decode()
 
 
-def test_two_models_need_room_for_a_pivot_language(tmp_path):
-    result = run_command(["serve", BUNDLE, "--via", "en", "--max-loaded", "1"], cwd=tmp_path)
-    assert (result.returncode, "--via needs two models in memory" in result.stderr.decode()) == (2, True)
+def test_two_models_need_room_for_a_pivot_language_but_one_that_is_both_does_not():
+    models, both = [Model("de", "en"), Model("en", "fr")], Model("de", "en", "fr")
+    both.directions = lambda: [("de", "en"), ("en", "fr")]
+    assert Models([both], ["en"]).most_at_once == 1
+    with bound("127.0.0.1", 0) as listening, pytest.raises(ConfigError, match="give --max-loaded 2 or more"):
+        run(models, listening, access=Access(), limits=Limits(), max_waiting=9, via=["en"], max_loaded=1)
+    assert loads(models) == [[], []]

@@ -76,6 +76,12 @@ WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 1
          "Schlitten<b>hund</b>"),
         (marked("un der", (0, 2, "<b>", "</b>"), (3, 3, "<br>")), "oder un", [Link(0, 2, 0, 2), Link(2, 4, 3, 6)],
          "<b>od</b>er <br>un"),
+        # Nothing comes from a word: its tag holds the nearest word that is free.
+        (marked("a red shirt", (2, 5, "<i>", "</i>")), "ein rotes Hemd", [Link(0, 3, 0, 1), Link(4, 14, 6, 11)],
+         "ein <i>rotes</i> Hemd"),
+        (marked("so red it is", (3, 6, "<i>", "</i>"), (7, 12, "<b>", "</b>")), "ganz 红色的",
+         [Link(0, 4, 0, 2), Link(6, 8, 7, 12)], "ganz <i>红</i><b>色的</b>"),
+        (marked("red it", (0, 3, "<i>", "</i>"), (4, 6, "<b>", "</b>")), "es", [Link(0, 2, 4, 6)], "<i></i><b>es</b>"),
         # Without an alignment, no word of the sentence is taken for what is kept.
         (marked("now press Enter here", (10, 15, "<kbd>Enter</kbd>", "", "")), "jetzt die Taste hier drücken", [],
          "jetzt die Taste <kbd>Enter</kbd> hier drücken"),
@@ -164,6 +170,16 @@ def test_nothing_is_lost_doubled_or_crossed(case):
             while above is not None and above != str(number):
                 above = holder[above]
             assert above == str(number)
+
+
+@given(st.text(alphabet="ab .", max_size=9), st.text(alphabet="ab .", max_size=30), st.data())
+def test_a_pair_of_tags_that_held_a_word_holds_one(before, output, data):
+    unit = Unit(f"{before}word c", (Span(len(before), len(before) + 4, "<i>", "</i>"),))
+    edges = sorted(data.draw(st.sets(st.integers(0, len(output)), max_size=8)))
+    of_any = st.integers(0, len(unit.text) - 1).map(lambda start: (start, start + 1))
+    alignment = [Link(*edge, *data.draw(of_any)) for edge in itertools.pairwise(edges)]
+    held = re.search("<i>(.*)</i>", place(unit, output, alignment))[1]
+    assert held.strip() or not output.strip(" .")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from nmt.synthesis.answers import _APPLICATION, Answer, Answers
 from nmt.synthesis.chat_server import KEY, ChatServer
 from nmt.synthesis.teacher import ChatRequest, Teacher
 from nmt.translation.guard import Languages
+from nmt.translation.jobs import TranslationJob
+from nmt.translation.resuming import Begun
 from tests.kit.chat import DROP_BY_DROP, chat_server, completion, error
 
 LANGUAGES = Languages("en", "de")
@@ -259,6 +261,30 @@ def test_a_server_that_refuses_everything_is_an_error(tmp_path, answer, message,
 def test_few_lines_without_any_answer_are_an_error_too(tmp_path):
     with pytest.raises(DownloadError, match="none of the last 2 requests"):
         answers_to(lambda text, times: error(500), tmp_path, ["one", "two"], tries=2)
+
+
+def test_text_in_another_language_is_noticed_at_the_first_window(tmp_path):
+    pytest.importorskip("py3langid")
+    lines = ["le petit chat gris dort sur la vieille chaise dans la cuisine"] * 200
+    with (
+        chat_server(lambda text, times: completion("die Katze schläft auf dem alten Stuhl")) as server,
+        teacher_of(server.address, tmp_path) as teacher,
+    ):
+        job = TranslationJob(teacher, "jsonl")
+        done, _ = next(iter(job.windows(((line, "") for line in lines), Begun())))
+        assert done == teacher.window < len(lines)
+        assert "looks like French (fr), but the model translates from English (en)." in job.doubt(at_end=False)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_lines_that_a_server_never_answers_are_left_out_while_it_answers_others(tmp_path, count):
+    lines = [f"long {number}" for number in range(count)]  # all of the last window
+    found, server = answers_to(
+        lambda text, times: error(500) if text.startswith("long") else translated(text), tmp_path, lines, tries=2
+    )
+    assert {each.guard and each.guard.problems for each in found} == {("no_answer",)}
+    assert "Hello." in server.texts
+    assert {server.texts.count(line) for line in lines} == {2}
 
 
 def test_a_server_that_is_not_there_is_an_error_at_once(tmp_path):

@@ -217,7 +217,7 @@ def test_a_teacher_translates_and_what_is_no_translation_is_dropped_and_counted(
 
     with chat_server(answer) as server:
         made = nmt(*asking("kd-en-de", server), "--forward", cwd=project)
-        assert "answers dropped as several lines: 2\n" in made.stderr
+        assert "answers dropped as several lines: 2 (lines " in made.stderr
         folder = project / "data/kd-en-de"
         good = list(dict.fromkeys(line for line in lines if line not in bad))
         assert lines_of(folder / "train.en") == good
@@ -239,13 +239,32 @@ def test_a_teacher_translates_and_what_is_no_translation_is_dropped_and_counted(
 
 def test_a_teacher_that_goes_away_loses_nothing(nmt, project):
     lines = list(dict.fromkeys(lines_of(project / "mono.en")))
-    with chat_server(lambda text, times: error(503) if text in lines[20:] else completion(f"<{text}>")) as server:
+    with chat_server(lambda text, times: completion(f"<{text}>") if text in lines[:20] else error(503)) as server:
         stopped = nmt(*asking("kd-en-de", server), "--forward", "--tries", "1", cwd=project, check=False)
     assert (stopped.returncode, "Run the same command to resume" in stopped.stderr) == (2, True), stopped.stderr
     with chat_server(lambda text, times: completion(f"<{text}>")) as moved:
         nmt(*asking("kd-en-de", moved), "--forward", cwd=project)
     assert sorted(moved.texts) == sorted(lines[20:])
     assert lines_of(project / "data/kd-en-de/train.de") == [f"<{line}>" for line in lines]
+
+
+def test_lines_that_a_teacher_never_answers_are_left_out_and_named(nmt, project):
+    lines = write_lines(project / "mono.en", 40, 9)
+    long = lines[30:]
+    options = ("--forward", "--tries", "1", "--concurrency", "1")
+    with chat_server(lambda text, times: error(504) if text in long else completion(f"<{text}>")) as server:
+        made = nmt(*asking("kd-en-de", server), *options, cwd=project)
+    without = [number for number, line in enumerate(lines, start=1) if line in long]
+    shown = ", ".join(map(str, without[:5]))
+    assert (
+        f"answers dropped as no answer: {len(without)} (lines {shown} and {len(without) - 5} more). The same command "
+        "with --force asks for them again" in " ".join(made.stderr.split())
+    )
+    assert set(lines_of(project / "data/kd-en-de/train.en")) == set(lines) - set(long)
+    with chat_server(lambda text, times: completion(f"<{text}>")) as again:
+        nmt(*asking("kd-en-de", again), *options, "--force", cwd=project)
+    assert set(again.texts) == set(long)
+    assert set(lines_of(project / "data/kd-en-de/train.en")) == set(lines)
 
 
 def test_killed_while_a_teacher_answers_it_asks_for_nothing_twice(nmt, project):

@@ -304,9 +304,11 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "html", "--nbest", "2"], ["--nbest", "--input-format lines or paragraphs"]),
         (["--input-format", "html", "--format", "jsonl"], ["--format jsonl", "--input-format lines"]),
         (["--retranslate"], ["--retranslate only goes with documents"]),
+        (["--fuzzy"], ["--fuzzy only goes with catalogues"]),
+        (["--input", "fr.po"], ["fr.po, line 2: the translations are in fr", "or add --retranslate to replace them."]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
-        (["--output", "none/x"], ["none: there is no such folder"]),
+        (["--output", "in.txt/x"], ["in.txt/x: cannot be written", "in.txt is a file"]),
         (["--input", "in.txt", "--prefix", "two.txt"], ["in.txt has 1 line", "two.txt has 2"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
@@ -320,6 +322,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
     (tmp_path / "in.txt").write_text("ba do\n")
     (tmp_path / "two.txt").write_text("ba\ndo\n")
+    (tmp_path / "fr.po").write_text('msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "ba"\nmsgstr "do"\n')
     model = [] if "--model" in options else ["--model", bundle]
     result = run_here(["translate", *model, *options], cwd=tmp_path)
     assert result.returncode == 2

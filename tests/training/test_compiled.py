@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
 
 from nmt.cli.training_view import preflight_lines
 from nmt.config import Config, ModelConfig, TrainingConfig
@@ -14,6 +16,7 @@ from nmt.errors import TrainingError
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
+from nmt.training import learner as learner_module
 from nmt.training.input.micro_batches import Filled
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner
@@ -33,12 +36,6 @@ CPU = torch.device("cpu")
 
 def filled(tokens=60, pairs=12, longest=10) -> Filled:
     return Filled.within(MicroBatchLimits(tokens, tokens, pairs), longest, CPU)
-
-
-@pytest.fixture(autouse=True)
-def own_graphs():
-    """torch counts the graphs of a function for all tests of a process."""
-    torch._dynamo.reset()
 
 
 @pytest.fixture
@@ -116,6 +113,28 @@ def test_micro_batches_of_all_sizes_are_one_graph_and_learn_the_same(graphs, siz
     assert len(graphs) == 1
     assert compiled.take_warning() is None
     assert (weights(plain) - weights(compiled)).norm() <= 1e-10 * weights(plain).norm()
+
+
+@pytest.mark.parametrize("training", [{}, {"r_drop": 2.0}], ids=str)
+def test_a_graph_makes_no_tensor_on_the_host(monkeypatch, training):
+    """With one of these torch makes no CUDA graph. Weights do not move, so they are not copied before each run."""
+    operations, copied = set(), []
+
+    def compiler(graph, _):
+        operations.update(str(node.target) for node in graph.graph.nodes)
+        inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        copied.append(len(inputs) - len(torch._guards.TracingContext.get().fw_metadata.static_input_indices))
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(fw_compiler=compiler)
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+    made = learner("fp32", sizes={"dropout": 0.1, "decoder_start": "zero"}, **training)
+    made.model.packed_attention = lambda query, key, value, *_: query + key.mean(0) + value.mean(0)  # a kernel's place
+    made.compile()
+    updated(made)
+    assert made.is_compiled, made.take_warning()
+    assert not operations & {"aten.scalar_tensor.default", "aten.lift_fresh_copy.default"}
+    assert copied[0] == 2 * 2 + 1  # tokens and positions of both sides, and the targets of the loss
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -242,6 +261,71 @@ def packed_attention(monkeypatch):
 
 
 COMPILE = ("training.compile=true", "model.dropout=0", "training.precision=fp32", "logging.every_updates=1")
+
+
+def resets(monkeypatch) -> list[str]:
+    """What is done to the memory of graphs."""
+    done = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: done.append("graphs are gone"))
+    monkeypatch.setattr(learner_module, "release_memory", lambda device: done.append("released"))
+    monkeypatch.setattr(learner_module, "keep_memory", lambda device: done.append("kept"))
+    return done
+
+
+def test_graphs_release_their_memory_before_others_are_made_and_when_they_are_not_used_again(graphs, monkeypatch):
+    done, made = resets(monkeypatch), learner()
+    made.close()
+    assert done == []
+    made.compile()
+    assert done == ["graphs are gone", "released"]
+    made.close()
+    assert done == ["graphs are gone", "released"] * 2
+    assert not made.is_compiled
+    assert updated(made, size=filled()).outcome is UpdateOutcome.DONE
+    assert not graphs
+
+
+@pytest.mark.parametrize(
+    ("error", "then"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), ["graphs are gone", "released"]),
+        # torch's cache must stay as it is after a recording that failed.
+        (RuntimeError("capture failed"), ["graphs are gone", "kept", "released"]),
+    ],
+    ids=str,
+)
+def test_a_graph_that_is_recorded_in_part_is_not_used_again(graphs, monkeypatch, error, then):
+    done, made = resets(monkeypatch), learner()
+    made.compile()
+    done.clear()
+    error.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+
+    def losses(*arguments):
+        raise error
+
+    made._losses = losses
+    assert updated(made).outcome is UpdateOutcome.AGAIN
+    assert done == then
+
+
+def test_an_update_in_smaller_micro_batches_is_a_graph_of_its_own(
+    graphs, packed_attention, run_training, tmp_path, monkeypatch
+):
+    """The graph of the larger ones would keep its memory, on ranks where it fitted too."""
+    compute, released = Learner.compute_gradients, []
+    monkeypatch.setattr(torch.compiler, "reset", lambda reset=torch.compiler.reset: released.append(reset()))
+
+    def failing(self, batches, *, update, **options):
+        if update == 3 and batches[0].tokens > 40:
+            self._buffer.clear()
+            return batches[0]
+        return compute(self, batches, update=update, **options)
+
+    monkeypatch.setattr(Learner, "compute_gradients", failing)
+    run_training(tmp_path / "run", *COMPILE, "batching.micro_batch_tokens=60")
+    assert len(records(tmp_path / "run", "event")) == 1
+    assert len(graphs) == 2
+    assert len(released) == 3  # in preflight, for the smaller ones, and at the end
 
 
 def test_an_epoch_of_a_run_is_one_graph(graphs, packed_attention, run_training, tmp_path):

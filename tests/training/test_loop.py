@@ -28,6 +28,7 @@ from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
+from nmt.training.optimizer import Adam
 from nmt.training.progress import Ending
 from nmt.training.validation import Validation, Validator
 from tests.commands import start_python
@@ -256,14 +257,13 @@ def papers_rate(step: int) -> float:
 
 def test_each_update_learns_at_the_rate_of_its_number_and_records_it(run_training, tmp_path, monkeypatch):
     rates = {}
-    step_of, updates = Learner.step, itertools.count(1)
+    step, updates = Adam.step, itertools.count(1)
 
-    def watched(self, *arguments):
-        step = step_of(self, *arguments)
-        rates[next(updates)] = self.optimizer._adam.param_groups[0]["lr"]
-        return step
+    def watched(self, norm, learning_rate):
+        rates[next(updates)] = learning_rate
+        step(self, norm, learning_rate)
 
-    monkeypatch.setattr(Learner, "step", watched)
+    monkeypatch.setattr(Adam, "step", watched)
     every = ["logging.every_updates=1", "validation.bleu=false", "schedule.factor=1"]
     for last in (13, 25):  # past the end of the warm-up, with a resume before it
         run_training(tmp_path / "run", f"training.max_updates={last}", *every)

@@ -72,7 +72,7 @@ def test_the_weights_are_those_of_equation_1():
     [model] = models.models
     ids = torch.tensor([[*VOCAB.encode(["ba do ki"])[0], VOCAB.EOS]])
     attention = model.encoder[0].self_attention
-    x = model.source_positions(model.embedding.source(ids), slice(ids.shape[1]))
+    x = model.source_positions(model.embedding.source(ids), torch.arange(ids.shape[1]))
     projected = torch.nn.functional.linear(x, attention.query_key_value.weight, attention.query_key_value.bias)
     query, key, _ = (part.view(1, -1, 2, 8).transpose(1, 2) for part in projected.chunk(3, dim=-1))
     expected = attention_weights(query, key, None)[0].detach().numpy()

@@ -256,6 +256,17 @@ def test_what_is_not_ours_is_left_as_it_is(tmp_path, name, content):
     assert OutputFile(tmp_path / "out").first_free().path == tmp_path / "out-2"
 
 
+def test_missing_folders_of_an_output_are_made_and_removed_if_they_stay_empty(tmp_path):
+    output = tmp_path / "new" / "folder" / "out"
+    for claim in (OutputFile(output).claimed, OutputFile(output).claimed_free):
+        with claim():
+            assert output.parent.is_dir()
+        assert not output.parent.parent.exists()
+    with claimed(output):
+        output.write_text("ba\n")
+    assert output.read_text() == "ba\n"
+
+
 def claimed(output) -> contextlib.AbstractContextManager[None]:
     return OutputFile(output).claimed()
 

@@ -120,6 +120,8 @@ def test_input_in_another_language_is_named_once_and_early(
         ("The dog runs.", "Der Hund rennt.", -0.6, False, False),
         ("The dog runs.", "Der Hund rennt.", -1.6, False, True),
         ("Der Hund rennt.", "Der Hund rennt.", -0.6, False, True),
+        ("Ein Hund rennt.", "Ein Hund steht.", -0.6, False, True),
+        ("Berlin hat Hunde.", "Berlin has dogs.", -0.6, False, False),
         ("It is wrong.", "Das ist falsch.", -0.6, False, True),
         (">>deu<< 狗跑得很快", "Die Quelle.", -1.6, True, False),
         ("", "", 0.0, False, False),
@@ -129,7 +131,8 @@ def test_only_strange_text_in_the_own_script_is_identified(
     monkeypatch, line, translation, mean, is_foreign, is_identified
 ):
     identified = []
-    monkeypatch.setattr("nmt.translation.jobs.seems_to_be", lambda lines, language: identified.extend(lines) or "")
+    looked_at = "nmt.translation.input_language.seems_to_be"
+    monkeypatch.setattr(looked_at, lambda lines, language: identified.extend(lines) or "")
     monkeypatch.setattr(Copying, "language_tags", (">>deu<<",))
     monkeypatch.setattr(Copying, "source_lang", "en")
     job = TranslationJob(Copying(), "text")
@@ -142,6 +145,25 @@ def test_only_strange_text_in_the_own_script_is_identified(
     assert bool(job.doubt(at_end=True)) == is_foreign
     assert bool(identified) == is_identified
     assert job.doubt(at_end=True) == ""
+
+
+def test_lines_that_are_in_the_target_language_already_are_counted_at_the_end(tmp_path, monkeypatch):
+    pytest.importorskip("py3langid")
+    english, german = "The dog runs quickly over the meadow.", "Der Hund läuft schnell über die Wiese."
+    written = {english: "Ein Hund rennt.", german: "Der Hund steht auf einer Wiese.", "Peter Smith": "Peter Smith"}
+    monkeypatch.setattr(Copying, "source_lang", "en")
+
+    def translate_windows(self, lines):
+        for line in lines:
+            text = written[line.text]
+            yield [Translation(line.text, (TranslatedText(text, ("Piece",) * 9, -4.0, -1.0),))]
+
+    monkeypatch.setattr(Copying, "translate_windows", translate_windows)
+    lines = ([english] * 9 + [german] + ["Peter Smith"]) * 20
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
+    warnings = []
+    copy(tmp_path / "in", tmp_path / "out", report=Hearing(warnings.append))
+    assert warnings == ["lines that look like German (de) already: 20 (lines 10, 21, 32, 43, 54 and 15 more)."]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +241,7 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path):
     report = Hearing()
     tally = copy(source, output.path, report=report)
     assert output.path.read_text() == source.read_text()
-    assert (tally.first_line, tally.not_repaired, tally.doubtful) == (3, [4], 1)
+    assert (tally.first_line, tally.not_repaired.first, tally.doubtful) == (3, [4], 1)
     assert report.shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
 
 
@@ -243,7 +265,7 @@ def test_a_window_that_a_reading_error_cut_short_is_made_again(tmp_path):
 def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
     (tmp_path / "in").write_text("a\nb\n\nwrong\nc\n")
     tally = copy(tmp_path / "in", tmp_path / "out", input_format="paragraphs")
-    assert (tally.unit, tally.not_repaired) == ("paragraphs", [4])
+    assert (tally.unit, tally.not_repaired.first) == ("paragraphs", [4])
 
 
 @pytest.mark.parametrize(
@@ -256,7 +278,7 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
     report = Hearing()
     tally = copy(source, output.path, input_format="markdown", report=report)
     assert output.path.read_text() == source.read_text()
-    assert (tally.unit, tally.not_repaired) == ("texts", [3] if done < 2 else [])  # its line
+    assert (tally.unit, tally.not_repaired.first) == ("texts", [3] if done < 2 else [])  # its line
     assert (f"resuming after text {done} of" in "".join(report.notices)) == (done > 0)
 
 
@@ -330,6 +352,6 @@ def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, lines, entries):
     report = Hearing()
     tally = copy(source, output.path, input_format="paragraphs", report=report)
     assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
-    assert tally.not_repaired == ([1, 7] if lines == 0 else [7])
+    assert tally.not_repaired.first == ([1, 7] if lines == 0 else [7])
     assert tally.first_line == lines + 1
     assert (f"resuming after line {lines} of" in "".join(report.notices)) == (lines > 0)

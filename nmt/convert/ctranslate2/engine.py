@@ -11,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import read_config
 from nmt.convert.ctranslate2.searcher import CTranslate2Searcher
@@ -179,9 +182,9 @@ class CTranslate2Engine:
         tokens = options.batch_tokens or BATCH_TOKENS
         model = self.model()
         log_probabilities = self.log_probabilities(pairs, model, tokens)
-        alignments = self._alignments(pairs, model, tokens) if alignment else [None] * len(pairs)
-        for index, by_piece, aligned in zip(fitting, log_probabilities, alignments, strict=True):
-            scores[index] = scored(targets[index], by_piece, alignment=aligned)
+        attentions = self._attentions(pairs, model, tokens) if alignment else [None] * len(pairs)
+        for index, by_piece, attention_TS in zip(fitting, log_probabilities, attentions, strict=True):
+            scores[index] = scored(targets[index], by_piece, attention_TS=attention_TS)
         return scores
 
     def log_probabilities(self, pairs: Pairs, model: Any, batch_tokens: int = BATCH_TOKENS) -> list[list[float]]:
@@ -199,8 +202,8 @@ class CTranslate2Engine:
         )
         return [list(result.log_probs) for result in results]
 
-    def _alignments(self, pairs: Pairs, model: Any, batch_tokens: int) -> list[list[int | None]]:
-        """For each piece of each target, the source piece with the most attention."""
+    def _attentions(self, pairs: Pairs, model: Any, batch_tokens: int) -> list[NDArray[np.float64]]:
+        """The attention of each piece of each target to the pieces of its source and eos (T, S)."""
         sources, targets = map(list, zip(*pairs, strict=True))
         results = model.translate_batch(
             sources,
@@ -213,12 +216,11 @@ class CTranslate2Engine:
             batch_type="tokens",
         )
         return [
-            list(map(_most_attended, result.attention[0][: len(target)]))
-            for target, result in zip(targets, results, strict=True)
+            _with_eos(np.reshape(result.attention[0][: len(target)], (len(target), len(source))))
+            for source, target, result in zip(sources, targets, results, strict=True)
         ]
 
 
-def _most_attended(attention: Sequence[float]) -> int | None:
-    """The source piece with the most attention; None for eos, which CTranslate2 leaves out: it has the rest to 1."""
-    best = max(range(len(attention)), key=attention.__getitem__, default=None)
-    return None if best is None or attention[best] < 1 - sum(attention) else best
+def _with_eos(attention_TS: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The attention with that to eos, which CTranslate2 leaves out: it has the rest to 1."""
+    return np.column_stack([attention_TS, 1 - attention_TS.sum(axis=1)])

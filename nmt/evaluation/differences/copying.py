@@ -22,20 +22,20 @@ def copying(texts: ParallelTexts) -> Comparison:
     """Numbers of the reference that are kept; with a source also its numbers, names, and words copied from it.
 
     Records: ``name``, ``counts``, ``totals``, ``examples`` (the first lines, from 1, in which A has more, and those in
-    which B has more), ``is_good`` (whether more of them are better). What occurs nowhere has no row.
+    which B has more; the note has them too), ``is_good`` (whether more of them are better). What occurs nowhere has no
+    row.
     """
-    header = ["", "A", "B", "lines where A has more", "lines where B has more"]
-    table = Comparison("Numbers, names, copied words", header)
+    table = Comparison("Numbers and names kept, words copied", ["", "A", "B"])
     reference, source = texts.reference, texts.source
     written = [list(map(_numbers, system.lines)) for system in texts.systems]
-    _add(table, "numbers of the reference kept", [_kept(map(_numbers, reference.lines), each) for each in written])
+    _add(table, "numbers of the reference", [_kept(map(_numbers, reference.lines), each) for each in written])
     if source is not None:
-        _add(table, "numbers of the source kept", [_kept(map(_numbers, source.lines), each) for each in written])
+        _add(table, "numbers of the source", [_kept(map(_numbers, source.lines), each) for each in written])
         lines = zip(source.tokens, reference.tokens, strict=True)
         expected = [Counter(names(ours)) & Counter(names(theirs)) for ours, theirs in lines]
-        _add(table, "names kept", [_kept(expected, map(Counter, system.tokens)) for system in texts.systems])
+        _add(table, "names", [_kept(expected, map(Counter, system.tokens)) for system in texts.systems])
         copied = [_copied(system, source, reference) for system in texts.systems]
-        _add(table, "words copied from the source, not in the reference", copied, is_good=False)
+        _add(table, "copied source words", copied, is_good=False)
     return table
 
 
@@ -50,7 +50,14 @@ def _add(table: Comparison, name: str, systems: Sequence[Counts], *, is_good: bo
     table.records.append({"name": name, "counts": counts, "totals": totals, "examples": examples, "is_good": is_good})
     if any(totals):
         shares = [count / total if total else 0.0 for count, total in zip(counts, totals, strict=True)]
-        table.rows.append([name, *map(_share, counts, totals), *(", ".join(map(str, lines)) for lines in examples)])
+        table.rows.append([name, *map(_share, counts, totals)])
+        more = [
+            f"{system} has more in lines {', '.join(map(str, lines))}"
+            for system, lines in zip("AB", examples, strict=True)
+            if lines
+        ]
+        if more:
+            table.note = "\n".join(filter(None, (table.note, f"{name}: {'; '.join(more)}")))
         table.gains.append(shares[1] - shares[0] if is_good else shares[0] - shares[1])
 
 

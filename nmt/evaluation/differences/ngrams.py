@@ -18,7 +18,7 @@ Counts = tuple[int, int, int]
 how often the references have it."""
 
 
-def ngram_gains(texts: ParallelTexts, top: int = TOP) -> dict[str, Comparison]:
+def ngram_gains(texts: ParallelTexts) -> dict[str, Comparison]:
     """The n-grams of 1 to 4 tokens whose counts differ most: a table for ``a`` and one for ``b``.
 
     They are ordered by the difference over its standard deviation if both systems were equally good:
@@ -34,7 +34,7 @@ def ngram_gains(texts: ParallelTexts, top: int = TOP) -> dict[str, Comparison]:
         tables[name.lower()] = table = Comparison(
             f"N-grams that {name} gets right more often", ["n-gram", "A", "B", "in references"]
         )
-        for tokens in _best(rest, system)[:top]:
+        for tokens in _best(rest, system)[:TOP]:
             right_a, right_b, total = found[tokens]
             table.rows.append([" ".join(tokens), f"{right_a:,}", f"{right_b:,}", f"{total:,}"])
             table.records.append({"tokens": tokens, "right": (right_a, right_b), "in_references": total})

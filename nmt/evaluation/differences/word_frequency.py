@@ -44,8 +44,8 @@ def words_by_frequency(
     """
     table = Comparison(
         "Words by frequency",
-        ["frequency", "words", "A", "B", "B - A", "A precision / recall", "B precision / recall"],
-        note=f"Frequency: how often a word occurs in {counted_in}. A and B: F1 of the words, in percent.",
+        ["occurs", "words", "A", "B", "B - A", "A prec/rec", "B prec/rec"],
+        note=f"Occurs: how often in {counted_in}. A, B: F1 of the words; prec/rec: precision and recall; in percent.",
     )
     indices = {word: bucket_of(frequencies.get(word, 0), FREQUENCIES) for word in words_of(texts)}
     expected, *written = (_sizes(text, indices) for text in (texts.reference, *texts.systems))
@@ -59,7 +59,7 @@ def words_by_frequency(
         gain = b["f1"] - a["f1"]
         table.gains.append(gain)
         f1 = (f"{100 * each['f1']:.1f}" for each in (a, b))
-        others = (f"{100 * each['precision']:.1f} / {100 * each['recall']:.1f}" for each in (a, b))
+        others = (f"{100 * each['precision']:.1f}/{100 * each['recall']:.1f}" for each in (a, b))
         table.rows.append([bucket.label, f"{words:,}", *f1, f"{100 * gain:+z.1f}", *others])
     return table
 

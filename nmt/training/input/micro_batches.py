@@ -80,7 +80,7 @@ class Filled:
         Args:
             longest: the pieces of the longest sentence, with eos.
         """
-        source, target = (PackedSize.for_all(rows, limits.pairs, longest) for rows in (limits.source, limits.target))
+        source, target = PackedSize.for_all([limits.source, limits.target], limits.pairs, longest)
         return Filled(limits, source, target, device)
 
     @property

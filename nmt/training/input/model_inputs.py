@@ -36,17 +36,14 @@ class ModelInputs:
             None if batch.aligned_N is None else filled(batch.aligned_N, target_size.rows),
         )
 
+    def moved(self, move: Callable[[Tensor], Tensor]) -> ModelInputs:
+        """The same with other tensors."""
+        aligned_N = None if self.aligned_N is None else move(self.aligned_N)
+        return ModelInputs(self.source.moved(move), self.target.moved(move), move(self.target_output_N), aligned_N)
+
     def to(self, device: torch.device) -> ModelInputs:
         """The same on a device. The host does not wait for it."""
-        return self._with(lambda tensor: to_device(tensor, device), self.source.to(device), self.target.to(device))
-
-    def pinned(self) -> ModelInputs:
-        """The same in memory that a GPU reads while the host goes on."""
-        return self._with(Tensor.pin_memory, self.source.pinned(), self.target.pinned())
-
-    def _with(self, move: Callable[[Tensor], Tensor], source: PackedSequences, target: PackedSequences) -> ModelInputs:
-        aligned_N = None if self.aligned_N is None else move(self.aligned_N)
-        return ModelInputs(source, target, move(self.target_output_N), aligned_N)
+        return self.moved(lambda tensor: to_device(tensor, device))
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class PreparedBatch(Batch):
     def of(batch: Batch, inputs: ModelInputs, device: torch.device, tokens: int) -> PreparedBatch:
         """A batch whose inputs are ready for a device. Any thread may call this."""
         if device.type == "cuda":
-            inputs = inputs.pinned()
+            inputs = inputs.moved(Tensor.pin_memory)
         values = {field.name: getattr(batch, field.name) for field in fields(Batch)}
         return PreparedBatch(**values, inputs=inputs, tokens=tokens)
 

@@ -13,21 +13,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.errors import TrainingError
-from nmt.machine.device import forget_peak_memory, memory_for_use, memory_in_use, synchronize
+from nmt.machine.device import forget_peak_memory, is_out_of_memory, memory_for_use, memory_in_use, synchronize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.input.micro_batches import MicroBatching, Padded
-from nmt.training.learner import Learner
+from nmt.training.learner import Learner, batch_losses
 from nmt.training.progress import Progress
 from nmt.training.schedule import peak_update
+from nmt.training.validation import VALIDATION_BATCH_TOKENS
 
 _SMALLEST = 256
 # Larger micro-batches gain nothing on a CPU: its matrix products are at full speed before, and its caches are small.
 _LARGEST_ON_CPU = 4_096
 # Logits: many operations of Apple's GPUs end the process where a tensor takes 4 GiB or more (pytorch#149325).
 _LARGEST_ON_MPS = (1 << 30) - 1
+MOST_LOGITS = 2_000_000_000
+"""Of a micro-batch on a CUDA GPU, without spare rows. Kernels count up to 2^31 numbers fast, and some no more; larger
+micro-batches gain nothing."""
 _SHARE_OF_MEMORY = 0.85
 # From one try to the next: an estimate from few positions is rough, and on a CPU a try that does not fit ends the
 # process.
@@ -95,7 +101,8 @@ def preflight(
     # As the main rank decides. The time of the whole run counts, however often it resumes.
     whole, _ = _seconds_left(config, Progress(), tried.rate)
     compiles = ranks.gather(_is_to_compile(learner, config, progress, whole))[0]
-    if compiles and learner.compile():
+    # All ranks try again, also where one cannot compile.
+    if compiles and any(ranks.gather(learner.compile())):
         tried = trial.fitting(tried.size)
     not_compiled = next((reason for reason in ranks.gather(learner.take_warning()) if reason), None)
     worst, rate = tried.batch, tried.rate
@@ -143,13 +150,14 @@ class _Trial:
 
     def size_to_try(self, progress: Progress) -> int:
         """The size of micro-batches that an earlier start has found, that is asked for, or that ``auto`` chooses."""
-        asked, kind = self._data.config.batching.micro_batch_tokens, self._device.type
+        config, kind = self._data.config, self._device.type
+        asked, pieces = config.batching.micro_batch_tokens, config.data.target_pieces
         known = progress.micro_batch_tokens or asked
         if asked == "auto" and known != "auto":
             return known
         if kind == "cuda" or self._learner.model.packed_attention is not None:  # reports when its memory is full
-            return self._largest if known == "auto" else known
-        limits = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // self._data.config.data.target_pieces}
+            return min(self._largest, MOST_LOGITS // pieces) if known == "auto" else known
+        limits = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // pieces}
         if known == "auto":
             return self._estimate(min(self._largest, limits[kind]))
         if kind == "mps":
@@ -197,19 +205,37 @@ class _Trial:
             divided = self._batching(min(size, self._largest))
             batch = divided.prepared(divided.full_of(self._data.longest, self._pieces))
             is_compiled = self._learner.is_compiled  # until the first pass, if compiling fails
+            # Not in each pass: a graph that runs again allocates nothing, but its memory is still in use.
+            forget_peak_memory(self._device)
             seconds, memory = self._seconds(batch), memory_in_use(self._device)
             # A short first pass was mostly warm-up. With a compiler, the first pass compiles and the second records a
             # graph.
             for _ in range(2 if is_compiled else int((seconds or math.inf) < _WARMING_UP_SECONDS)):
                 seconds = seconds and self._seconds(batch)
-            if all(self._ranks.gather(seconds is not None)):
+            if all(self._ranks.gather(seconds is not None and self._leaves_room_to_validate(size))):
                 assert seconds is not None
                 return _Tried(size, batch, seconds, memory, batch.target_tokens / seconds * self._ranks.size)
             size = divided.tokens // 2
+            if self._learner.is_compiled:
+                self._learner.compile()  # anew, because graphs of another size keep their memory
+
+    def _leaves_room_to_validate(self, size: int) -> bool:
+        """Whether a batch of validation fits beside the memory that graphs keep for themselves, by trying it."""
+        learner = self._learner
+        if not learner.is_compiled:
+            return True
+        batch = Padded(min(size, VALIDATION_BATCH_TOKENS)).full_of(self._data.longest, self._pieces)
+        try:
+            with torch.inference_mode():
+                batch_losses(learner.model, batch, 0.0, learner.hardware)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _seconds(self, batch: Batch) -> float | None:
         """The duration of the passes over a micro-batch; None if it does not fit into memory."""
-        forget_peak_memory(self._device)
         begin = time.perf_counter()
         if not self._learner.fits(batch):
             return None
@@ -235,13 +261,12 @@ def _within_warm_up(config: Config, progress: Progress, rate: float, seconds_lef
 
 def _is_to_compile(learner: Learner, config: Config, progress: Progress, seconds: float | None) -> bool:
     """Whether to compile model and loss, by the time that the run takes without compiling."""
-    asked, hardware = config.training.compile, learner.hardware
+    asked = config.training.compile
     if asked != "auto":
         return asked
     if progress.compiles is not None:
         return progress.compiles
-    can_be = hardware.device.type == "cuda" and learner.model.packed_attention is not None
-    can_be = can_be and not hardware.is_deterministic
+    can_be = learner.hardware.device.type == "cuda" and learner.why_not_compiled is None
     return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
 
 

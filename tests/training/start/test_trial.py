@@ -206,6 +206,15 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(measured, settled, monkeypatch, si
     assert size == "auto" or found.micro_batch_tokens == 100
 
 
+def test_logits_of_a_gpu_are_not_too_many(measured, settled, monkeypatch):
+    monkeypatch.setattr(module, "MOST_LOGITS", 30 * settled().data.target_pieces)
+    tried = []
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: tried.append(batch.tokens) or 30.0)
+    found, _ = measured("batching.micro_batch_tokens=auto", attention=masked_attention)
+    assert found.micro_batch_tokens == 30
+    assert max(tried) < 40  # dealing needs a little more
+
+
 @pytest.mark.parametrize(
     ("asked", "device", "packed_attention", "seconds_left", "expected"),
     [
@@ -252,7 +261,6 @@ def test_the_time_of_a_compiler_that_fails_is_not_the_speed(measured, monkeypatc
 
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: time.perf_counter() + sum(hours)))
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
-    torch._dynamo.reset()
     found, _ = measured("training.compile=true", "batching.micro_batch_tokens=40", attention=masked_attention)
     assert "no compiler" in found.not_compiled
     assert hours
@@ -271,6 +279,53 @@ def test_a_compiled_micro_batch_that_does_not_fit_is_halved(measured, monkeypatc
     monkeypatch.setattr(module._Trial, "_seconds", seconds)
     found, batching = measured("training.compile=true", "batching.micro_batch_tokens=200", attention=masked_attention)
     assert tried[0] > 30 >= tried[-1] == batching(found.micro_batch_tokens).tokens
+
+
+def test_a_graph_leaves_the_memory_that_validation_needs(measured, monkeypatch):
+    """It keeps its own, so validation would fail after hours."""
+    validated, sizes = [], []
+
+    def losses(model, batch, smoothing, hardware):
+        validated.append(torch.is_inference_mode_enabled())
+        if sizes[-1] > 30:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(module, "batch_losses", losses)
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: sizes.append(batch.tokens) or 1.0)
+    found, batching = measured("training.compile=true", "batching.micro_batch_tokens=200", attention=masked_attention)
+    assert batching(found.micro_batch_tokens).tokens <= 30
+    assert len(validated) > 1
+    assert all(validated)
+    count = len(validated)
+    measured("training.compile=false", "batching.micro_batch_tokens=200", attention=masked_attention)
+    assert len(validated) == count
+
+
+def test_the_memory_of_a_graph_counts_after_it_was_recorded(measured, monkeypatch):
+    """When it runs again, it allocates nothing."""
+    done = []
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(module, "forget_peak_memory", lambda device: done.append("forgotten"))
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: done.append("pass") or 30.0)
+    measured("training.compile=true", "batching.micro_batch_tokens=32", attention=masked_attention)
+    assert done == ["forgotten", "pass", "forgotten", "pass", "pass", "pass"]
+
+
+def test_ranks_try_together_though_one_cannot_compile(measured, monkeypatch):
+    """Each waits for what the others have found."""
+    gathered = []
+
+    class One(Ranks):
+        def gather(self, value):
+            gathered.append(value)
+            return [value, True] if isinstance(value, bool) else [value] * self.size
+
+    monkeypatch.setattr(module._Trial, "_seconds", lambda trial, batch: 1.0)
+    counts = []
+    for attention in (masked_attention, None):
+        measured("training.compile=true", "batching.micro_batch_tokens=32", ranks=One(0, 2), attention=attention)
+        counts.append(len(gathered))
+    assert counts[1] == 2 * counts[0]
 
 
 @pytest.mark.parametrize("size", [1_000, 40, 20])
