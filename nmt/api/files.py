@@ -22,6 +22,7 @@ from nmt.translation.options import Form, Options, ScoringOptions, TranslateOpti
 
 if TYPE_CHECKING:
     from nmt.loading import NamedModels
+    from nmt.translation.found_batches import FoundBatches
     from nmt.translation.jobs import Job
     from nmt.translation.streams import Streams
     from nmt.translation.tally import Tally
@@ -108,6 +109,7 @@ def translate_file(
     """
     from nmt.loading import load_hops
     from nmt.spans.terms import Glossary
+    from nmt.translation.found_batches import FoundBatches
     from nmt.translation.glossary import check_glossary
     from nmt.translation.jobs import TranslationJob
     from nmt.translation.pivot import check_pivot, line_translator
@@ -143,8 +145,9 @@ def translate_file(
     with _claimed(streams, model, engine, via) as (claimed, hops):
         loaded = load_hops(hops, device, precision, threads, begun_in=claimed.begun_in, report=report.notice)
         window = 1 if claimed.answers_each_line else None
+        searched = FoundBatches()
         translator, settings = line_translator(
-            loaded, via, called=flag_of, glossary=terms, window=window, workers=batches, **options
+            loaded, via, called=flag_of, glossary=terms, window=window, workers=batches, known=searched, **options
         )
         for line in dict.fromkeys(line for each in loaded for line in each.remarks(settings)):
             report.notice(line)
@@ -157,7 +160,7 @@ def translate_file(
             document=claimed.document(Reading(translator.source_lang, translator.target_lang, retranslate)),
             retranslate=retranslate,
         )
-        written = _write(claimed, job, job.tally)
+        written = _write(claimed, job, job.tally, searched)
     for message in job.tally.notices(prefixed=prefix is not None):
         report.notice(message)
     for message in job.tally.warnings(translator.max_source_length, guard=settings.guard, prefixed=prefix is not None):
@@ -238,10 +241,10 @@ def _claimed(
         yield claimed, hops
 
 
-def _write(streams: Streams, job: Job, tally: Tally | None = None) -> WrittenFile:
+def _write(streams: Streams, job: Job, tally: Tally | None = None, known: FoundBatches | None = None) -> WrittenFile:
     from nmt.translation.writing_lines import write_lines
 
-    entries = write_lines(streams, job)
+    entries = write_lines(streams, job, known)
     return WrittenFile(streams.output, entries or 0, entries is not None, tally)
 
 

@@ -20,6 +20,7 @@ from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoi
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
 from nmt.translation.engine import Engine, Searcher
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.options import TranslateOptions
 from nmt.translation.segment import Segment
 from nmt.translation.workers import AbandonedError
@@ -102,7 +103,9 @@ class _RemoteSearcher:
     batch_tokens: int
     may_fork: bool = False
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+    def search(
+        self, segments: Sequence[Segment], settings: SearchSettings, known: FoundBatches | None = None
+    ) -> list[list[Hypothesis]]:
         if not segments:
             return []
         found: list[list[Hypothesis]] = self.process.call("search", segments, settings)

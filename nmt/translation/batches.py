@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from nmt.search.hypotheses import Hypothesis
-from nmt.search.settings import BeamTooWideError
+from nmt.search.settings import BeamTooWideError, SearchSettings
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
 
@@ -55,35 +56,42 @@ def search_batches(
     segments: Sequence[Segment],
     batches: Sequence[Sequence[int]],
     workers: Workers,
-    beam: int,
+    settings: SearchSettings,
     search: Search,
     *,
     free: float | None,
+    known: FoundBatches | None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of segments. A batch that does not fit into its share of the memory is halved.
 
     Args:
         free: the bytes of memory that are free for all batches; None if that is not known.
+        known: batches that need no search; what is found of the others is added.
 
     Raises:
         BeamTooWideError: a single segment does not fit into the memory.
     """
     found: list[list[Hypothesis]] = [[] for _ in segments]
 
+    def searched(batch: Sequence[Segment], alone: bool) -> list[list[Hypothesis]] | None:
+        if known is None:
+            return search(batch, alone)
+        return known.of(batch, settings, lambda: search(batch, alone))
+
     def fill(batch: Sequence[int]) -> None:
         chosen = [segments[index] for index in batch]
-        hypotheses = search(chosen, False)
+        hypotheses = searched(chosen, False)
         if hypotheses is None and len(batch) > 1:
             middle = len(batch) // 2
             fill(batch[:middle])
             fill(batch[middle:])
             return
-        hypotheses = hypotheses or search(chosen, True)
+        hypotheses = hypotheses or searched(chosen, True)
         if hypotheses is None:
-            known = "" if free is None else f" ({free / 1e9:,.1f} GB were free)"
+            memory = "" if free is None else f" ({free / 1e9:,.1f} GB were free)"
             raise BeamTooWideError(
-                f"line {chosen[0].line:,}: the search with a beam of {beam:,} needs more memory than there is{known}. "
-                "Lower --beam, or --max-extra-length."
+                f"line {chosen[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there is"
+                f"{memory}. Lower --beam, or --max-extra-length."
             )
         for index, of_one in zip(batch, hypotheses, strict=True):
             found[index] = of_one

@@ -16,6 +16,7 @@ from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
 from nmt.text.lines import one_line
 from nmt.translation.at_once import in_groups
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.options import TranslateOptions
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
@@ -39,8 +40,13 @@ class Searcher(Protocol):
         """Whether copies of the process, one for each worker, may search in place of worker threads, and are faster."""
         ...
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+    def search(
+        self, segments: Sequence[Segment], settings: SearchSettings, known: FoundBatches | None = None
+    ) -> list[list[Hypothesis]]:
         """Find all that a search of each segment finishes, best first.
+
+        Args:
+            known: batches that need no search; what is found of the others is added.
 
         Raises:
             BeamTooWideError: a single sentence does not fit into the memory.

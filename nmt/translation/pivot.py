@@ -14,6 +14,7 @@ from nmt.text.languages import fitting
 from nmt.translation.at_once import in_groups
 from nmt.translation.directions import codes_of
 from nmt.translation.engine import Engine
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.glossary import GlossaryTranslator, check_glossary
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.options import Options, TranslateOptions, translate_options
@@ -99,6 +100,7 @@ def line_translator(
     glossary: Glossary | None = None,
     window: int | None = None,
     workers: int | None = None,
+    known: FoundBatches | None = None,
     **options: Unpack[Options],
 ) -> tuple[LineTranslator, TranslateOptions]:
     """What translates with one engine, or with two through a pivot language; and the settings of the last engine.
@@ -109,7 +111,7 @@ def line_translator(
         engines: one, or two with ``via``.
         called: as of :func:`~nmt.translation.options.translate_options`.
         glossary: terms that translations are made to have.
-        window, workers: as of :class:`Translator`.
+        window, workers, known: as of :class:`Translator`.
 
     Raises:
         ConfigError: as :func:`~nmt.translation.options.translate_options` and :class:`Translator`, or the first engine
@@ -120,24 +122,28 @@ def line_translator(
     settings = translate_options(last.config.decoding, called=called, **options)
     if glossary is not None:
         check_glossary(settings)
-        translator, _ = line_translator(engines, via, called=called, window=window, workers=workers, **options)
+        translator, _ = line_translator(
+            engines, via, called=called, window=window, workers=workers, known=known, **options
+        )
         return GlossaryTranslator(translator, glossary), settings
     if via is None:
-        return Translator(last, settings, window=window, workers=workers), settings
+        return Translator(last, settings, window=window, workers=workers, known=known), settings
     check_pivot(settings)
     own = _of_last(samples=settings.sampling is not None)
     given: Options = {name: value for name, value in options.items() if name not in own}  # type: ignore[assignment]
     into, onward = engines
-    if not fitting(known := codes_of(into.config.data, "target"), via):
+    if not fitting(pivots := codes_of(into.config.data, "target"), via):
         raise ConfigError(
-            f"--via {via}: the model from {into.config.data.source_lang} translates to {', '.join(known)}."
+            f"--via {via}: the model from {into.config.data.source_lang} translates to {', '.join(pivots)}."
         )
     first = translate_options(into.config.decoding, called=called, **given | {"target_lang": via})
     second = settings.model_copy(update={"source_lang": via})
+    if known is not None:
+        known.models = 2
     translators = []
     for engine, chosen in ((into, first), (onward, second)):
         with _naming(engine.config.data.source_lang, engine.config.data.target_lang):
-            translators.append(Translator(engine, chosen, window=window, workers=workers))
+            translators.append(Translator(engine, chosen, window=window, workers=workers, known=known))
     return PivotTranslator(*translators), settings
 
 

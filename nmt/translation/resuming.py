@@ -3,18 +3,19 @@
 A record beside it lists the models, inputs and settings of the output: ``OUT.partial.json`` until it is complete, then
 ``.OUT.nmt.json``. The record distinguishes our outputs from other files, which are never touched. It also keeps an
 output from being resumed with different models, inputs or settings. Until the output is complete, the record is also a
-journal: after each window it says how much is written. Output after that place is written again.
+journal: after each window it says how much is written, and from time to time what was found for the next window. Output
+after that place is written again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
@@ -22,13 +23,15 @@ from nmt.errors import DataError
 from nmt.io.files import completing, parents_made, partial_name, record_name
 from nmt.io.input_files import InputFiles
 from nmt.io.locking import exclusive, holder
-from nmt.io.writing import flush_to_disk, temporary_paths
+from nmt.io.writing import WriteError, flush_to_disk, temporary_paths
 from nmt.option_fields import Precision
 from nmt.record import ITSELF, Record, read_stored, write_stored
+from nmt.translation.found_batches import FoundBatches, Stored
 from nmt.translation.lineage import checksum, differences, has_pipe, made_with, with_content, without_inputs
 
 _WRITTEN = "written"
 _BLOCK = 1 << 20
+_SECONDS_TO_LOSE = 5.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Begun:
     """The number of finished translations: of lines, or of paragraphs."""
     bytes: int = 0
     """The size of their output."""
+    found: Stored = field(default_factory=dict)
+    """The batches of the next lines that were searched."""
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Begun:
@@ -54,8 +59,9 @@ class Begun:
                 "lines": int(lines),
                 "entries": int(entries),
                 "bytes": int(size),
+                "found": dict(found),
             } if min(lines, entries, size) >= 0:
-                return Begun(lines, entries, size)
+                return Begun(lines, entries, size, found)
         raise ValueError
 
 
@@ -179,12 +185,14 @@ class OutputFile:
         Raises:
             DataError: the interrupted output was made with other models, inputs or settings.
         """
-        if not self.partial.exists() or not self.partial.stat().st_size:
+        if not self.partial.exists():
             return Begun()
         before = read_stored(self.partial_record)
         assert before is not None  # claimed() has checked it
-        self._refuse_different(self.partial, before.record, made)
-        return Begun.of(before.values)
+        begun = Begun.of(before.values)
+        if self.partial.stat().st_size or begun.found:
+            self._refuse_different(self.partial, before.record, made)
+        return begun
 
     @contextmanager
     def growing(
@@ -193,12 +201,14 @@ class OutputFile:
         *,
         after: Begun = _NOTHING,
         inputs: InputFiles | None = None,
+        known: FoundBatches | None = None,
     ) -> Iterator[tuple[BinaryIO, Note]]:
         """Open the partial output. It is renamed when the body is done.
 
         Args:
             after: the finished part of an interrupted output to append to.
             inputs: the files that the body reads.
+            known: what the body finds for the next window, which the journal keeps.
 
         Yields:
             The file, and a function that notes in the journal what is written.
@@ -211,17 +221,26 @@ class OutputFile:
         _update(digest, self.partial, 0, after.bytes)
         begun = _journal(after, digest)
         write_stored(self.partial_record, made, begun)
-        noted = after.bytes
+        known = known or FoundBatches()
+        known.stored.update(after.found)
+        written, due = after, time.monotonic() + _SECONDS_TO_LOSE
+
+        def save() -> None:
+            nonlocal due
+            write_stored(self.partial_record, made, _journal(replace(written, found=known.stored), digest))
+            due = time.monotonic() + _SECONDS_TO_LOSE
+
+        known.listeners.append(lambda: save() if time.monotonic() >= due else None)
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
                 def note(lines: int, entries: int) -> None:
-                    nonlocal noted
+                    nonlocal written
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
-                    written = Begun(lines, entries, stream.tell())
+                    noted, written = written.bytes, Begun(lines, entries, stream.tell())
                     _update(digest, self.partial, noted, written.bytes)
-                    noted = written.bytes
-                    write_stored(self.partial_record, made, _journal(written, digest))
+                    known.stored.clear()
+                    save()
 
                 yield stream, note
                 stream.flush()
@@ -238,8 +257,11 @@ class OutputFile:
                 size = self.partial.stat().st_size
                 write_stored(self.record, with_content(made, checksum(self.partial)), {"bytes": size})
         except BaseException:
+            if known.stored:
+                with contextlib.suppress(WriteError):
+                    save()
             # The partial output may not exist yet.
-            if not self.partial.exists() or not self.partial.stat().st_size:
+            elif not self.partial.exists() or not self.partial.stat().st_size:
                 self.partial.unlink(missing_ok=True)
                 self.partial_record.unlink(missing_ok=True)
             raise
@@ -317,11 +339,11 @@ def _journal(begun: Begun, content: hashlib._Hash) -> dict[str, Any]:
     """What a journal says.
 
     Args:
-        content: the sha256 of what is written; that of the journal covers its numbers too.
+        content: the sha256 of what is written; that of the journal covers the rest of it too.
     """
     sealed = content.copy()
-    sealed.update(repr(dataclasses.astuple(begun)).encode())
-    return {_WRITTEN: {**dataclasses.asdict(begun), "sha256": sealed.hexdigest()}}
+    sealed.update(repr(vars(begun)).encode())
+    return {_WRITTEN: {**vars(begun), "sha256": sealed.hexdigest()}}
 
 
 def _update(digest: hashlib._Hash, path: Path, begin: int, end: int) -> None:

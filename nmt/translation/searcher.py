@@ -21,6 +21,7 @@ from nmt.search.search_memory import SearchMemory
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS, PAD
 from nmt.translation.batches import search_batches, segment_batches
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.options import TranslateOptions
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
@@ -68,12 +69,14 @@ class TorchSearcher:
         is_on_cpu = self._hardware.device.type == "cpu"
         return sys.platform == "linux" and is_on_cpu and self._workers.threads_of_each == 1
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+    def search(
+        self, segments: Sequence[Segment], settings: SearchSettings, known: FoundBatches | None = None
+    ) -> list[list[Hypothesis]]:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         batches = segment_batches(segments, self.batch_tokens, settings.beam, self._workers.of_one_call)
         searches = self._workers.count if self._workers.are_shared else min(self._workers.count, len(batches))
         search = partial(self._search, settings=settings, searches=max(1, searches))
-        return search_batches(segments, batches, self._workers, settings.beam, search, free=self._memory.free)
+        return search_batches(segments, batches, self._workers, settings, search, free=self._memory.free, known=known)
 
     def _search(
         self, batch: Sequence[Segment], alone: bool, *, settings: SearchSettings, searches: int

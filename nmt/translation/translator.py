@@ -18,6 +18,7 @@ from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.batches import tokens_for
 from nmt.translation.directions import choices
 from nmt.translation.engine import Engine, Searcher, decoded
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.line_translator import LineTranslator
@@ -51,6 +52,7 @@ class Translator(LineTranslator):
         window: int | None = None,
         workers: int | None = None,
         searcher: Searcher | None = None,
+        known: FoundBatches | None = None,
     ) -> None:
         """Prepare to translate.
 
@@ -62,6 +64,7 @@ class Translator(LineTranslator):
                 default: one per thread on a CPU, one on a GPU.
             searcher: one that several translators share, and threads that call :meth:`search` at the same time;
                 default: an own one with so many workers.
+            known: as of :meth:`nmt.translation.engine.Searcher.search`.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is.
@@ -85,7 +88,7 @@ class Translator(LineTranslator):
         trained_length = data.lines.max_pieces if data.lines is not None else _TRAINED_LENGTH
         self.max_source_length = options.max_source_length or min(trained_length, self._positions)
         self.language_tags = () if self._vocab.source.before else self._vocab.source.language_tags
-        self._searcher = searcher or engine.searcher(self._first_search, workers)
+        self._searcher, self._known = searcher or engine.searcher(self._first_search, workers), known
         self.window = window or max(_MIN_WINDOW, self.batch_tokens // _PIECES_PER_LINE)
         self._preparation = Preparation(
             self._vocab,
@@ -157,7 +160,7 @@ class Translator(LineTranslator):
 
     def _find(self, segments: Sequence[Segment], options: TranslateOptions) -> list[TranslatedSegment]:
         """Search segments. Those without pieces have one empty candidate."""
-        beams = self._searcher.search([segment for segment in segments if segment.pieces], options)
+        beams = self._searcher.search([segment for segment in segments if segment.pieces], options, self._known)
         texts = iter(decoded(self._vocab.target, [hypotheses[: options.nbest] for hypotheses in beams]))
         others = (tuple(hypotheses[options.nbest :]) for hypotheses in beams)
         return [

@@ -13,44 +13,58 @@ from nmt.io.streams import STANDARD_OUTPUT, naming_stream
 from nmt.io.writing import WriteError
 from nmt.text.lines import STDIN, encode_line
 from nmt.text.printable import printable
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.jobs import Job, Pairs, entries_of
 from nmt.translation.resuming import Begun, Note, OutputFile
 from nmt.translation.streams import Streams, open_stream
 
 
-def write_lines(streams: Streams, job: Job) -> int | None:
+def write_lines(streams: Streams, job: Job, known: FoundBatches | None = None) -> int | None:
     """Write what a job makes of the input.
+
+    Args:
+        known: what the job finds for lines that are not written yet.
 
     Returns:
         The number of translations or scores in the output; None if it was up to date.
     """
     record, report = streams.record(job.settings), streams.report
-    of_one = "text" if entries_of(streams.input_format) == "texts" else "line"
-    before, output = Begun(), OutputFile(streams.output)
+    unit = entries_of(streams.input_format)
+    before, output, known = Begun(), OutputFile(streams.output), known or FoundBatches()
     if record is not None:
         if output.is_up_to_date(record):
             report.notice(f"{streams.output}: up to date (same model, input and settings)")
             return None
         before = output.begun(record)
-        if before.lines:
-            report.notice(f"resuming after {of_one} {before.lines:,} of {streams.input}")
+        known.stored.update(before.found)
+        further = f"; {min(known.segments, job.window):,} further {unit} were searched" if known.stored else ""
+        if before.lines or before.found:
+            of_one = "text" if unit == "texts" else "line"
+            report.notice(f"resuming after {of_one} {before.lines:,} of {streams.input}{further}")
     entries, total = before.entries, streams.line_count
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         note: Note | None = None
         if record is not None:
-            growing = output.growing(record, after=before, inputs=streams.inputs)
+            kept = known if streams.can_be_resumed else None
+            growing = output.growing(record, after=before, inputs=streams.inputs, known=kept)
             out, noted = stack.enter_context(growing)
             note = noted if streams.can_be_resumed else None
-            stack.enter_context(_reporting_the_rest(streams, output.partial, job.window))
+            stack.enter_context(_reporting_the_rest(streams, output.partial, known))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(open_stream(streams.output))
         # A progress bar would mix with translations on a terminal.
         shows = not streams.answers_each_line and (streams.to_file or not sys.stdout.isatty())
-        update = stack.enter_context(report.progress())(entries_of(streams.input_format)) if shows else None
-        if update:
-            update("done", entries, total)
+        update = stack.enter_context(report.progress())(unit) if shows else None
         read_whole = True
+
+        def show() -> None:
+            if update:
+                ahead = min(known.segments, job.window)
+                update("done", entries + (ahead if total is None else min(ahead, total - entries)), total)
+
+        known.listeners.append(show)
+        show()
 
         def rest() -> Pairs:
             nonlocal read_whole
@@ -72,8 +86,8 @@ def write_lines(streams: Streams, job: Job) -> int | None:
             # A window that a reading error cut short is made again, so that a resumed output has the same windows.
             if note and read_whole:
                 note(lines, entries)
-            if update:
-                update("done", entries, total)
+            known.stored.clear()
+            show()
             if doubt := job.doubt(at_end=False):
                 report.warn(doubt)
         with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
@@ -87,15 +101,14 @@ def write_lines(streams: Streams, job: Job) -> int | None:
 
 
 @contextlib.contextmanager
-def _reporting_the_rest(streams: Streams, partial: Path, window: int) -> Iterator[None]:
+def _reporting_the_rest(streams: Streams, partial: Path, known: FoundBatches) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if partial.stat().st_size:
+        if partial.stat().st_size or known.stored:
             streams.report.notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         else:
-            entries = f"{window:,} {entries_of(streams.input_format)}"
-            streams.report.notice(f"interrupted before the first {entries} were finished: nothing is kept.")
+            streams.report.notice("interrupted before anything was finished: nothing is kept.")
         raise
     except WriteError as error:
         if error.path in OutputFile(streams.output).names:

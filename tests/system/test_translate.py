@@ -22,10 +22,13 @@ import torch
 import nmt
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
+from nmt.convert.converting import export_model
+from nmt.convert.ctranslate2.searcher import CTranslate2Searcher
 from nmt.data.vocab import train_vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.model.transformer import Transformer
 from nmt.translation.resuming import Begun, OutputFile
+from nmt.translation.searcher import TorchSearcher
 from tests.commands import nmt_for_scripts, run_command, run_here, running_command
 from tests.processes import running
 
@@ -425,6 +428,75 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path):
     assert resumed.returncode == 0, resumed.stderr.decode()
     assert re.search(rb"resuming after line (2,048|4,096)", resumed.stderr)
     assert output.read_bytes() == translate(bundle, b"", *options).stdout
+    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
+
+
+@pytest.mark.parametrize(
+    ("options", "threads"),
+    [
+        ({}, 1),  # the guard searches most outputs of an untrained model again
+        ({"guard": False, "beam": 5, "nbest": 3}, 1),
+        ({"sampling": nmt.Sampling(), "input_format": "paragraphs"}, 1),
+        ({"engine": "ctranslate2", "guard": False}, 1),
+        ({"guard": False}, 2),
+    ],
+)
+def test_no_batch_is_searched_twice(bundle, tmp_path, monkeypatch, options, threads):
+    if options.get("engine"):
+        pytest.importorskip("ctranslate2")
+        export_model(bundle, tmp_path / "exported", to="ctranslate2")
+        bundle = tmp_path / "exported"
+    source, searched, stop_after = tmp_path / "in.txt", [], None
+
+    def search(self, batch, *args, **settings):
+        if stop_after is not None and len(searched) >= stop_after:
+            raise KeyboardInterrupt
+        found = plain(self, batch, *args, **settings)
+        searched.append([segment.text for segment in batch])
+        return found
+
+    searcher = CTranslate2Searcher if options.get("engine") else TorchSearcher
+    plain = searcher._search
+    monkeypatch.setattr(searcher, "_search", search)
+
+    def run(name: str) -> str:
+        searched.clear()
+        given = {"batch_tokens": 64, "threads": threads, "device": "cpu"} | options
+        nmt.translate_file(source, tmp_path / name, model=[bundle], **given)
+        return (tmp_path / name).read_text()
+
+    source.write_text("".join(f"{' '.join(WORDS[: 1 + number % 7])}\n\n" for number in range(90)))
+    whole = run("whole")
+    batches = [list(batch) for batch in searched]
+    assert len(batches) > 6
+    for stop_after in (1, len(batches) // 2, len(batches) - threads):
+        name, stop = f"cut-{stop_after}", stop_after
+        with pytest.raises(KeyboardInterrupt):
+            run(name)
+        before, stop_after = [list(batch) for batch in searched], None
+        assert run(name) == whole
+        assert sorted(before + searched) == sorted(batches)
+        assert len(before) == stop or threads > 1
+
+
+def test_a_kill_within_the_first_window_loses_no_batch(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("".join(f"{' '.join(WORDS[: 1 + number % 7])}\n\n" for number in range(90)))
+    options = ["--model", str(bundle), "-i", str(source), "--batch-tokens", "64", "--no-guard", "--threads", "1"]
+    dies_in_the_fifth = (
+        "import itertools, os, signal, nmt.__main__, nmt.translation.resuming as resuming\n"
+        "from nmt.translation.searcher import TorchSearcher\n"
+        "resuming._SECONDS_TO_LOSE, search, calls = 0.0, TorchSearcher._search, itertools.count(1)\n"
+        "TorchSearcher._search = lambda *args, **kept: (\n"
+        "    os.kill(os.getpid(), signal.SIGKILL) if next(calls) == 5 else search(*args, **kept))\n"
+        "nmt.__main__.main()"
+    )
+    command = [sys.executable, "-c", dies_in_the_fifth, "translate", *options, "-o", str(output)]
+    assert subprocess.run(command, env=ENVIRONMENT, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "out.txt.partial").read_bytes() == b""
+    resumed = run_here(["translate", *options, "--output", output])
+    assert re.search(rb"resuming after line 0 of .*in\.txt; [1-9]\d* further lines were searched", resumed.stderr)
+    assert output.read_bytes() == run_here(["translate", *options]).stdout
     assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
 
 

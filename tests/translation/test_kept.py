@@ -32,7 +32,7 @@ class Copying:
         self.lost = lost
         self.seen: list[str] = []
 
-    def search(self, segments, settings):
+    def search(self, segments, settings, known=None):
         texts = VOCAB.decode([segment.pieces for segment in segments])
         self.seen += texts
         copied = [" ".join(word for word in text.split() if word not in self.lost) for text in texts]

@@ -12,11 +12,15 @@ from nmt.documents.formats import InputFormat
 from nmt.errors import DataError
 from nmt.record import Record, read_stored
 from nmt.reporting import SILENT, Reporter
+from nmt.search.hypotheses import Hypothesis
+from nmt.search.settings import SearchSettings
 from nmt.text.lines import InvalidUtf8Error
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.guard import Finding
 from nmt.translation.jobs import TranslationJob
 from nmt.translation.results import TranslatedText, Translation
 from nmt.translation.resuming import Begun, OutputFile
+from nmt.translation.segment import Segment
 from nmt.translation.streams import Streams
 from nmt.translation.windows import windows
 from nmt.translation.writing_lines import _how_to_resume, write_lines
@@ -242,13 +246,40 @@ def test_an_interrupted_document_resumes(tmp_path, done, written):
     assert (f"resuming after text {done} of" in "".join(report.notices)) == (done > 0)
 
 
+@pytest.mark.parametrize(
+    ("models", "searches", "shown"),
+    [
+        (1, 4, [0, 1, 2, 3, 3, 3, 4, 5, 5, 5, 5]),  # the last search of a window finds nothing new
+        (2, 6, [0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 5, 5]),
+    ],
+)
+def test_progress_counts_what_is_found_for_lines_that_are_not_written(tmp_path, models, searches, shown):
+    (tmp_path / "in").write_text("a\nb\nc\nd\ne\n")
+    known, report = FoundBatches(), Hearing()
+    known.models = models
+
+    class Searching(Copying):
+        window = 3
+
+        def translate_windows(self, lines):
+            for window in windows(lines, self.window, lambda line: 1):
+                for number in range(searches):
+                    known.of([Segment("", [number])], SearchSettings(), lambda: [[Hypothesis((4,), -1.0, -1.0)]])
+                yield [Translation(line.text, (TranslatedText(line.text, (), 0.0, 0.0),)) for line in window]
+
+    with Streams(tmp_path / "in", {}, tmp_path / "out", report=report).claimed() as streams:
+        write_lines(streams, TranslationJob(Searching(), "text"), known)
+    assert report.shown == [("done", count, 5) for count in shown]
+    assert known.stored == {}
+
+
 def test_an_interruption_before_anything_is_written_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Copying, "translate_windows", Mock(side_effect=KeyboardInterrupt))
     (tmp_path / "in.html").write_text("<p>red dog</p>")
     report = Hearing()
     with pytest.raises(KeyboardInterrupt):
         copy(tmp_path / "in.html", tmp_path / "out", input_format="html", report=report)
-    assert report.notices == [f"interrupted before the first {Copying.window:,} texts were finished: nothing is kept."]
+    assert report.notices == ["interrupted before anything was finished: nothing is kept."]
 
 
 def test_markup_and_placeholders_of_a_document_are_placed(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from nmt.machine.cores import available_memory
 from nmt.search.hypotheses import Hypothesis, length_penalty, output_limits
 from nmt.search.settings import BATCH_TOKENS, SearchSettings
 from nmt.translation.batches import search_batches, segment_batches
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.options import TranslateOptions
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
@@ -59,7 +60,9 @@ class CTranslate2Searcher:
         """As :attr:`nmt.translation.engine.Searcher.may_fork`: CTranslate2 searches without Python."""
         return False
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+    def search(
+        self, segments: Sequence[Segment], settings: SearchSettings, known: FoundBatches | None = None
+    ) -> list[list[Hypothesis]]:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         if not segments:
             return []
@@ -69,7 +72,7 @@ class CTranslate2Searcher:
         by_worker = by_worker or (self._engine.precision == "int8" and self._engine.device == "cpu")
         model = self._engine.model(self._workers.count if by_worker else 1)
         search = partial(self._search, settings=settings, model=model)
-        return search_batches(segments, batches, self._workers, settings.beam, search, free=self._free)
+        return search_batches(segments, batches, self._workers, settings, search, free=self._free, known=known)
 
     def _search(
         self, batch: Sequence[Segment], alone: bool, *, settings: SearchSettings, model: Any

@@ -35,7 +35,7 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     """
     name = str(path / CONFIG)
     config = Settings(read_mapping(path / CONFIG), name)
-    if config.get("model_type") in MULTILINGUAL:
+    if config.get("model_type") in list(MULTILINGUAL):  # a wrong value may have no hash
         return read_multilingual(path, config, given)
     if config.get("model_type") == FSMT:
         return read_fsmt(path, config, given)
