@@ -105,7 +105,7 @@ def _reporting_the_rest(streams: Streams, partial: Path, known: FoundBatches) ->
     try:
         yield
     except KeyboardInterrupt:
-        if partial.stat().st_size or known.stored:
+        if partial.stat().st_size or (streams.can_be_resumed and known.stored):
             streams.report.notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         else:
             streams.report.notice("interrupted before anything was finished: nothing is kept.")

@@ -309,6 +309,25 @@ def test_progress_counts_what_is_found_for_lines_that_are_not_written(tmp_path, 
     assert known.stored == {}
 
 
+@pytest.mark.parametrize("can_be_resumed", [True, False])
+def test_what_was_found_is_kept_where_the_input_can_be_read_again(tmp_path, monkeypatch, can_be_resumed):
+    monkeypatch.setattr(Streams, "can_be_resumed", can_be_resumed)
+    (tmp_path / "in").write_text("a\n")
+    known, report, output = FoundBatches(), Hearing(), OutputFile(tmp_path / "out")
+
+    class Interrupted(Copying):
+        def translate_windows(self, lines):
+            known.of([Segment("a", [5])], SearchSettings(), lambda: [[Hypothesis((4,), -1.0, -1.0)]])
+            raise KeyboardInterrupt
+
+    plain = Streams(tmp_path / "in", {}, output.path, report=report)
+    with pytest.raises(KeyboardInterrupt), plain.claimed() as streams:
+        write_lines(streams, TranslationJob(Interrupted(), "text"), known)
+    [notice] = report.notices
+    assert notice.endswith("to resume." if can_be_resumed else "nothing is kept.")
+    assert output.partial_record.exists() == can_be_resumed
+
+
 def test_an_interruption_before_anything_is_written_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Copying, "translate_windows", Mock(side_effect=KeyboardInterrupt))
     (tmp_path / "in.html").write_text("<p>red dog</p>")
