@@ -13,6 +13,7 @@ from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
 from nmt.text.lines import read_parallel
 from nmt.translation.formats import formatted
+from nmt.translation.found_batches import FoundBatches
 from nmt.translation.options import translate_options
 from nmt.translation.segment import Segment
 from nmt.translation.translator import Translator
@@ -26,7 +27,9 @@ class _Known:
     def __init__(self, references: Sequence[Sequence[int]]) -> None:
         self._references = list(map(tuple, references))
 
-    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+    def search(
+        self, segments: Sequence[Segment], settings: SearchSettings, known: FoundBatches | None
+    ) -> list[list[Hypothesis]]:
         found = (self._references[segment.line - 1] for segment in segments)
         return [[Hypothesis(pieces, -1.0, -1.0)] * settings.beam for pieces in found]
 

@@ -290,10 +290,11 @@ def _check_shards(data: Path, shards: ParallelShards, fingerprint: str, config: 
             f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."
         )
     if index.vocab_fingerprint != config.data.vocab_fingerprint:
-        shared = f"`nmt build-vocab --data {vocab.parent} --data {data}` for a vocabulary of both, or "
+        # Not as a command: data sets that were trained on keep their vocabulary.
+        shared = f", or for a vocabulary of both with `--data {vocab.parent}` in place of `--vocab`"
         raise DataError(
-            f"{data}: was encoded with another vocabulary than {vocab}. Run {shared if data != vocab.parent else ''}"
-            f"{build_command(data, vocab)}."
+            f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}"
+            f"{shared if data != vocab.parent else ''}."
         )
     if index.data_fingerprint != fingerprint:
         raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")

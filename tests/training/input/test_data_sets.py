@@ -137,7 +137,10 @@ def test_data_sets_that_have_vocabularies_of_their_own_are_advised_to_share_one(
     other = tmp_path / "other"
     shutil.copytree(data, other)
     build_vocabulary(other, size=60, threads=1)
-    advice = f"`nmt build-vocab --data {data} --data {other}` for a vocabulary of both, or `nmt build-vocab --data"
+    advice = (
+        f"`nmt build-vocab --data {other} --vocab {data / 'vocab.model'}`, or for a vocabulary of both with "
+        f"`--data {data}` in place of `--vocab`."
+    )
     sets = DataSets.open([(data, 1.0), (other, 1.0)])
     with pytest.raises(DataError, match=re.escape(f"Run {advice}")):
         TrainingData.of(sets, parse_config({"data": sets.settings()}, name="test"))
