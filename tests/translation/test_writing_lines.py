@@ -150,7 +150,7 @@ def test_only_strange_text_in_the_own_script_is_identified(
 def test_lines_that_are_in_the_target_language_already_are_counted_at_the_end(tmp_path, monkeypatch):
     pytest.importorskip("py3langid")
     english, german = "The dog runs quickly over the meadow.", "Der Hund läuft schnell über die Wiese."
-    written = {english: "Ein Hund rennt.", german: "Der Hund steht auf einer Wiese.", "Peter Smith": "Peter Smith"}
+    written = {english: "Ein Hund rennt.", german: "Der Hund läuft auf einer Wiese.", "Peter Smith": "Peter Smith"}
     monkeypatch.setattr(Copying, "source_lang", "en")
 
     def translate_windows(self, lines):
