@@ -21,7 +21,7 @@ from nmt.model.masks import Attention
 from nmt.model.transformer import Transformer
 from nmt.option_fields import Precision
 from nmt.training.input.model_inputs import model_inputs
-from nmt.training.learner import batch_losses
+from nmt.training.model_loss import batch_losses
 
 VOCAB_SIZE = 500
 """The pieces of the small models."""

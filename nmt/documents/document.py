@@ -45,7 +45,7 @@ class Reading:
     encoding: str = "utf-8"
     """The encoding of the document's bytes."""
     or_else: str = ""
-    """What the caller offers if the translations of a document are in another language: `` or …``."""
+    """What else a user can do if the translations of a document are in another language: the end of the error."""
 
     def other_language(self, text: str, place: int, found: str) -> DocumentError:
         """The error that the translations of a document are in another language."""

@@ -24,13 +24,12 @@ from nmt.data.batching import Batch
 from nmt.errors import NmtError, TrainingError
 from nmt.machine.device import Hardware, is_out_of_memory, keep_memory, release_memory
 from nmt.model.adapters import merged
-from nmt.model.guiding import Guide
 from nmt.model.linear import Linear
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import start_clock
 from nmt.training.gradients import GradientBuffer
-from nmt.training.input.model_inputs import ModelInputs, PreparedBatch, model_inputs
-from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
+from nmt.training.input.model_inputs import PreparedBatch, model_inputs
+from nmt.training.model_loss import guided_losses, losses_of_inputs, losses_of_two_passes
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -375,39 +374,6 @@ class Learner:
 def _limited_tokens(batch: Batch) -> int:
     """The pieces of one side of a micro-batch that count towards the maximum."""
     return batch.tokens if isinstance(batch, PreparedBatch) else batch.positions
-
-
-def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
-    """Run the model on a batch and compute the two sums of its loss."""
-    with hardware.autocast():
-        return losses_of_inputs(model, model_inputs(batch, hardware.device, model.size_of), label_smoothing)
-
-
-def losses_of_inputs(
-    model: Transformer, inputs: ModelInputs, label_smoothing: float, guide: Guide | None = None
-) -> Losses:
-    """As :func:`batch_losses`, of a batch that is on the device."""
-    return label_smoothed_loss(model(inputs.source, inputs.target, guide), inputs.target_output_N, label_smoothing)
-
-
-def losses_of_two_passes(
-    model: Transformer, inputs: ModelInputs, label_smoothing: float, guide: Guide | None = None, *, weight: float
-) -> Losses:
-    """As :func:`losses_of_inputs`, with the loss of R-Drop: each batch goes through the model twice, with different
-    dropout."""
-    one_NV, other_NV = (model(inputs.source, inputs.target, guide) for _ in range(2))
-    return r_drop_loss(one_NV, other_NV, inputs.target_output_N, label_smoothing, weight)
-
-
-def guided_losses(
-    losses: Callable[..., Losses], model: Transformer, inputs: ModelInputs, label_smoothing: float, *, weight: float
-) -> Losses:
-    """Losses with that of the alignment of one head added to the smoothed loss, times a weight."""
-    assert model.config.alignment_layer is not None  # only such models are guided
-    found = losses(model, inputs, label_smoothing, guide := Guide(model.config.alignment_layer))
-    # The pairs that memory is tried with are not aligned.
-    aligned_N = torch.zeros_like(inputs.target_output_N) if inputs.aligned_N is None else inputs.aligned_N
-    return found._replace(smoothed=found.smoothed + weight * guide.loss(aligned_N, inputs.target.slots))
 
 
 def _first_line(error: Exception) -> str:

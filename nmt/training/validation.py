@@ -25,8 +25,8 @@ from nmt.model.transformer import Transformer
 from nmt.search.settings import BATCH_TOKENS
 from nmt.text.lines import read_parallel
 from nmt.training.input.data_sets import why_empty
-from nmt.training.learner import batch_losses
 from nmt.training.loss import perplexity
+from nmt.training.model_loss import batch_losses
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.options import translate_options

@@ -29,7 +29,7 @@ _MANY, _LARGE_SHARE = 3, 0.4
 """Likewise, so many that it is worth a second to load the identifier. Of 1,000 captions, none has so many; of those in
 the target language already, 16 %."""
 _AT_ONCE = 100
-"""Lines that are looked at together."""
+"""So many lines, at least, are looked at together."""
 
 
 class InputLanguage:
@@ -91,7 +91,7 @@ class InputLanguage:
 
     def _look_for_target_language(self) -> None:
         lines, self._lines = self._lines, []
-        # Only where a line is found that shares words with its translation, the others are worth a look.
+        # Only beside such a line that shares many words with its translation, the others are worth a look.
         if any(shares and self._is_in_target(text) for _, text, shares in lines):
             for number, text, _ in lines:
                 if self._is_in_target(text):

@@ -32,6 +32,7 @@ from nmt.translation.lineage import checksum, differences, has_pipe, made_with, 
 _WRITTEN = "written"
 _BLOCK = 1 << 20
 _SECONDS_TO_LOSE = 5.0
+"""What was found is saved so often, so that a process that is killed loses no more."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class OutputFile:
         Args:
             after: the finished part of an interrupted output to append to.
             inputs: the files that the body reads.
-            known: what the body finds for the next window, which the journal keeps.
+            known: what was found for lines that are not written yet, which the journal keeps.
 
         Yields:
             The file, and a function that notes in the journal what is written.
@@ -222,7 +223,6 @@ class OutputFile:
         begun = _journal(after, digest)
         write_stored(self.partial_record, made, begun)
         known = known or FoundBatches()
-        known.stored.update(after.found)
         written, due = after, time.monotonic() + _SECONDS_TO_LOSE
 
         def save() -> None:
@@ -239,7 +239,6 @@ class OutputFile:
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
                     noted, written = written.bytes, Begun(lines, entries, stream.tell())
                     _update(digest, self.partial, noted, written.bytes)
-                    known.stored.clear()
                     save()
 
                 yield stream, note

@@ -83,10 +83,10 @@ def write_lines(streams: Streams, job: Job, known: FoundBatches | None = None) -
                 )
                 out.flush()
             entries += len(written)
+            known.stored.clear()
             # A window that a reading error cut short is made again, so that a resumed output has the same windows.
             if note and read_whole:
                 note(lines, entries)
-            known.stored.clear()
             show()
             if doubt := job.doubt(at_end=False):
                 report.warn(doubt)

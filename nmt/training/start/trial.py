@@ -21,7 +21,8 @@ from nmt.errors import TrainingError
 from nmt.machine.device import forget_peak_memory, is_out_of_memory, memory_for_use, memory_in_use, synchronize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.input.micro_batches import MicroBatching, Padded
-from nmt.training.learner import Learner, batch_losses
+from nmt.training.learner import Learner
+from nmt.training.model_loss import batch_losses
 from nmt.training.progress import Progress
 from nmt.training.schedule import peak_update
 from nmt.training.validation import VALIDATION_BATCH_TOKENS
