@@ -23,11 +23,12 @@ from nmt.errors import CheckpointError, NmtError
 from nmt.text.steps import MosesPunctuation, normalizer
 from tests.convert.conftest import failed, names, probes_of
 from tests.convert.ctranslate2_files import rewrite, write_earlier
+from tests.convert.peers import change_json, change_marian, write_marian
 from tests.convert.test_argos import with_languages
 from tests.convert.unexamined import examine_nothing
 from tests.kit.archives import zipped
 
-pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+converters = pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed").converters
 PRE_NORM = {"norm": "pre", "positions": "learned", "tied_embeddings": "decoder", "output_bias": True}
 ZEROS_FIRST = {"positions": "tensor2tensor", "decoder_start": "zero", "activation": "swish"}
 NOTHING_TIED = {"is_foreign": True, "tied_embeddings": "none", "attention_bias": False, "norm_epsilon": 0.3}
@@ -88,6 +89,20 @@ def test_an_export_comes_back_as_the_same_model(settings, quantization, release,
     for name in ("norm", "activation", "decoder_start", "attention_bias", "encoder_layers", "heads", "source_eos"):
         assert getattr(back.config.model, name) == getattr(bundle.config.model, name)
     assert back.vocab.source.encode("ba do ki") == bundle.vocab.source.encode("ba do ki")
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"add_source_eos": False, "decoder_start_token": "</s>"}], ids=["of OPUS-MT", "of MarianMT"]
+)
+def test_what_converters_make_of_marians_models_is_read(told, imported, tmp_path):
+    """The vocabulary has neither the first piece nor the padding; tokenizers of MarianMT add eos."""
+    change_marian(write_marian(tmp_path / "opus"), {})
+    converters.OpusMTConverter(str(tmp_path / "opus")).convert(str(tmp_path / "converted"))
+    change_json(tmp_path / "converted" / "config.json", **told)
+    for file in (tmp_path / "opus").glob("*.spm"):
+        shutil.copy(file, tmp_path / "converted")
+    model = imported(tmp_path / "converted").config.model
+    assert (model.source_eos, model.decoder_start, model.positions) == (True, "zero", "sinusoidal_halves")
 
 
 @pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16", "int8_bfloat16"])

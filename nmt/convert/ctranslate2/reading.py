@@ -157,7 +157,9 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         needs_pad=False,
     )
     start = settings.get("decoder_start_token", special["bos_token"])
-    if start not in target.pieces:
+    if start not in target.pieces and ours["decoder_start"] == "zero":
+        start = None  # its vector is not read, and Marian's vocabularies lack the piece that converters name
+    elif start not in target.pieces:
         raise CheckpointError(
             f"{config_file}: has decoder_start_token: {shown(start)}, which is no piece of the target: outputs would "
             "have to begin with a given piece, which nmt does not do."
@@ -297,6 +299,8 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
     # Without a table, CTranslate2 computes positions that count from 1.
     has_table = any(NAMES[side] in tensors for side in POSITIONS)
     positions = {"positions": "sinusoidal"} if has_table else {"positions": "tensor2tensor", "first_position": 1}
+    # Marian alone starts with zeros, and reads eos behind each source. Tokenizers of MarianMT add it, not CTranslate2.
+    starts_with_zeros = bool(attributes.get("decoder/start_from_zero_embedding"))
     return {
         "encoder_layers": max(layers["encoder"]),
         "decoder_layers": max(layers["decoder"]),
@@ -308,8 +312,8 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
         "activation": _ACTIVATIONS[activation],
         "attention_bias": any("attention/" in tensor and tensor.endswith("/bias") for tensor in tensors),
         "output_bias": True,  # so that pieces that the model lacks get no probability
-        "source_eos": settings.get("add_source_eos") is True,
-        "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
+        "source_eos": settings.get("add_source_eos") is True or starts_with_zeros,
+        "decoder_start": "zero" if starts_with_zeros else "bos",
         "alignment_layer": _alignment_layer(attributes),
         **positions,
     }
