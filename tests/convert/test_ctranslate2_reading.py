@@ -177,7 +177,7 @@ def test_a_package_with_codes_reads_and_writes_text(exported, package, tmp_path)
     """The source goes through Moses' punctuation, its tokeniser and the codes of subword-nmt."""
     size = len(json.loads((exported()[1] / "shared_vocabulary.json").read_text()))
     shutil.rmtree(tmp_path / "exported")
-    pieces = ["<pad>", "<unk>", "<s>", "</s>", "ba", "ki@@", "&quot;", "tu", ",", *map(str, range(size - 9))]
+    pieces = ["<blank>", "<unk>", "<s>", "</s>", "ba", "ki@@", "&quot;", "tu", ",", *map(str, range(size - 9))]
     merges = ["b a</w>", "k i", "t u</w>", "& q", "&q u", "&qu o", "&quo t", "&quot ;</w>"]
     files = {
         "model/shared_vocabulary.txt": "".join(f"{piece}\n" for piece in pieces),
@@ -232,6 +232,17 @@ def test_settings_that_nobody_knows_are_a_remark(exported):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"twist": 3}))
     assert any("does not know: twist." in remark for remark in read_ctranslate2(folder).remarks)
+
+
+@pytest.mark.parametrize("language", ["__{}__", "{}k_Latn", "{}_XX"])
+def test_a_model_for_many_languages_is_refused(exported, language):
+    """Its users begin each source and each output with the piece of a language: nothing says which."""
+    _, folder = exported()
+    pieces = json.loads((folder / "shared_vocabulary.json").read_text())
+    named = [language.format(f"a{letter}") for letter in "bcdefghijkl"]
+    (folder / "shared_vocabulary.json").write_text(json.dumps([*pieces[: -len(named)], *named]))
+    with pytest.raises(CheckpointError, match=f"many languages .{named[0]}, .* Import the model of Hugging Face"):
+        read_ctranslate2(folder)
 
 
 def cut(content):
@@ -363,7 +374,7 @@ def test_a_start_that_is_no_piece_is_named(exported, start):
     _, folder = exported()
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token": start}))
-    with pytest.raises(CheckpointError, match=r"has decoder_start_token: .*, which is no piece of the target"):
+    with pytest.raises(CheckpointError, match=r"config\.json: the decoder starts with .*, which is not a target piece"):
         read_ctranslate2(folder)
 
 
