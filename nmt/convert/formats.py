@@ -195,7 +195,7 @@ _WITHIN = frozenset(("config.json", "model.bin", "model.safetensors", "pytorch_m
 """Files that are a model only with those beside them."""
 _UNREADABLE = {
     "*.index": "a checkpoint of TensorFlow. If it is one of OpenNMT-tf, convert it with ct2-opennmt-tf-converter",
-    "tf_model.h5": "weights of TensorFlow. Save them as safetensors with transformers 4 (from_pretrained, from_tf=True)",
+    "tf_model.h5": "weights of TensorFlow. Save them as safetensors with transformers 4 (from_tf=True)",
     "adapter_model.*": "an adapter without its model. Merge them (merge_and_unload of peft), save the whole model",
     "*.onnx": "a model of ONNX. Find the one that it was made from",
     "*.intgemm*.bin": "a model of Marian that was packed for one processor. Find the .npz file that it was made from",

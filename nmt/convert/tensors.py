@@ -187,7 +187,7 @@ def _with_stored_positions(
 ) -> dict[str, Any]:
     """The settings, with the kind and the number of the positions that the file holds."""
     model_settings(name, **{"max_positions": MAX_POSITIONS, **settings})  # they are possible
-    kind, width = settings["positions"], settings["d_model"]
+    usual, width = settings["positions"], settings["d_model"]
     names = [theirs for ours in POSITIONS if (theirs := naming.tensors.get(ours, "")) in tensors]
     if not names:
         return {"max_positions": MAX_POSITIONS, **settings}
@@ -202,12 +202,12 @@ def _with_stored_positions(
             f"{name}: {names[0]} has {rows:,} positions, but the settings say {settings['max_positions']:,}: they "
             "belong to different models."
         )
-    if kind == "learned":
+    if usual == "learned":
         return {**settings, "max_positions": rows}
     settings = {**settings, "max_positions": settings.get("max_positions", min(MAX_POSITIONS, rows))}
     stored = [tensors[table].reshape(-1, width)[naming.first_position :] for table in names]
     others = _COMPUTED if len(names) == len(POSITIONS) else ()  # a side without a table has the toolkit's kind
-    for kind, first in ((kind, settings.get("first_position", 0)), *others):
+    for kind, first in ((usual, settings.get("first_position", 0)), *others):
         found = {**settings, "positions": kind, "first_position": first}
         computed = fixed_positions(model_settings(name, **found))
         assert computed is not None
