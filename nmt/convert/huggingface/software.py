@@ -64,7 +64,9 @@ class HuggingFaceSide(Side):
             if self._model.config.model_type == "marian":
                 self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
         except OSError as error:
-            raise CheckpointError(f"{folder}: transformers cannot open it ({error}). {COPY_AGAIN}") from None
+            raise CheckpointError(
+                f"{folder}: transformers cannot open it ({str(error).rstrip('.')}). {COPY_AGAIN}"
+            ) from None
         self._names: dict[Language, Sequence[str]] = {"source": source, "target": target}
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(target)}
