@@ -149,7 +149,7 @@ def test_pairs_are_held_out_where_none_are_given(tmp_path):
     splits = [set(lines(tmp_path / "own", f"{split}.en")) for split in ("train", "valid", "test")]
     assert set.union(*splits) == {f"s {n}" for n in range(400)}
     few = "Scores on so few pairs are not reliable."
-    assert told == [f"{split}: 20 pairs are held out of the training text. {few}" for split in ("valid", "test")]
+    assert told == [f"{split}: 20 pairs, held out of the training text. {few}" for split in ("valid", "test")]
     for split in ("train", "valid", "test"):
         pairs = zip(lines(tmp_path / "own", f"{split}.en"), lines(tmp_path / "own", f"{split}.de"), strict=True)
         assert all(source[2:] == target[2:] for source, target in pairs)

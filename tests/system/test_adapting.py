@@ -134,7 +134,7 @@ def test_a_verdict_that_is_interrupted_says_where_the_model_is(trained, tmp_path
     how = {"out": tmp_path / "out", "set": ["training.max_updates=1", "validation.bleu=false"], "report": heard}
     with pytest.raises(KeyboardInterrupt):
         adapting.adapt(trained / "runs/toy-en-de-tiny", [str(tmp_path / "memory.po")], threads=1, **how)
-    heard.notice.assert_any_call("train: skipped 1 units or lines of memory.po without usable text in both languages")
+    heard.notice.assert_any_call("train: memory.po: skipped units or lines without usable text in both languages: 1")
     run = tmp_path / "out/model"
     heard.notice.assert_called_with(f"The adapted model is {run}. Run the same command for the verdict.")
     assert bundle_to_use(run)

@@ -140,7 +140,7 @@ def test_an_unknown_language_is_warned_about(files, nmt):
 def test_marks_of_subwords_are_warned_of(files, nmt):
     (files / "pieces.txt").write_text("▁Das ▁Haus\n▁Ein ▁Hund\n", "utf-8")
     result = nmt("score", "--reference", "ref.de", "pieces.txt", cwd=files)
-    assert "warning: 2 lines of the hypothesis hold '▁'" in result.stderr
+    assert "warning: the hypothesis has '▁' in 2 lines: are" in result.stderr
 
 
 @pytest.mark.parametrize(

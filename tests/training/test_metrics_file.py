@@ -77,7 +77,7 @@ def test_a_resumed_run_reports_damaged_lines(run_training, tmp_path, listener):
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text(lines[0] + "damaged\n" + "".join(lines[1:]))
     run_training(run, "training.max_updates=7")
-    assert f"{run}/metrics.jsonl: 1 damaged lines were left out." in listener.notices
+    assert f"{run}/metrics.jsonl: left out 1 damaged line." in listener.notices
     updates = [r["update"] for r in MetricsFile(run / "metrics.jsonl").read()[0] if r["kind"] == "update"]
     assert updates == [2, 4, 5, 6, 7]
 
