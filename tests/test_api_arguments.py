@@ -118,6 +118,7 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
             "`prefix` only goes with `input_format` lines.",
         ),
         (lambda: nmt.prepare_data("toy"), "there is no built-in data set 'toy'"),
+        (lambda: nmt.prepare_data("hypothesis", train="ref.de"), "your own text needs a name for its data set, which "),
         (lambda: nmt.train(resume="r", out="o"), "`out` does not go with `resume`, which takes"),
         (
             lambda: nmt.serve(host="0.0.0.0"),
@@ -137,7 +138,7 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
         ),
     ],
 )
-def test_a_mistake_is_an_error_of_ours(call, message):
+def test_a_mistake_is_an_error_of_ours(here, call, message):
     with pytest.raises(nmt.NmtError, match=f"^{re.escape(message)}"):
         call()
 

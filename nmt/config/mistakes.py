@@ -102,8 +102,9 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'tiny'?)``, or empty if no known word is similar."""
-    nearest = difflib.get_close_matches(word, list(known), n=1)
+    """`` (did you mean 'tiny'?)``, or empty if no known word is similar, or begins like this."""
+    words = list(known)
+    nearest = difflib.get_close_matches(word, words, n=1) or [each for each in words if word and each.startswith(word)]
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 

@@ -12,7 +12,7 @@ from nmt.text.printable import counted
 
 def summary_lines(manifest: Manifest) -> Iterator[str]:
     """What was read of each corpus, what each filter found, and how many pairs each set has."""
-    yield from str(_corpora(manifest)).splitlines()
+    yield from _corpora(manifest).plain().splitlines()
     for corpus in manifest.corpora:
         if corpus.skipped:
             what = "units or lines without usable text in both languages"
@@ -21,7 +21,7 @@ def summary_lines(manifest: Manifest) -> Iterator[str]:
         if count:
             yield f"train: {_what_happened(name)}: {count:,}"
     if found := _filters(manifest):
-        yield from str(found).splitlines()
+        yield from found.plain().splitlines()
     for split in ("train", "valid", "test"):
         yield f"{split}: {counted(manifest.files[f'{split}.{manifest.source_lang}'].lines, 'pair')}"
 

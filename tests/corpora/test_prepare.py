@@ -202,7 +202,7 @@ def test_text_is_kept_apart_from_the_valid_and_test_sets_of_other_data_sets(own,
     ("other", "message"),
     [
         ("out", "out: cannot be kept apart from itself"),
-        ("none", "none: does not exist. Name the folder of one with --apart-from"),
+        ("none", "none: does not exist. Name the folder of a data set with --apart-from"),
         ("own", "own: has en and de, but neither fr nor it, so nothing of it can be in this text"),
     ],
 )

@@ -124,7 +124,17 @@ def test_a_table_has_the_values_of_all_curves():
 def test_the_table_can_be_opened_without_a_script(parsed):
     page = parsed(draw(Series("training", points([8, 4]))))
     assert len(page.having("details")) == len(page.having("summary")) == 1
-    assert page.text.split("Values\n")[1].split()[:9] == ["update", "minutes", "training", "10", "1", "8", "20", "2", "4"]
+    assert page.text.split("Values\n")[1].split()[:9] == [
+        "update",
+        "minutes",
+        "training",
+        "10",
+        "1",
+        "8",
+        "20",
+        "2",
+        "4",
+    ]
 
 
 def test_nothing_is_drawn_without_points():

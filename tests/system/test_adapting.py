@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
             ["--general", data],
             f"Leaked sentences are in a valid or test set, of this data set or of {data}: give",
         ),
-        (["--general", tmp_path / "nope"], "Name the folder of one with --general"),
+        (["--general", tmp_path / "nope"], "Name the folder of a data set with --general"),
         (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
         (["--general", data, "--general", tmp_path / "plain"], f"--data {tmp_path}/plain --vocab {model}` first."),
         (["--set", "model.d_ff=64"], "is another model (model.d_ff: "),
