@@ -62,7 +62,26 @@ def test_a_full_disk_at_the_first_record_leaves_no_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def full_disk(descriptor: int) -> None:
+def test_records_wait_while_the_disk_is_full(file, monkeypatch):
+    metrics = file(record(1))
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.io.writing.os.write", full_disk)
+        metrics.append({"kind": "update", "update": 2})
+        with pytest.raises(WriteError, match="No space left"):
+            metrics.flush()
+        patch.setattr("nmt.io.writing.os.write", broken_disk)
+        with pytest.raises(WriteError, match="Input/output error"):
+            metrics.append({"kind": "update", "update": 3})
+    metrics.append({"kind": "update", "update": 4})
+    metrics.flush()
+    assert [r["update"] for r in metrics.read()[0]] == [1, 2, 3, 4]
+
+
+def broken_disk(*_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def full_disk(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
