@@ -13,7 +13,6 @@ from typing import Any, TypeGuard, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from nmt.option_fields import plain_number
 from nmt.text.addresses import without_secrets
@@ -171,13 +170,11 @@ def _unknown(root: type[BaseModel], key: str, value: Any, noun: str) -> str:
     fields = _section(root, sections).model_fields
     known = [name for name, field in fields.items() if holds_keys or not _is_section(field.annotation)]
     prefix = "".join(f"{part}." for part in sections) if noun == "setting" else ""
-    elsewhere: dict[str, list[str]] = {}
-    for name in _free_names(root):
-        elsewhere.setdefault(name.rpartition(".")[2], []).append(name)
+    elsewhere = {name.rpartition(".")[2] for name in _free_names(root)}
     if near := difflib.get_close_matches(last, known, n=1, cutoff=0.5):
         return f"unknown {noun} {key!r}; did you mean {prefix + near[0]!r}?"
     if near := difflib.get_close_matches(path[-1], elsewhere, n=1, cutoff=0.75):
-        return f"unknown {noun} {key!r}; did you mean {_listed(dict.fromkeys(elsewhere[near[0]], ''))}?"
+        return f"unknown {noun} {key!r}; did you mean {_listed(settings_called(root, near[0]))}?"
     if noun == "setting" and not sections:
         return f"unknown {noun} {key!r}; `nmt train --show-settings` prints all."
     return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in fields)}."
@@ -194,7 +191,7 @@ def settings_called(root: type[BaseModel], called: str) -> dict[str, str]:
     if exact := [name for name in names if name.rpartition(".")[2] == called]:
         return dict.fromkeys(exact, "")
     found = [name for name in names if called in _other_names().get(name, "").split()]
-    return {name: re.split(r"[;.](?: |$)", _field(root, name).description or "")[0] for name in found}
+    return {name: _description(root, name) for name in found}
 
 
 def _free_names(root: type[BaseModel]) -> list[str]:
@@ -209,9 +206,9 @@ def _other_names() -> dict[str, str]:
     return names
 
 
-def _field(root: type[BaseModel], name: str) -> FieldInfo:
+def _description(root: type[BaseModel], name: str) -> str:
     *sections, last = name.split(".")
-    return _section(root, sections).model_fields[last]
+    return re.split(r"[;.](?: |$)", _section(root, sections).model_fields[last].description or "")[0]
 
 
 def _key_path(root: type[BaseModel], path: list[str]) -> list[str]:
