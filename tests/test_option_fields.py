@@ -32,14 +32,18 @@ def translate():
     return typer.main.get_command(app).commands["translate"]
 
 
+@pytest.fixture(scope="module")
+def shown():
+    return CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
+
+
 @pytest.mark.parametrize("field", [*FIELDS, *OF_SAMPLING], ids=lambda field: field.name)
-def test_every_option_is_on_the_command_line(field, translate):
+def test_every_option_is_on_the_command_line(field, translate, shown):
     [param] = [param for param in translate.params if field.flag in param.opts]
     assert param.rich_help_panel == field.option.group in GROUPS
     assert param.help == field.help_text
     if field.option.letter:
         assert f"-{field.option.letter}" in param.opts
-    shown = CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
     assert f"{field.flag} " in shown.replace("[no-]", "")
     assert spaceless(field.help_text) in spaceless(shown)
 
