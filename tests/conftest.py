@@ -87,7 +87,9 @@ def _seeded() -> None:
     """Draw the same numbers in a test whatever ran before it."""
     random.seed(0)
     if torch := sys.modules.get("torch"):  # most tests of commands do without it
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed also formats a stack trace
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(0)
 
 
 @dataclass

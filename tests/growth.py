@@ -32,7 +32,6 @@ def _ratio(work: Callable[[str], object], short: str, long: str) -> float:
 def _seconds(work: Callable[[str], object], text: str, tries: int) -> float:
     best = float("inf")
     # Only long work would make enough objects for a collection of all that the process holds.
-    gc.collect()
     gc.disable()
     try:
         for _ in range(tries):

@@ -67,12 +67,7 @@ def count(given) -> None:
 ''',
     ),
     "nmt/cli/app.py": ('    "compare": (', '    "count": ("count", "Count lines."),\n'),
-    "nmt/__init__.py": (
-        '    "nmt.api.data": "',
-        '    "nmt.api.counting": "count",\n',
-        '"load", ',
-        '"count", ',
-    ),
+    "nmt/__init__.py": ('    "nmt.api.data": "', '    "nmt.api.counting": "count",\n', '"load", ', '"count", '),
 }
 REPORT = {
     "nmt/reports/count_page.py": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,6 +18,7 @@ ROOT = Path(nmt.__file__).parent
 PAGE = (ROOT.parent / "docs" / "formats.md").read_text("utf-8")
 
 
+@functools.cache
 def kinds() -> set[str]:
     """The names of all kinds of files, without articles."""
     calls = [

@@ -32,14 +32,18 @@ def translate():
     return typer.main.get_command(app).commands["translate"]
 
 
+@pytest.fixture(scope="module")
+def shown():
+    return CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
+
+
 @pytest.mark.parametrize("field", [*FIELDS, *OF_SAMPLING], ids=lambda field: field.name)
-def test_every_option_is_on_the_command_line(field, translate):
+def test_every_option_is_on_the_command_line(field, translate, shown):
     [param] = [param for param in translate.params if field.flag in param.opts]
     assert param.rich_help_panel == field.option.group in GROUPS
     assert param.help == field.help_text
     if field.option.letter:
         assert f"-{field.option.letter}" in param.opts
-    shown = CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
     assert f"{field.flag} " in shown.replace("[no-]", "")
     assert spaceless(field.help_text) in spaceless(shown)
 
@@ -69,22 +73,11 @@ def test_every_option_is_recorded_and_compared(field):
 
 def test_records_of_version_0_1_stay_comparable():
     of_old_version = {
-        "beam": 4,
-        "length_penalty": 0.6,
-        "max_extra_length": 50,
-        "max_length": None,
-        "min_length": 0,
-        "nbest": 1,
-        "length_normalization": "paper",
-        "no_repeat_ngram": 0,
+        "beam": 4, "length_penalty": 0.6, "max_extra_length": 50, "max_length": None, "min_length": 0, "nbest": 1,
+        "length_normalization": "paper", "no_repeat_ngram": 0, "max_source_length": None, "split_sentences": "auto",
+        "guard": True, "alignment": False, "copy_unknown": "auto", "mbr": False,
         "sampling": {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1},
-        "max_source_length": None,
-        "split_sentences": "auto",
-        "guard": True,
-        "alignment": False,
-        "copy_unknown": "auto",
-        "mbr": False,
-    }
+    }  # fmt: skip
     assert recorded(TranslateOptions(sampling=Sampling())).items() >= of_old_version.items()
     of_scoring = {"length_penalty": 0.6, "length_normalization": "paper", "alignment": False}
     assert recorded(TranslateOptions(), scoring=True).items() >= of_scoring.items()

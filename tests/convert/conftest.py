@@ -2,6 +2,7 @@
 
 import functools
 import json
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,22 +49,24 @@ def foreign_vocab(vocab) -> VocabularyPair:
 
 
 @pytest.fixture(scope="session")
-def make_bundle(vocab, foreign_vocab, tmp_path_factory):
+def make_bundle(vocab, foreign_vocab, made_once):
     """A bundle of a model with settings of its own."""
 
     @functools.cache
     def make(*, is_foreign: bool = False, **settings) -> Bundle:
-        config = Config(model=ModelConfig(**(SIZES | {"dropout": 0.0} | settings)))
-        vocab_of_model = foreign_vocab if is_foreign else VocabularyPair.shared(vocab)
-        torch.manual_seed(3)
-        model = Transformer(config.model, vocab_of_model.target.size, source_vocab_size=vocab_of_model.source.size)
-        with torch.no_grad():  # biases and norms that are told from none
-            for parameter in model.parameters():
-                parameter.add_(0.1 * torch.randn_like(parameter))
-        repeat(model)
-        folder = tmp_path_factory.mktemp("bundles") / "bundle"
-        save_bundle(folder, model.state_dict(), config, vocab_of_model)
-        return load_bundle(folder)
+        def train(folder: Path) -> None:
+            config = Config(model=ModelConfig(**(SIZES | {"dropout": 0.0} | settings)))
+            pair = foreign_vocab if is_foreign else VocabularyPair.shared(vocab)
+            torch.manual_seed(3)
+            model = Transformer(config.model, pair.target.size, source_vocab_size=pair.source.size)
+            with torch.no_grad():  # biases and norms that are told from none
+                for parameter in model.parameters():
+                    parameter.add_(0.1 * torch.randn_like(parameter))
+            repeat(model)
+            save_bundle(folder / "bundle", model.state_dict(), config, pair)
+
+        words = f"{is_foreign} {sorted(settings.items())}"
+        return load_bundle(made_once(f"model-{zlib.crc32(words.encode())}", train) / "bundle")
 
     return make
 

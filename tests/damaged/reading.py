@@ -87,8 +87,9 @@ class Reader:
         return Outcome(None, fault, 0.0)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, which then removes its folder."""
         self._connection.close()
+        self._process.join(5)
         self._process.kill()
         self._process.join()
 

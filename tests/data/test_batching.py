@@ -137,11 +137,6 @@ def test_ranks_get_like_shares():
     assert max(tokens) / min(tokens) < 1.1
 
 
-def test_a_plan_holds_little_memory_a_pair():
-    made = plan(random_lengths(100_000), update=5_000, group=1_000)
-    assert (made.pairs.nbytes + made.starts.nbytes + made.tokens.nbytes) / 100_000 <= 16
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_tiny_corpus_is_one_update(count):
     lengths = (np.full(count, 5, np.int32), np.full(count, 6, np.int32))

@@ -11,15 +11,8 @@ from nmt.errors import VocabularyError
 from nmt.text.steps import Affix, MosesTokenize
 
 MERGES = [
-    ("l", "o"),
-    ("lo", "w"),
-    ("e", "r</w>"),
-    ("low", "er</w>"),
-    ("n", "e"),
-    ("ne", "w</w>"),
-    ("w", "e"),
-    ("lo", "lo"),
-]
+    ("l", "o"), ("lo", "w"), ("e", "r</w>"), ("low", "er</w>"), ("n", "e"), ("ne", "w</w>"), ("w", "e"), ("lo", "lo"),
+]  # fmt: skip
 CODES = "".join(f"{left} {right} {count}\n" for count, (left, right) in enumerate(MERGES))
 
 

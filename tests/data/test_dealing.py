@@ -31,7 +31,7 @@ def rows(lengths, pairs) -> list[int]:
     ("update_tokens", "ranks", "max_tokens"), [(25_000, 8, 30_000), (25_000, 1, 30_000), (25_000, 2, 8_192)]
 )
 def test_the_limits_leave_few_rows_spare_on_any_number_of_ranks(update_tokens, ranks, max_tokens):
-    lengths = lengths_like_wmt(150_000)
+    lengths = lengths_like_wmt(50_000)
     longest = int(max(side.max() for side in lengths)) + 1
     plan = plan_epoch(*lengths, update_tokens=update_tokens, group_tokens=1_000, seed=1, epoch=0)
     limits = fitting_limits(plan, *lengths, ranks=ranks, max_tokens=max_tokens, longest=longest)

@@ -311,10 +311,7 @@ def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     assert [origin.path, *(part.path for part in origin.made_from)] == [str(sets[0])] * 2
     assert origin.facts["pieces"] == 60 and "--size=60" in origin.command
     build_vocabularies(
-        [sets[1]],
-        existing=sets[0] / "vocab.model",
-        existing_origin=partial(vocabulary_origin, sets[0]),
-        threads=1,
+        [sets[1]], existing=sets[0] / "vocab.model", existing_origin=partial(vocabulary_origin, sets[0]), threads=1
     )
     assert read_vocabulary_record(sets[1]).is_given
     assert origin_of(sets[1] / "vocab.model") == origin  # passed on

@@ -197,7 +197,7 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes, on_device
     state = model.start(on_padded.encoded(model, source), beam=3, room=30)
     sentences, histories = [0, 1, 2], [[[]] * 3] * 3
 
-    def step_by(live: list[list[bool]] | None = None) -> None:
+    def step_by(live: list[list[bool]] | None = None, *, compares: bool = True) -> None:
         nonlocal histories
         tokens = torch.randint(4, VOCAB, (len(sentences), 3), generator=generator)
         count = len(histories[0][0])
@@ -207,6 +207,8 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes, on_device
         ]
         live_BW = None if live is None else torch.tensor(live)
         logits = model.step(tokens, state, torch.tensor([count]) if on_device else count, live_BW)
+        if not compares:
+            return
         flat = [history for beams in histories for history in beams]
         rows = [sentence for sentence in sentences for _ in range(3)]
         expected = on_padded.logits(model, source[rows], torch.tensor(flat))[:, -1]
@@ -235,8 +237,9 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes, on_device
     follow([[1, 0, 1], [0, 0, 0], [0, 2, 2]])
     state = state.resized(narrow, 2, source.shape[1], 30)  # a sentence leaves
     sentences, histories = sentences[:2], histories[:2]
-    for _ in range(25):
-        step_by()
+    for _ in range(24):
+        step_by(compares=False)
+    step_by()
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,15 @@ def build(seed: int, vocab: int, spread: float = 3.0, **settings) -> Transformer
 
 def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, vocab: int, normalization="paper"):
     """Every output of at most ``limit`` pieces, scored by full decoding; best first."""
-    encoded = on_padded.encoded(model, torch.tensor([source]))
     found = []
     for length in range(limit + 1):
-        for pieces in itertools.product(range(4, vocab), repeat=length):
-            log_p = torch.log_softmax(on_padded.decoded(model, torch.tensor([[BOS, *pieces]]), encoded)[0], -1)
-            total = sum(log_p[i, piece].item() for i, piece in enumerate([*pieces, EOS]))
-            length_itself = length + 1 if normalization == "length" else (5 + length + 1) / 6
-            found.append((total / length_itself**alpha, pieces))
+        outputs = list(itertools.product(range(4, vocab), repeat=length))
+        inputs = torch.tensor([[BOS, *pieces] for pieces in outputs])
+        ended = torch.tensor([[*pieces, EOS] for pieces in outputs])
+        logits = on_padded.logits(model, torch.tensor([source] * len(outputs)), inputs)
+        totals = logits.log_softmax(-1).gather(-1, ended[..., None]).sum((1, 2))
+        length_itself = length + 1 if normalization == "length" else (5 + length + 1) / 6
+        found += zip((totals / length_itself**alpha).tolist(), outputs, strict=True)
     return sorted(found, reverse=True)
 
 

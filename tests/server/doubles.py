@@ -86,8 +86,7 @@ class Capitals:
         texts = [self.mark + segment.text.upper() + "'" * rank for rank in range(self.candidates)]
         alignment = tuple(range(len(segment.text.split()))) if segment.is_aligned else None
         return TranslatedSegment(
-            segment,
-            tuple(TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=alignment) for text in texts),
+            segment, tuple(TranslatedText(text, pieces_of(text), 0.0, 0.0, alignment=alignment) for text in texts)
         )
 
     def joined(self, line: str, parts: Sequence[TranslatedSegment]) -> Translation:

@@ -34,8 +34,7 @@ def test_the_line_that_was_not_asked_for_longest_makes_room():
 
 
 @pytest.mark.parametrize(
-    ("candidates", "pieces", "lines"),
-    [(1, 10, 1_000), (1, 30, 500), (5, 30, 300), (100, 30, 100), (1, 200, 200)],
+    ("candidates", "pieces", "lines"), [(1, 10, 1_000), (1, 30, 500), (5, 30, 300), (100, 30, 100), (1, 200, 200)]
 )
 def test_lines_take_as_much_memory_as_the_cache_may_hold(candidates, pieces, lines):
     """A wide beam has a hundred candidates, and more text than the line. The lines are more than the cache holds."""

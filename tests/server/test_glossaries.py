@@ -150,10 +150,7 @@ def test_dictionaries_that_cannot_be_read_are_refused_and_change_nothing(running
         ({"entries": "cat"}, "Invalid glossary entries: entries, line 1: expected a term, a tab"),
         ({"entries": "cat\tKatze\tx"}, "Invalid glossary entries: entries, line 1"),
         ({"entries": " \n"}, "Invalid glossary entries: entries: has no terms."),
-        (
-            {"entries": "cat\tKatze", "entries_format": "csv"},
-            "Invalid glossary entries: entries, line 1",
-        ),
+        ({"entries": "cat\tKatze", "entries_format": "csv"}, "Invalid glossary entries: entries, line 1"),
         ({"entries": '"a,b', "entries_format": "csv"}, "Invalid glossary entries: unexpected end of data"),
         ({"entries": '"a\nb",c', "entries_format": "csv"}, "Invalid glossary entries: entries, line 1"),
         ({"entries_format": "xml"}, "Invalid request: entries_format: Input should be 'tsv' or 'csv'"),

@@ -88,23 +88,7 @@ WORDS = "The man woman dog cat book sees reads a today They cannot help us sleep
 
 
 def test_answers_under_load_equal_answers_alone(real):
-    words = [
-        "The",
-        "man",
-        "woman",
-        "dog",
-        "cat",
-        "book",
-        "sees",
-        "reads",
-        "a",
-        "today",
-        "They",
-        "cannot",
-        "help",
-        "us",
-        "sleeps",
-    ]
+    words = WORDS.split()
     texts = [" ".join(words[number % 7 : number % 7 + 2 + number % 9]) + "." for number in range(60)]
 
     def ask(text, split="1"):

@@ -54,6 +54,7 @@ def _train_once(nmt, folder: Path) -> None:
     nmt("prepare-data", "toy-en-de", cwd=folder)
     nmt("build-vocab", cwd=folder)
     (folder / "tiny.yaml").write_text(
+        "model: {encoder_layers: 1, decoder_layers: 1, d_model: 32, d_ff: 48, heads: 2}\n"
         "training: {max_updates: 60}\nschedule: {warmup: 60}\ncheckpoints: {every_updates: 20}\n"
         "validation: {bleu_sentences: 20}\n"
         "batching: {update_tokens: 250, group_tokens: 250, micro_batch_tokens: 256}\n"

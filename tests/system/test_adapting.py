@@ -106,10 +106,7 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
     (tmp_path / "memory.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in lines))
     shutil.copytree(data, tmp_path / "plain", ignore=shutil.ignore_patterns("vocab*", "shards"))
     for options, message in (
-        (
-            ["--general", data],
-            f"Leaked sentences are in a valid or test set, of this data set or of {data}: give",
-        ),
+        (["--general", data], f"Leaked sentences are in a valid or test set, of this data set or of {data}: give"),
         (["--general", tmp_path / "nope"], "Name the folder of a data set with --general"),
         (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
         (["--general", data, "--general", tmp_path / "plain"], f"--data {tmp_path}/plain --vocab {model}` first."),

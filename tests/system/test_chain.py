@@ -110,7 +110,8 @@ def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):
 
 
 def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt, tmp_path):
-    small = ("--set", "batching.micro_batch_tokens=256")  # which is quick to try
+    quick = ("model.encoder_layers=1", "model.decoder_layers=1", "batching.micro_batch_tokens=256")
+    small = [word for setting in quick for word in ("--set", setting)]
     result = nmt("train", "--dry-run", "--preset", "base", *small, "--out", "nowhere", cwd=trained)
     for words in (
         "parameters: ",

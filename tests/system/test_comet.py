@@ -10,7 +10,9 @@ import pytest
 from nmt.io.hashing import sha256_of
 from nmt.record import parse_record, text_record
 from nmt.translation.lineage import translation_record
+from tests.commands import ForkedPython
 from tests.evaluation.doubles.models import DOUBLES, comet_model
+from tests.processes import SECONDS
 
 LINES = {
     "test.en": ["the house is old", "a dog sleeps", "rain"],
@@ -44,10 +46,12 @@ def score(nmt, files, monkeypatch):
     sys.modules.pop("comet", None)
 
 
-def test_the_scores_of_the_command_are_recorded_with_source_and_model(nmt, nmt_apart, files):
-    path = os.pathsep.join([str(DOUBLES), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+def test_the_scores_of_the_command_are_recorded_with_source_and_model(nmt, files):
     words = ("score", *COMET, "--json", "--sentence-scores", *TEXTS, "good.de", "bad.de")
-    nmt_apart(*words, cwd=files, redirected="score.json", PYTHONPATH=path)
+    program = f"import sys; sys.path.insert(0, {str(DOUBLES)!r}); from nmt.__main__ import main; main()"
+    with (files / "score.json").open("wb") as out:
+        process = ForkedPython(["-c", program, *words], str(files), dict(os.environ), stdout=out)
+        assert process.wait(SECONDS) == 0
     record = json.loads((files / "score.json").read_text("utf-8"))
     [good] = record["systems"][0]["scores"]
     assert (good["name"], round(good["value"], 2)) == ("COMET", 88.89)

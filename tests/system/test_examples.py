@@ -18,7 +18,7 @@ from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.machine.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
-from tests.commands import run_command
+from tests.commands import ForkedPython, run_command
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -32,14 +32,14 @@ def test_the_tutorial_from_python(trained, tmp_path):
     run = trained / "runs" / "toy-en-de-tiny"
     copy = tmp_path / "copy"
     shutil.copytree(run / "last", copy)
-    result = subprocess.run(
-        [sys.executable, EXAMPLES / "python-api" / "tutorial.py", data, run, copy],
-        capture_output=True, text=True, encoding="utf-8", check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("BLEU = ") == 4
-    assert result.stdout.count("p = ") == 2  # the second run, and both together
-    assert "Least likely references:" in result.stdout
+    words = [str(word) for word in (EXAMPLES / "python-api" / "tutorial.py", data, run, copy)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = ForkedPython(words, str(tmp_path), dict(os.environ), **pipes)
+    output, errors = (stream.decode() for stream in process.communicate())
+    assert process.returncode == 0, errors
+    assert output.count("BLEU = ") == 4
+    assert output.count("p = ") == 2  # the second run, and both together
+    assert "Least likely references:" in output
 
 
 @pytest.mark.slow

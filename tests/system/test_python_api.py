@@ -11,6 +11,7 @@ import pytest
 import nmt
 from nmt.training.progress import Ending, Progress
 from nmt.training.run import Outcome
+from tests.training.ranks.test_launch import forked
 
 # An untrained model writes loops, to which a wide search and the guard would give minutes.
 QUICK = {"beam": 1, "guard": False, "max_extra_length": 0, "threads": 1}
@@ -18,9 +19,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "python-api" / "end_to_end.py
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """What the example leaves behind, with a short training."""
+def folder(tmp_path_factory, trained_once):
+    """What the example leaves behind, with a short training. Commands prepared and encoded its data."""
     folder = tmp_path_factory.mktemp("python")
+    shutil.copytree(trained_once / "data", folder / "data")
     score = runpy.run_path(str(EXAMPLE))["main"](folder, max_updates=4, **QUICK)
     assert 0 <= score <= 100
     return folder
@@ -66,7 +68,8 @@ def test_a_run_gets_what_was_asked_for(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("nproc", [1, 2])
-def test_a_run_is_trained_in_any_thread(folder, tmp_path, nproc):
+def test_a_run_is_trained_in_any_thread(folder, tmp_path, monkeypatch, nproc):
+    forked(monkeypatch, tmp_path)
     how = {"preset": "tiny", "max_updates": 2, "threads": 1, "device": "cpu", "set": "schedule.warmup=2"}
     with ThreadPoolExecutor() as pool:
         training = pool.submit(nmt.train, folder / "data/toy-en-de", out=tmp_path / "run", nproc=nproc, **how).result()

@@ -292,15 +292,6 @@ def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reverse
     assert validator.validate(model).loss != pytest.approx(validation["valid_loss"], rel=1e-3)
 
 
-def test_a_changed_setting_is_shown_and_refused_unless_accepted(run_training, tmp_path, listener):
-    run = tmp_path / "run"
-    run_training(run, "training.max_updates=5")
-    with pytest.raises(ConfigError, match=r"model\.dropout: 0\.1 -> 0\.2"):
-        run_training(run, "model.dropout=0.2")
-    assert run_training(run, "model.dropout=0.2", accept_changes=True).progress.update == 20
-    assert any("model.dropout: 0.1 -> 0.2" in notice for notice in listener.notices)
-
-
 def test_limits_may_change_on_resume_and_are_told(run_training, tmp_path, listener):
     run_training(tmp_path, "training.max_updates=5")
     assert run_training(tmp_path, "training.max_updates=8").progress.update == 8

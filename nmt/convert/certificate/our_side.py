@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 import nmt
 from nmt.checkpoint.bundle import Bundle, load_bundle
@@ -44,6 +45,7 @@ class OurSide(Side):
         self._vocab = self.bundle.vocab.prepared(data.steps.without_tags, data.languages if adds_languages else {})
         self._hardware = choose_hardware("cpu", "fp32", None)
         self._model = self.bundle.build_model(products=torch.float32)
+        self._found: dict[tuple[tuple[int, ...], int, int], list[Hypothesis]] = {}  # several checks search the same
 
     def prepared(self, lines: Sequence[str], language: Language) -> list[str]:
         """As :meth:`Side.prepared`."""
@@ -81,12 +83,15 @@ class OurSide(Side):
         settings = SearchSettings(
             beam=beam, nbest=beam, length_penalty=0, max_extra_length=max_length, max_length=max_length
         )
-        vocab = self.bundle.vocab.target
-        found = []
-        for ids in self._ids(sources):
-            [hypotheses] = beam_search([self._model], torch.tensor([[*ids, Vocabulary.EOS]]), settings)
-            found.append([Hypothesis(tuple(vocab.pieces(one.pieces)), one.log_probability) for one in hypotheses])
-        return found
+        rows = list(map(tuple, self._ids(sources)))
+        if new := [row for row in dict.fromkeys(rows) if (row, beam, max_length) not in self._found]:
+            source_BS = pad_sequence([torch.tensor([*row, Vocabulary.EOS]) for row in new], batch_first=True)
+            vocab = self.bundle.vocab.target
+            for row, hypotheses in zip(new, beam_search([self._model], source_BS, settings), strict=True):
+                self._found[row, beam, max_length] = [
+                    Hypothesis(tuple(vocab.pieces(one.pieces)), one.log_probability) for one in hypotheses
+                ]
+        return [self._found[row, beam, max_length] for row in rows]
 
     def _ids(self, sources: Sequence[Pieces]) -> list[list[int]]:
         return [self.bundle.vocab.source.ids(source) for source in sources]

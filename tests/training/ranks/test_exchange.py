@@ -17,9 +17,10 @@ from nmt.errors import ConfigError, TrainingError
 from nmt.io.locking import holder
 from nmt.training.ranks import exchange
 from nmt.training.ranks.exchange import LostPeerError, Ranks
-from tests.commands import run_command
+from tests.commands import run_here
 from tests.training.conftest import assert_same, records, saved
 from tests.training.rank_processes import SCRIPT, start_ranks
+from tests.training.ranks.test_launch import forked
 
 EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
 
@@ -58,12 +59,13 @@ def test_two_ranks_learn_what_one_learns(run_ranks, settings, tmp_path):
     assert all(max(r["rank_target_tokens_per_second"]) > 0 for r in together)
 
 
-def test_two_ranks_learn_the_same_adapters(settings, tmp_path, reversed_words):
+def test_two_ranks_learn_the_same_adapters(monkeypatch, settings, tmp_path, reversed_words):
+    forked(monkeypatch, tmp_path)
     exact = ["--data", reversed_words, "--config", settings(*EXACT, "validation.bleu=false"), "--max-updates", "5"]
-    run_command(["train", *exact, "--out", tmp_path / "general"])
+    run_here(["train", *exact, "--out", tmp_path / "general"])
     adapting = ["--init-from", tmp_path / "general", "--set", "training.adapter_rank=2"]
     for count in (1, 2):
-        run_command(["train", *exact, *adapting, "--nproc", str(count), "--out", tmp_path / str(count)])
+        run_here(["train", *exact, *adapting, "--nproc", str(count), "--out", tmp_path / str(count)])
     one, two = (load_file(tmp_path / f"{count}/last/training.safetensors") for count in (1, 2))
     assert one.keys() == two.keys()
     for name, tensor in one.items():
@@ -227,7 +229,7 @@ def test_ranks_whose_starter_is_killed_save_and_end(settings, tmp_path, reversed
 
 def test_mistakes_are_told_once_before_any_rank_starts(tmp_path, reversed_words):
     command = ["train", "--nproc", "2", "--data", reversed_words, "--set", "model.drop=1"]
-    result = run_command(command, cwd=tmp_path)
+    result = run_here(command, cwd=tmp_path)
     assert result.returncode == 2
     assert result.stderr.count(b"model.dropout") == 1
 

@@ -75,8 +75,7 @@ def test_a_rank_that_fails_ends_though_the_others_wait_for_it(run_ranks, setting
 
 
 @pytest.mark.parametrize(
-    "what",
-    ["memory", *(pytest.param(f"bucket-{sent}", marks=pytest.mark.slow) for sent in range(6))],
+    "what", ["memory", *(pytest.param(f"bucket-{sent}", marks=pytest.mark.slow) for sent in range(6))]
 )
 def test_when_a_rank_runs_out_of_memory_all_make_the_update_again(run_ranks, settings, tmp_path, what):
     exact = settings(*EXACT, "batching.micro_batch_tokens=1000", "training.max_updates=10")

@@ -88,7 +88,7 @@ def test_every_setting_that_must_be_accepted_is_tried():
 @pytest.mark.parametrize(
     "key", [pytest.param(key, marks=() if key in IN_SHORT else pytest.mark.slow) for key in CHANGES]
 )
-def test_the_advice_for_a_changed_setting_is_true(run_training, run, key):
+def test_the_advice_for_a_changed_setting_is_true(run_training, run, listener, key):
     changes = [f"{key}={CHANGES[key]}", *TOGETHER.get(key, []), "training.max_updates=6", "training.patience=null"]
     with pytest.raises(ConfigError, match=rf"{key}: .* -> ") as error:
         run_training(run, *changes)
@@ -97,6 +97,7 @@ def test_the_advice_for_a_changed_setting_is_true(run_training, run, key):
     if "--accept-changes" in str(error.value):
         assert "--accept-changes" in last
         assert run_training(run, *changes, accept_changes=True).progress.update == 6
+        assert any(f"{key}: " in notice for notice in listener.notices)
         assert list(checkpoints(run)) == [5, 6]
         return
     assert f"leave {key} as before" in str(error.value)
