@@ -30,6 +30,7 @@ _SCRIPT_OF_REGION, _SCRIPTS_OF_GETTEXT = _pairs(_TABLES["likely_scripts"]), _pai
 _LANGUAGES = {script: tuple(codes.split()) for script, codes in _TABLES["languages"].items()}
 CHARACTERS_PER_WORD: dict[str, float] = _TABLES["characters_per_word"]
 """Scripts without spaces between words, each with the number of characters that translate one English word."""
+_FULL_WIDTH = frozenset({"Bopo", "Hani", "Kana", "Yiii"})
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
 _WELL_FORMED = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*(@[A-Za-z]{1,16})?")
@@ -74,6 +75,13 @@ def is_unspaced(code: str) -> bool:
     """Whether a language is written without spaces between words; False for languages that are not known."""
     scripts = scripts_of(code)
     return bool(scripts) and CHARACTERS_PER_WORD.keys() >= set(scripts)
+
+
+@functools.lru_cache(maxsize=100)
+def is_full_width(code: str) -> bool:
+    """Whether no spaces stand between sentences either, nor for the end of a line. Thai and Khmer have them there."""
+    scripts = scripts_of(code)
+    return bool(scripts) and set(scripts) <= _FULL_WIDTH
 
 
 @functools.lru_cache(maxsize=100)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from nmt.documents import html
 from nmt.documents.document import Document, Reading
 from nmt.documents.formats import format_of, read_document
 from nmt.errors import DataError
@@ -275,6 +276,15 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
     assert 'charset=UTF-8\\n"\n"Plural-Forms: nplurals=3; plural=' in written
     assert "INTEGER" not in written
     assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
+
+
+@pytest.mark.parametrize(
+    ("language", "lines"),
+    [("ja", ["今日は", "晴れ"]), ("th", ["วันนี้ฝนตก", " ", "เราอยู่บ้าน"])],
+)
+def test_a_newline_is_a_space_where_the_language_has_one(language, lines):
+    text = "\n".join(filter(str.strip, lines))
+    assert [unit.text for unit in html.read(f"<p>{text}", Reading(language)).units] == ["".join(lines)]
 
 
 @pytest.mark.parametrize(

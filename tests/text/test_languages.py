@@ -13,6 +13,7 @@ from nmt.errors import ConfigError
 from nmt.text import languages
 from nmt.text.languages import (
     fitting,
+    is_full_width,
     is_language_code,
     is_unspaced,
     is_well_formed,
@@ -55,6 +56,8 @@ def test_a_code_names_a_language_and_its_scripts(code, language, scripts):
 )
 def test_which_languages_are_written_without_spaces(codes, unspaced):
     assert {is_unspaced(code) for code in codes.split()} == {unspaced}
+    wide = {code for code in codes.split() if is_full_width(code)}
+    assert wide == (set("zh zho cmn zh_CN zho_Hant yue wuu ja jpn jpn_Jpan".split()) if unspaced else set())
 
 
 def test_every_code_and_script_is_listed_once():

@@ -866,9 +866,11 @@ def test_a_line_that_needs_too_much_memory_is_named_by_the_number_that_its_reade
         list(made.translate_windows([Line("ba", number=7, name=70)]))
 
 
-@pytest.mark.parametrize(("target_lang", "between"), [("de", " "), ("zho_Hans", ""), ("yue", ""), ("jpn", "")])
+@pytest.mark.parametrize(
+    ("target_lang", "between"), [("de", " "), ("th", " "), ("khm", " "), ("zho_Hans", ""), ("yue", ""), ("jpn", "")]
+)
 def test_sentences_of_a_line_are_joined_as_their_language_is_written(target_lang, between):
-    """Chinese and Japanese, by each code, without spaces."""
+    """Chinese and Japanese, by each code, without spaces; Thai has none between words, but between sentences."""
     made = translator(
         config=described(target_lang=target_lang), split_sentences="always", guard=False, copy_unknown=False
     )
