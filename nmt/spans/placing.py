@@ -17,6 +17,7 @@ from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, Overlaps, by_place
 from nmt.spans.positions import LETTER
 from nmt.spans.span import Span, Unit
+from nmt.text.languages import UNSPACED
 
 _DEEPEST = 100
 """Spans that nest deeper are no text. They must not take all the time of a server."""
@@ -26,6 +27,8 @@ _NEAR = 100
 """Characters in which a word is looked for."""
 _OF_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]")
 """A letter, a mark on one, or a digit."""
+_SPACED, _JOINED = regex.compile(LETTER, regex.V1), regex.compile(rf"[{UNSPACED}\p{{Hang}}]")
+"""A letter of a script with spaces between words; one that stands beside other words without a space."""
 
 
 @dataclass
@@ -321,8 +324,11 @@ class _Translation:
             near = self._output[max(beside - 1, 0) : beside + 1] if before else self._output[beside : beside + 2]
             if not _OF_WORD.search(near):
                 return ""
-        is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
-        had = _OF_WORD.match(beyond) is not None if is_edge else self._source[place].isspace()
+        source = self._source[place : place + 1] if place >= 0 else ""
+        if not source:  # the edge, which a letter of the translation must not touch
+            had = _OF_WORD.match(beyond) is not None
+        else:  # a script without spaces has none where another one needs it
+            had = source.isspace() or bool(_JOINED.match(source) and _SPACED.match(beyond))
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 
