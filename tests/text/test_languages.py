@@ -59,7 +59,7 @@ def test_which_languages_are_written_without_spaces(codes, unspaced):
 
 
 def test_which_languages_have_no_spaces_between_sentences_either():
-    codes = "zh zho_Hant yue ja jpn_Jpan th km lo my bo ko en xx".split(" ")
+    codes = ["zh", "zho_Hant", "yue", "ja", "jpn_Jpan", "th", "km", "lo", "my", "bo", "ko", "en", "xx"]
     assert [code for code in codes if is_full_width(code)] == codes[:5]
 
 
