@@ -15,9 +15,8 @@ import regex
 
 from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, Overlaps, by_place
-from nmt.spans.positions import LETTER
+from nmt.spans.positions import LETTER, needs_space
 from nmt.spans.span import Span, Unit
-from nmt.text.languages import UNSPACED
 
 _DEEPEST = 100
 """Spans that nest deeper are no text. They must not take all the time of a server."""
@@ -27,8 +26,6 @@ _NEAR = 100
 """Characters in which a word is looked for."""
 _OF_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]")
 """A letter, a mark on one, or a digit."""
-_SPACED, _JOINED = regex.compile(LETTER, regex.V1), regex.compile(rf"[{UNSPACED}\p{{Hang}}]")
-"""A letter of a script with spaces between words; one that stands beside other words without a space."""
 
 
 @dataclass
@@ -327,8 +324,8 @@ class _Translation:
         source = self._source[place : place + 1] if place >= 0 else ""
         if not source:  # the edge, which a letter of the translation must not touch
             had = _OF_WORD.match(beyond) is not None
-        else:  # a script without spaces has none where another one needs it
-            had = source.isspace() or bool(_JOINED.match(source) and _SPACED.match(beyond))
+        else:
+            had = source.isspace() or needs_space(source, beyond)
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 

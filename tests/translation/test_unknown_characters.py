@@ -150,6 +150,10 @@ def words_aligned(line, translation, pairs):
         ("he 龘 man", "人人", [(0, 0)], "人人龘"),
         ("龘, he", "人", [], "龘人"),
         ("he saw Łódź.", "人王.", [(0, 1)], "人王 Łódź."),
+        ("王😀人 go", "er sieht geht", [(0, 0), (1, 0), (2, 1)], "er sieht 😀 geht"),
+        ("王[é]人 go", "er geht", [(0, 0), (1, 1)], "er [é] geht"),
+        ("😀王人{é}", "er geht", [], "😀 er geht {é}"),
+        ("“王人”", "er geht", [], "“er geht”"),
         ("he “goes” now", "er (jetzt geht)", [(0, 0), (1, 2), (2, 1)], "er (jetzt “geht”)"),
         # Opening punctuation belongs to what follows.
         ("¿he goes", "Er geht", [], "¿Er geht"),
