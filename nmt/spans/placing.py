@@ -322,10 +322,8 @@ class _Translation:
             if not _OF_WORD.search(near):
                 return ""
         source = self._source[place : place + 1] if place >= 0 else ""
-        if not source:  # the edge, which a letter of the translation must not touch
-            had = _OF_WORD.match(beyond) is not None
-        else:
-            had = source.isspace() or needs_space(source, beyond)
+        # No letter of the translation may touch it where it stands at an edge.
+        had = source.isspace() or needs_space(source, beyond) if source else _OF_WORD.match(beyond) is not None
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 

@@ -7,6 +7,10 @@ import re
 import unicodedata
 from collections import Counter
 
+import regex
+
+from nmt.text.languages import UNSPACED
+
 # Groups of three digits with the same separator between them are one number: 1,000,000 or 1.000.000 or 1 000 000.
 # Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
 _NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
@@ -20,15 +24,15 @@ _NEVER_A_WORD = re.compile(r"(?<!\S)[-−–+]\d+|(?<![\d.,٫:/])\d+(?:[.,٫](?!
 _VULGAR_FRACTION = re.compile("[¼-¾⅐-⅞]")
 _FRACTION = re.compile(f"(?<![\\d.,\u066b])(?!{_DATE})\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
 
-# ASCII only: in Chinese and Japanese, an address may be followed by a letter of the sentence. An address is read from
-# its beginning only, so the time is linear.
-_PATH = r"[!#-;=?-Z\[\]_a-z~]"
+# Letters beyond ASCII of scripts with spaces between words alone: in Chinese, Japanese and Korean, an address may be
+# followed by a letter of the sentence. An address is read from its beginning only, so the time is linear.
+_PATH = rf"(?:[!#-;=?-Z\[\]_a-z~]++|(?![\p{{Hang}}{UNSPACED}])[^\W\x00-\x7f])"
 _HOST = r"(?<![A-Za-z0-9._%+/-])(?:[A-Za-z0-9-]++\.)+"
-_ADDRESS = re.compile(
+_ADDRESS = regex.compile(
     rf"(?<![A-Za-z0-9])(?:(?:https?|ftp)://|www\.){_PATH}++"
     r"|(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)+"
     rf"|{_HOST}(?:(?:com|org|net|edu|gov|info)(?![A-Za-z0-9-])(?:/{_PATH}*+)?|(?-i:[a-z]{{2}}|app|biz|dev|xyz)/{_PATH}++)",
-    re.IGNORECASE,
+    regex.IGNORECASE,
 )
 _PUNCTUATION = ".,;:!?'()[]*_/"
 """Punctuation that ends a sentence and not an address; the slash at the end changes nothing."""

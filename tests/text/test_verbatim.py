@@ -53,6 +53,13 @@ def test_separators_change_nothing(values, first, second):
         ("ftp://example.org and ftp://example.org/", {"ftp://example.org"}),
         ("<https://example.org>", {"https://example.org"}),
         ('"https://example.org"', {"https://example.org"}),
+        ("см. http://пример.рф/путь, да", {"http://пример.рф/путь"}),
+        (
+            "https://example.org/שלום?q=ä؟ https://example.org/हिन्दी।",
+            {"https://example.org/שלום?q=ä", "https://example.org/हिन्दी"},
+        ),
+        ("https://example.org/にhttps://example.org/中", {"https://example.org"}),
+        ("https://example.org를", {"https://example.org"}),
     ],
 )
 def test_web_addresses_of_a_line(line, expected):
