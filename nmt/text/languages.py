@@ -31,6 +31,7 @@ _LANGUAGES = {script: tuple(codes.split()) for script, codes in _TABLES["languag
 CHARACTERS_PER_WORD: dict[str, float] = _TABLES["characters_per_word"]
 """Scripts without spaces between words, each with the number of characters that translate one English word."""
 _FULL_WIDTH = frozenset({"Bopo", "Hani", "Kana", "Yiii"})
+_RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Nkoo", "Thaa"})
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
 _WELL_FORMED = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*(@[A-Za-z]{1,16})?")
@@ -82,6 +83,12 @@ def is_full_width(code: str) -> bool:
     """Whether no spaces stand between sentences either, nor for the end of a line. Thai and Khmer have them there."""
     scripts = scripts_of(code)
     return bool(scripts) and set(scripts) <= _FULL_WIDTH
+
+
+def direction(code: str) -> str:
+    """In which direction a language is written, as HTML names it: ``rtl`` if all its scripts are, otherwise ``ltr``."""
+    scripts = scripts_of(code)
+    return "rtl" if scripts and set(scripts) <= _RIGHT_TO_LEFT else "ltr"
 
 
 @functools.lru_cache(maxsize=100)

@@ -129,6 +129,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
         ("a.html", "<p>A <b>dog</b></p>", ["1 < 2\u00a0&"], "<p><b>w</b> 1 &lt; 2&nbsp;&amp;</p>"),
+        ("a.html", "<img alt=dog title>", ["a b"], '<img alt="a b" title>'),
         ("a.html", '<img alt="A dog">', ['"x"'], '<img alt="&quot;x&quot;">'),
         ("a.html", """<p><a href="<b>" x=">'" y=it's">A dog""", ["z"], """<p><a href="<b>" x=">'" y=it's">z"""),
         ("a.html", "<script>title = 'A dog'</script><p>A cat", ["x"], "<script>title = 'A dog'</script><p>x"),
@@ -276,6 +277,21 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
     assert 'charset=UTF-8\\n"\n"Plural-Forms: nplurals=3; plural=' in written
     assert "INTEGER" not in written
     assert written.endswith('msgstr[0] "%d a"\nmsgstr[1] "%d b"\nmsgstr[2] "%d c"\n')
+
+
+@pytest.mark.parametrize(
+    ("languages", "text", "written"),
+    [
+        ("en ar", '<html lang=en><p dir="LTR">a', '<html dir="rtl" lang=ar><p dir="rtl">w'),
+        ("ar en", "<html lang=ar dir='rtl'><p>a <b dir=ltr>1</b>", "<html lang=en dir='ltr'><p><b dir=ltr>w</b> w"),
+        ("he fa", "<html lang=he dir=rtl><p dir=auto>a", "<html lang=fa dir=rtl><p dir=auto>w"),
+        ("en de", "<html><p dir=rtl>a", "<html><p dir=rtl>w"),
+        ("en zho_Hans", "<html lang=en>a", "<html lang=zh-Hans>w"),
+    ],
+)
+def test_a_page_is_written_in_the_direction_of_its_language(languages, text, written):
+    source, target = languages.split()
+    assert translated(html.read(text, Reading(source, target)), ["w"]).decode() == written
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a language code means."""
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from nmt.data.manifest import Manifest
 from nmt.errors import ConfigError
 from nmt.text import languages
 from nmt.text.languages import (
+    direction,
     fitting,
     is_full_width,
     is_language_code,
@@ -61,6 +63,17 @@ def test_which_languages_are_written_without_spaces(codes, unspaced):
 def test_which_languages_have_no_spaces_between_sentences_either():
     codes = ["zh", "zho_Hant", "yue", "ja", "jpn_Jpan", "th", "km", "lo", "my", "bo", "ko", "en", "xx"]
     assert [code for code in codes if is_full_width(code)] == codes[:5]
+
+
+def test_direction_of_each_script_is_that_of_its_letters():
+    for script, [code, *_] in languages._LANGUAGES.items():
+        letters = regex.findall(
+            rf"(?V1)[[{languages.characters_of([script])}]&&\p{{L}}]", "".join(map(chr, range(0x20000)))
+        )
+        is_right = unicodedata.bidirectional(letters[0]) in ("R", "AL")
+        assert direction(f"{code}-{script}") == ("rtl" if is_right else "ltr")
+    assert direction("ar") == direction("fas") == direction("he") == "rtl"
+    assert direction("ku") == direction("") == "ltr"
 
 
 def test_every_code_and_script_is_listed_once():
