@@ -31,6 +31,7 @@ _LANGUAGES = {script: tuple(codes.split()) for script, codes in _TABLES["languag
 CHARACTERS_PER_WORD: dict[str, float] = _TABLES["characters_per_word"]
 """Scripts without spaces between words, each with the number of characters that translate one English word."""
 _FULL_WIDTH = frozenset({"Bopo", "Hani", "Kana", "Yiii"})
+_MACROLANGUAGES = {"nb": "no"}
 _RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Nkoo", "Thaa"})
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
@@ -159,6 +160,7 @@ def fitting(codes: Iterable[str], wanted: str) -> list[str]:
     """The codes that mean a language: those that are equal to its own; without such a code, those that fit.
 
     Two codes fit if they have the same language, and no different script or region. ``zh-TW`` has the script ``Hant``.
+    Bokmål (``nb``) is what nearly all text in Norwegian (``no``) is.
     """
     if len(wanted) > _LONGEST:
         return []
@@ -175,7 +177,8 @@ def _fitting(codes: tuple[str, ...], wanted: str) -> tuple[str, ...]:
 def _rank(found: _Code, wanted: _Code) -> int:
     """2 for equal codes, 1 for codes that fit, 0 for others."""
     both = [(_script(found), _script(wanted)), (found.region, wanted.region), (found.rest, wanted.rest)]
-    if found.language != wanted.language or any(ours != theirs and ours and theirs for ours, theirs in both):
+    languages = {_MACROLANGUAGES.get(code.language, code.language) for code in (found, wanted)}
+    if len(languages) > 1 or any(ours != theirs and ours and theirs for ours, theirs in both):
         return 0
     return 1 + (found == wanted)
 
