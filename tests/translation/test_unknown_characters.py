@@ -278,6 +278,14 @@ def test_a_word_is_read_without_invisible_characters(invisible):
     assert (taken.text, taken.first, taken.inner, taken.last) == ("ein hund", "", (), "")
 
 
+def test_other_forms_of_known_characters_are_read_as_these():
+    vocab = train_vocabulary(["ein hund テデス مرحبا 12, ٣"] * 9, size=40, byte_fallback=False).vocab
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
+    lines = ["ｅin １２ ﾃﾞｽ，", "ﻣﺮﺣﺒﺎ ²٤", "ein ３３", "ein hund"]
+    taken = [each and (each.source, each.last) for each in unknown.take_out(lines)]
+    assert taken == [("ein 12 デス,", ""), ("مرحبا", " ²٤"), ("ein", " ３３"), None]
+
+
 def test_pieces_are_counted_in_characters_of_the_text():
     unknown = UnknownCharacters(PAIR, None, None)
     line = "ein hund ☃ und ein mann"
