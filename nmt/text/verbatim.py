@@ -12,8 +12,12 @@ import regex
 from nmt.text.languages import UNSPACED
 
 # Groups of three digits with the same separator between them are one number: 1,000,000 or 1.000.000 or 1 000 000.
-# Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
-_NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
+# So are groups as in India, of which only the last has three, and groups of full width. Decimals and the parts of a
+# date are numbers of their own. U+066C is the Arabic separator.
+_NUMBER = re.compile(
+    "\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d{1,2}(?:,\\d\\d)+,\\d{3}(?!\\d)"
+    "|[０-９]{1,3}(?:，[０-９]{3})+(?!\\d)|\\d+"
+)
 _DIGIT = re.compile(r"\d")
 # The digits behind a decimal separator. Dates and versions, which have several separators, are excluded; so is what
 # may be a date at the end of a sentence, such as 5.5. or 05.05.
@@ -60,6 +64,9 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<=[/.'’‘–-])\d\d(?!\d)")
+_THAI = re.compile("[\u0e01-\u0e3a]")
+_BUDDHIST_ERA = 543
+"""So many years before the Christian one begins that in which Thai text counts."""
 _NAMED = re.compile(r"(?<!\d)\d++(?=['’]?-?[^\W\d_])")
 
 # Numerals that may replace digits. They explain a number; by themselves they say nothing: 一 is in many other words.
@@ -207,7 +214,8 @@ def _without_other_forms(lost: list[str], new: list[str], sides: tuple[str, str]
         fewer, more = sorted((some, other))
         is_year = more % 100 == fewer and (str(fewer) in years or not named.isdisjoint((str(fewer), str(more))))
         is_century = more == 100 * (fewer - 1) and str(more) in named
-        return is_year or is_century or (are_times and more == fewer + 12)
+        is_thai = more == fewer + _BUDDHIST_ERA and 1000 <= fewer < 2100 and any(map(_THAI.search, sides))
+        return is_year or is_century or is_thai or (are_times and more == fewer + 12)
 
     left = Counter(new)
     kept: list[str] = []
@@ -224,6 +232,7 @@ def _without_other_forms(lost: list[str], new: list[str], sides: tuple[str, str]
 def _possible_forms(value: int) -> list[int]:
     """Other numbers that may be the same hour, year, or century by its first year."""
     forms = [value + 12] * (value <= 12) + [value - 12] * (12 <= value <= 24)
+    forms += [value + _BUDDHIST_ERA] * (1000 <= value < 2100) + [value - _BUDDHIST_ERA] * (1500 <= value < 2700)
     forms += [value % 100] * (1000 <= value < 2100) + [1900 + value, 2000 + value] * (value < 100)
     return forms + [100 * (value - 1)] * (12 < value < 22) + [value // 100 + 1] * (1200 <= value < 2100)
 
