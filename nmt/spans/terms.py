@@ -19,6 +19,7 @@ from nmt.errors import DataError
 from nmt.spans.kept import is_in_word, word_around
 from nmt.spans.links import Link, Overlaps
 from nmt.spans.positions import LETTER
+from nmt.text.case import capitalized
 from nmt.text.lines import read_lines
 
 _LETTER = regex.compile(LETTER, regex.V1)
@@ -182,7 +183,7 @@ def entries_of(
     return entries
 
 
-def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term]) -> Obeyed:
+def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term], target_lang: str = "") -> Obeyed:
     """Make a translation have the terms of its source, each once.
 
     Where the model wrote a term, with another ending perhaps or in a compound, nothing changes. Else the term stands
@@ -191,6 +192,7 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     Args:
         links: which characters of the translation come from which of the source.
         terms: in order.
+        target_lang: the language code of the translation.
     """
     origins = _Origins(output, links, terms)
     places = _written(origins, terms)
@@ -218,7 +220,8 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
         between = moved[bisect_left(moved, (end,)) : bisect_left(moved, (start,))]
         found += [Link(one.start + shift, min(one.end, start) + shift, *one[2:]) for one in between]
         text += output[end:start]
-        written = output[start:stop] if findings[number] == "written" else _fitted(term, output, start, stop, text)
+        is_own = findings[number] == "written"
+        written = output[start:stop] if is_own else _fitted(term, output, start, stop, text, target_lang)
         found.append(Link(len(text), len(text) + len(written), term.start, term.end))
         text, end = text + written, max(end, stop)
     shift = len(text) - end
@@ -375,7 +378,7 @@ def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, i
     return None if best is None else best[1:]
 
 
-def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
+def _fitted(term: Term, output: str, start: int, stop: int, before: str, language: str) -> str:
     """The first translation of a term, with spaces where it is inserted, and a capital where a sentence had one."""
     written = term.targets[0]
     if start == stop:
@@ -386,4 +389,4 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
         behind_words -= 1
     is_first = not behind_words or not _SENTENCE_ENDS.isdisjoint(before[behind_words:])
     is_capital = is_first and output[start].isupper() and written.split()[0].islower()
-    return written[0].upper() + written[1:] if is_capital else written
+    return capitalized(written, language) if is_capital else written

@@ -168,6 +168,12 @@ def test_a_capital_stays_at_the_beginning_of_another_sentence(target, expected):
     assert obey("Yes. He goes.", "Ja. Er geht.", [Link(4, 6, 5, 7)], terms).text == expected
 
 
+@pytest.mark.parametrize(("language", "expected"), [("tr", "İlaç iyi."), ("en", "Ilaç iyi.")])
+def test_a_capital_is_that_of_the_language(language, expected):
+    terms = Glossary([("drug", "ilaç")]).terms("Drug helps.")
+    assert obey("Drug helps.", "Hap iyi.", [Link(0, 3, 0, 4), Link(4, 7, 5, 10)], terms, language).text == expected
+
+
 def test_a_capital_stays_at_the_beginning_of_a_sentence():
     terms = Glossary([("he", "jener")]).terms("He sleeps.")
     assert obey("He sleeps.", "Er schläft.", [Link(0, 2, 0, 2), Link(3, 11, 3, 10)], terms).text == "Jener schläft."
