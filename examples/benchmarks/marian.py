@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.expressible import MARIANMT, Allowed, Table, check_expressible
+from nmt.convert.expressible import MARIANMT, Table, check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, POSITIONS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Naming
 from nmt.convert.huggingface.folder import NAMES, SHARED
 from nmt.convert.weights import their_tensors
@@ -19,10 +19,10 @@ from nmt.model.positions import fixed_positions
 
 PLAIN_MARIANMT: Table = {
     **MARIANMT,
-    "activation": Allowed(("relu",), "relu"),
-    "tied_embeddings": Allowed(("all",), "all"),
-    "output_bias": Allowed((False,), "false"),
-    "decoder_start": Allowed(("bos",), "bos"),
+    "activation": ("relu",),
+    "tied_embeddings": ("all",),
+    "output_bias": (False,),
+    "decoder_start": ("bos",),
 }
 """What is measured of MarianMT: the model of the paper."""
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]

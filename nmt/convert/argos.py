@@ -20,16 +20,8 @@ from nmt.convert.archives import unpacked
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Side
 from nmt.convert.ctranslate2.software import CTranslate2Side
-from nmt.convert.ctranslate2.writing import check_model, model_settings, write_model
-from nmt.convert.exported_files import (
-    check_stored_settings,
-    check_vocabulary,
-    file_check,
-    filled,
-    stored_pieces,
-    write_json,
-)
-from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json
+from nmt.convert.ctranslate2.writing import check_ctranslate2_files, write_model
+from nmt.convert.exported_files import filled, write_json
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.errors import NmtError
 from nmt.io.writing import open_to_write, scratch_folder, write_file
@@ -137,17 +129,9 @@ def argos_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:
 
 
 def check_argos_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """Compare metadata, weights, settings, vocabularies and the SentencePiece model with those of the bundle."""
+    """As :attr:`Format.check_files`: of the model in the package."""
     with _package(folder, bundle) as package:
-        metadata = read_json(package / _METADATA, EXPORT_AGAIN)
-        same_segmenter = read_bytes(package / _SEGMENTER, EXPORT_AGAIN) == bundle.vocab.source.model_bytes
-        return [
-            file_check("metadata", [] if metadata == _metadata(bundle) else [_METADATA], "languages are the bundle's"),
-            check_model(package / _MODEL, bundle, quantization),
-            check_stored_settings(package / _MODEL / "config.json", model_settings(bundle.config.model)),
-            check_vocabulary(stored_pieces(package / _MODEL), bundle),
-            file_check("segmenters", [] if same_segmenter else [_SEGMENTER], "the SentencePiece model is the bundle's"),
-        ]
+        return check_ctranslate2_files(package / _MODEL, bundle, quantization)
 
 
 def argos_usage(bundle: Bundle, name: str) -> str:

@@ -24,7 +24,7 @@ from nmt.convert.certificate.examining import Job, examine
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exported_files import is_of_sentencepiece, write_json
 from nmt.convert.foreign import ForeignModel, Given
-from nmt.convert.formats import OWN, Format, find_format, find_target
+from nmt.convert.formats import OWN, Format, find_format, find_target, place_of
 from nmt.convert.huggingface.folder import is_huggingface
 from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
@@ -64,7 +64,9 @@ def model_name(model: Path) -> str:
     if path.name in _OF_RUN or parent.name == "checkpoints":
         run = parent.parent if parent.name == "checkpoints" else parent
         return f"{run.name}-{path.name}"
-    return path.name
+    if parent.name == "snapshots":  # as Hugging Face's cache keeps models--OWNER--NAME/snapshots/REVISION
+        path = parent.parent
+    return path.name.rpartition("--")[2] if path.name.startswith("models--") else path.name
 
 
 def import_model(
@@ -92,7 +94,8 @@ def import_model(
         ConfigError: ``given`` says something that models of this format do not need.
         OutputError: ``out`` holds something else, or is the model itself.
     """
-    with unpacked(path) as folder:
+    with unpacked(path) as unpacked_path:
+        folder = place_of(unpacked_path)
         is_own = format == OWN or (format is None and _is_own(folder))
         form = None if is_own else find_format(folder, format)  # a path without a model is told before --out
         _check_apart(path, out)

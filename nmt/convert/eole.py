@@ -81,8 +81,8 @@ _TABLES, _LEARNED = ("src_emb.pe.pe", "tgt_emb.pe.pe"), ("src_emb.pe.weight", "t
 
 
 def is_eole(path: Path) -> bool:
-    """Whether a path looks like a model of Eole: its folder, or config.json or a file of tensors within."""
-    return has_files(path.parent if path.name == _CONFIG else path, _SHARDS, _CONFIG, _VOCABULARY)
+    """Whether a path looks like a model of Eole: its folder, or a file of tensors within."""
+    return has_files(path, _SHARDS, _CONFIG, _VOCABULARY)
 
 
 def read_eole(path: Path, given: Given = Given()) -> ForeignModel:

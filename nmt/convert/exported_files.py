@@ -18,7 +18,7 @@ import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
-from nmt.convert.files import EXPORT_AGAIN, read_bytes, read_json, read_pieces
+from nmt.convert.files import EXPORT_AGAIN, read_pieces
 from nmt.convert.foreign import Array, StoredTensor
 from nmt.data.imported_vocab import ImportedVocabulary
 from nmt.data.shard_index import SIDES
@@ -130,18 +130,6 @@ def _excess(tensor: StoredTensor, wanted: Array, rounding: float) -> float:
     return math.inf if math.isnan(excess) else excess
 
 
-def check_stored_settings(path: Path, wanted: Mapping[str, Any]) -> Check:
-    """Compare a JSON file of settings with those of the bundle; further settings of the file do not count.
-
-    Raises:
-        CheckpointError: the file cannot be read.
-    """
-    found = read_json(path, EXPORT_AGAIN)
-    values: dict[str, Any] = found if isinstance(found, dict) else {}
-    differing = [f"{name}: {values.get(name)}" for name in wanted if values.get(name) != wanted[name]]
-    return file_check("settings", differing, f"{len(wanted)} settings of {path.name} are the bundle's")
-
-
 def check_vocabulary(found: tuple[Sequence[str], Sequence[str]], bundle: Bundle) -> Check:
     """Compare the source and target pieces of an exported folder with those of its bundle."""
     differing = []
@@ -151,14 +139,6 @@ def check_vocabulary(found: tuple[Sequence[str], Sequence[str]], bundle: Bundle)
             differing.append(f"{len(pieces):,} {side} pieces")
         differing += [f"{side} piece {a!r}" for a, b in zip(pieces, wanted, strict=False) if a != b]
     return file_check("vocabulary", differing, f"{count_of_pieces(bundle.vocab)} have the bundle's ids")
-
-
-def check_segmenters(folder: Path, bundle: Bundle) -> Check:
-    """Compare the SentencePiece models of an exported folder with those of its bundle."""
-    vocab = bundle.vocab
-    wanted = {SOURCE_MODEL: vocab.source.model_bytes, TARGET_MODEL: vocab.target.model_bytes}
-    differing = [name for name, model in wanted.items() if read_bytes(folder / name, EXPORT_AGAIN) != model]
-    return file_check("segmenters", differing, "both SentencePiece models are the bundle's")
 
 
 def filled(template: str, quote: Callable[[Any], str], **values: object) -> str:

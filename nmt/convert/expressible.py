@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from nmt.config import ModelConfig
 from nmt.errors import NmtError
 
-
-class Allowed(NamedTuple):
-    """What a format can express of a setting."""
-
-    values: tuple[Any, ...]
-    remedy: str
-    """The value of the setting for ``--set`` that the format can express."""
-
-
-Table = Mapping[str, Allowed]
-"""Setting -> what a format can express of it."""
+Table = Mapping[str, tuple[Any, ...]]
+"""Setting -> the values of it that a format can express, of which the first is advised."""
 ATTENTION: Table = {
-    "attention": Allowed(("scaled_dot_product",), "scaled_dot_product"),
-    "source_eos": Allowed((True,), "true"),
-    "embedding_norm": Allowed((False,), "false"),
-    "source_neighbours": Allowed((None,), "null"),
-    "target_neighbours": Allowed((None,), "null"),
+    "attention": ("scaled_dot_product",),
+    "source_eos": (True,),
+    "embedding_norm": (False,),
+    "source_neighbours": (None,),
+    "target_neighbours": (None,),
 }
 MARIAN_EPSILON, LARGEST_MARIANMT_EPSILON = 1e-6, 1e-4
 """Marian's epsilon; and the largest one with which MarianMT's own, 1e-5, computes nearly the same."""
 MARIAN: Table = {
     **ATTENTION,
-    "positions": Allowed(("tensor2tensor",), "tensor2tensor"),
-    "first_position": Allowed((0,), "0"),
-    "decoder_start": Allowed(("zero",), "zero"),
-    "activation": Allowed(("relu", "swish", "gelu"), "relu"),
-    "norm_epsilon": Allowed((MARIAN_EPSILON,), f"{MARIAN_EPSILON:g}"),
+    "positions": ("tensor2tensor",),
+    "first_position": (0,),
+    "decoder_start": ("zero",),
+    "activation": ("relu", "swish", "gelu"),
+    "norm_epsilon": (MARIAN_EPSILON,),
 }
-MARIANMT: Table = {**ATTENTION, "norm": Allowed(("post",), "post")}
+MARIANMT: Table = {**ATTENTION, "norm": ("post",)}
 FORMATS: Mapping[str, Table] = {
     "marian": MARIAN,
     "ctranslate2": ATTENTION,
@@ -49,9 +41,9 @@ FORMATS: Mapping[str, Table] = {
 def obstacles(model: ModelConfig, table: Table) -> list[tuple[str, str]]:
     """The settings that a format cannot express, each as ``setting: value`` with the setting that it can."""
     found = [
-        (f"{setting}: {value}", f"model.{setting}={allowed.remedy}")
-        for setting, allowed in table.items()
-        if (value := getattr(model, setting)) not in allowed.values
+        (f"{setting}: {value}", f"model.{setting}={advised if isinstance(advised, str) else json.dumps(advised)}")
+        for setting, (advised, *others) in table.items()
+        if (value := getattr(model, setting)) not in (advised, *others)
     ]
     if (model.key_size, model.value_size) != (model.d_model // model.heads,) * 2:
         found.append((f"d_k: {model.key_size}, d_v: {model.value_size}", "model.d_k=null --set model.d_v=null"))

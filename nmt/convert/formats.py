@@ -19,6 +19,7 @@ from nmt.convert.ctranslate2.engine import TOOLKIT as CTRANSLATE2
 from nmt.convert.ctranslate2.engine import CTranslate2Engine
 from nmt.convert.eole import is_eole, read_eole
 from nmt.convert.fairseq import is_fairseq, read_fairseq
+from nmt.convert.files import read_text
 from nmt.convert.foreign import ForeignModel, Given
 from nmt.convert.huggingface import reading as huggingface_reading
 from nmt.convert.huggingface import writing as huggingface_writing
@@ -31,6 +32,7 @@ from nmt.convert.marian import writing as marian_writing
 from nmt.convert.opennmt_py import is_opennmt_py, read_opennmt_py
 from nmt.convert.sockeye import is_sockeye, read_sockeye
 from nmt.errors import CheckpointError, ConfigError
+from nmt.io.regular import read_regular
 
 OWN = "nmt"
 """The name of our own format."""
@@ -189,6 +191,26 @@ READABLE = tuple(form for form in FORMATS if form.read is not None)
 WRITABLE = tuple(form for form in FORMATS if form.write is not None)
 
 
+_WITHIN = frozenset(("config.json", "model.bin", "model.safetensors", "pytorch_model.bin"))
+"""Files that are a model only with those beside them."""
+_UNREADABLE = {
+    "*.index": "a checkpoint of TensorFlow. If it is one of OpenNMT-tf, convert it with ct2-opennmt-tf-converter",
+    "tf_model.h5": "weights of TensorFlow. Save them as safetensors with transformers 4 (from_tf=True)",
+    "adapter_model.*": "an adapter without its model. Merge them (merge_and_unload of peft), save the whole model",
+    "*.onnx": "a model of ONNX. Find the one that it was made from",
+    "*.intgemm*.bin": "a model of Marian that was packed for one processor. Find the .npz file that it was made from",
+}
+"""Files of models that cannot be read -> what they are, and what to do before an import."""
+
+
+def place_of(path: Path) -> Path:
+    """Where the model of a path lies: the folder of a file that many kinds of models have, or the current revision in
+    a folder of Hugging Face's cache."""
+    if (revision := path / "refs" / "main").is_file():
+        return path / "snapshots" / read_text(revision).strip()
+    return path.parent if path.name in _WITHIN and path.is_file() else path
+
+
 def _advice(path: Path) -> str:
     """What to do with the name of a model that is not on this machine."""
     if (address := re.match(r"(https?):/", str(path))) is not None:
@@ -199,6 +221,14 @@ def _advice(path: Path) -> str:
     if len(path.parts) == 2 and not path.parent.exists():
         return f"{problem}. For a model of the Hugging Face Hub: hf download {path} --local-dir DIR; nmt import DIR"
     return f"{problem}."
+
+
+def _is_pointer(file: Path) -> bool:
+    """Whether a file only says where Git keeps the large one in its place."""
+    try:
+        return file.stat().st_size < 1_000 and read_regular(file).startswith(b"version https://git-lfs")
+    except OSError:
+        return False
 
 
 def find_format(path: Path, name: str | None = None) -> Format:
@@ -215,11 +245,21 @@ def find_format(path: Path, name: str | None = None) -> Format:
     named = [form for form in READABLE if name in (None, form.name)]
     if not named:
         raise CheckpointError(f"--format {name}: known are {', '.join([*(form.name for form in READABLE), OWN])}.")
-    found = next((form for form in named if form.recognises(path)), None)
-    if found is None:
-        known = "; ".join(f"{form.name}: {form.files}" for form in named)
-        raise CheckpointError(f"{path}: holds no model that can be imported. Known are {known}.")
-    return found
+    folder = path if path.is_dir() else path.parent
+    if (pointer := next(filter(_is_pointer, folder.iterdir()), None)) is not None:
+        raise CheckpointError(f"{pointer}: is only a pointer of Git LFS. Run `git lfs pull` in {folder}.")
+    if (found := next((form for form in named if form.recognises(path)), None)) is not None:
+        return found
+    what = next((what for pattern, what in _UNREADABLE.items() if any(folder.glob(pattern))), None)
+    if what is not None:
+        raise CheckpointError(f"{path}: holds {what}, and import that.")
+    if name is not None:
+        raise CheckpointError(f"{path}: holds no model of {named[0].toolkit}, which would be {named[0].files}.")
+    known = ", ".join(form.name for form in named)
+    raise CheckpointError(
+        f"{path}: holds no model that can be imported. Known are {known}: with --format NAME, the message says which "
+        "files a model of it has."
+    )
 
 
 def find_target(name: str) -> Format:

@@ -94,40 +94,28 @@ def segmented_vocabularies(
     Raises:
         VocabularyError: pieces are missing or double; or a SentencePiece model, or codes, are damaged or missing.
     """
-    source, target = (
-        _segmented_vocabulary(of_side, segmenter, of_words, str(name), special, has_eos, needs_pad)
-        for of_side, segmenter, of_words, name, has_eos in zip(
-            pieces, segmenters, codes, names, (source_eos, True), strict=True
-        )
-    )
-    return source, target
-
-
-def _segmented_vocabulary(
-    pieces: Sequence[str],
-    segmenter: Path | None,
-    codes: str | None,
-    name: str,
-    special: Mapping[str, str],
-    has_eos: bool,
-    needs_pad: bool,
-) -> ForeignVocabulary:
     unk, eos, pad = (special[key] for key in ("unk_token", "eos_token", "pad_token"))
-    check_distinct(pieces, name)
-    broken = next((piece for piece in pieces if not piece or not _is_text(piece)), None)
-    if broken is not None:
-        raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
-    needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
-    if missing := [piece for piece in needed if piece not in pieces]:
-        raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
-    if segmenter is None and codes is None and any(_SPACE in piece for piece in pieces):
-        raise VocabularyError(
-            f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
-            "--source-spm or --target-spm."
-        )
-    model = None if segmenter is None else read_segmenter(segmenter)
-    pad_piece = pad if pad in pieces else None
-    return ForeignVocabulary(tuple(pieces), unk, eos, model, pad_piece, codes if segmenter is None else None)
+    sides = []
+    for of_side, segmenter, merges, name, has_eos in zip(
+        pieces, segmenters, codes, names, (source_eos, True), strict=True
+    ):
+        check_distinct(of_side, str(name))
+        broken = next((piece for piece in of_side if not piece or not _is_text(piece)), None)
+        if broken is not None:
+            raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
+        needed = dict.fromkeys([unk, *([eos] if has_eos else []), *([pad] if needs_pad else [])])
+        if missing := [piece for piece in needed if piece not in of_side]:
+            raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
+        if segmenter is None and merges is None and any(_SPACE in piece for piece in of_side):
+            raise VocabularyError(
+                f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
+                "--source-spm or --target-spm."
+            )
+        model = None if segmenter is None else read_segmenter(segmenter)
+        pad_piece = pad if pad in of_side else None
+        sides.append(ForeignVocabulary(tuple(of_side), unk, eos, model, pad_piece, None if model else merges))
+    source, target = sides
+    return source, target
 
 
 def check_distinct(pieces: Sequence[str], name: str) -> None:

@@ -42,6 +42,8 @@ UNSCALED = {SOURCE_EMBEDDING: -1, TARGET_EMBEDDING: -1}
 """The powers of sqrt(d_model) for a toolkit that does not multiply embeddings by it."""
 _SAME_POSITIONS = 1.5e-4
 """The largest difference of a table of fp32 from ours of float64; that of a table of 16 bits is larger."""
+_COMPUTED = (("sinusoidal", 0), ("sinusoidal_halves", 0), *(("tensor2tensor", first) for first in range(3)))
+"""The kinds of computed positions, each with a first one that toolkits have."""
 
 
 def read_tensors(path: Path, values: object, ignored: Iterable[str] = ()) -> dict[str, Array]:
@@ -121,8 +123,8 @@ def foreign_model(
 ) -> ForeignModel:
     """A model of another toolkit, each of whose tensors has its place and its size.
 
-    The tensors tell which embeddings are one. Positions that a file holds are computed ones if they are equal to those,
-    and learned ones if not.
+    The tensors tell which embeddings are one. Positions that a file holds are computed ones if they are equal to those
+    of a kind, and learned ones if not.
 
     Args:
         name: of the model's file, for errors.
@@ -142,7 +144,7 @@ def foreign_model(
     tied = "none" if TARGET_EMBEDDING in powers else _tied_embeddings(tensors, naming, source, target)
     ours_as_stored = _with_stored_positions(name, ours, tensors, naming)
     config = model_settings(name, **ours_as_stored, tied_embeddings=tied)
-    if ours["positions"] != config.positions:
+    if config.positions == "learned" != ours["positions"]:
         remarks = [*remarks, STORED_POSITIONS]
         tensors = _both_tables(name, ours, tensors, naming)
     model = ForeignModel(
@@ -185,7 +187,7 @@ def _with_stored_positions(
 ) -> dict[str, Any]:
     """The settings, with the kind and the number of the positions that the file holds."""
     model_settings(name, **{"max_positions": MAX_POSITIONS, **settings})  # they are possible
-    kind, width = settings["positions"], settings["d_model"]
+    usual, width = settings["positions"], settings["d_model"]
     names = [theirs for ours in POSITIONS if (theirs := naming.tensors.get(ours, "")) in tensors]
     if not names:
         return {"max_positions": MAX_POSITIONS, **settings}
@@ -200,16 +202,18 @@ def _with_stored_positions(
             f"{name}: {names[0]} has {rows:,} positions, but the settings say {settings['max_positions']:,}: they "
             "belong to different models."
         )
-    if kind == "learned":
+    if usual == "learned":
         return {**settings, "max_positions": rows}
     settings = {**settings, "max_positions": settings.get("max_positions", min(MAX_POSITIONS, rows))}
-    computed = fixed_positions(model_settings(name, **settings))
-    assert computed is not None
-    for table in names:
-        stored = tensors[table].reshape(-1, width)[naming.first_position :][: len(computed)]
-        if not np.abs(stored - computed.numpy()).max() <= _SAME_POSITIONS:
-            return {**settings, "positions": "learned", "first_position": 0}
-    return settings
+    stored = [tensors[table].reshape(-1, width)[naming.first_position :] for table in names]
+    others = _COMPUTED if len(names) == len(POSITIONS) else ()  # a side without a table has the toolkit's kind
+    for kind, first in ((usual, settings.get("first_position", 0)), *others):
+        found = {**settings, "positions": kind, "first_position": first}
+        computed = fixed_positions(model_settings(name, **found))
+        assert computed is not None
+        if all(np.abs(table[: len(computed)] - computed.numpy()).max() <= _SAME_POSITIONS for table in stored):
+            return found
+    return {**settings, "positions": "learned", "first_position": 0}
 
 
 def _both_tables(

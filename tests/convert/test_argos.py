@@ -24,8 +24,7 @@ def test_a_package_has_all_that_it_needs(make_bundle, ctranslate2, tmp_path):
     bundle = with_languages(make_bundle(), tmp_path / "bundle", "eng", "de_AT")
     checks = export(TARGET, bundle, tmp_path / "out")
     assert names(checks) == [
-        "metadata", "tensors", "settings", "vocabulary", "segmenters", "segmentation", "text", "forced scores",
-        "greedy outputs", "beam scores",
+        "tensors", "vocabulary", "segmentation", "text", "forced scores", "greedy outputs", "beam scores",
     ]  # fmt: skip
     assert not failed(checks), checks
     [path] = (tmp_path / "out").iterdir()

@@ -23,11 +23,12 @@ from nmt.errors import CheckpointError, NmtError
 from nmt.text.steps import MosesPunctuation, normalizer
 from tests.convert.conftest import failed, names, probes_of
 from tests.convert.ctranslate2_files import rewrite, write_earlier
+from tests.convert.peers import change_json, change_marian, write_marian
 from tests.convert.test_argos import with_languages
 from tests.convert.unexamined import examine_nothing
 from tests.kit.archives import zipped
 
-pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+converters = pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed").converters
 PRE_NORM = {"norm": "pre", "positions": "learned", "tied_embeddings": "decoder", "output_bias": True}
 ZEROS_FIRST = {"positions": "tensor2tensor", "decoder_start": "zero", "activation": "swish"}
 NOTHING_TIED = {"is_foreign": True, "tied_embeddings": "none", "attention_bias": False, "norm_epsilon": 0.3}
@@ -88,6 +89,20 @@ def test_an_export_comes_back_as_the_same_model(settings, quantization, release,
     for name in ("norm", "activation", "decoder_start", "attention_bias", "encoder_layers", "heads", "source_eos"):
         assert getattr(back.config.model, name) == getattr(bundle.config.model, name)
     assert back.vocab.source.encode("ba do ki") == bundle.vocab.source.encode("ba do ki")
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"add_source_eos": False, "decoder_start_token": "</s>"}], ids=["of OPUS-MT", "of MarianMT"]
+)
+def test_what_converters_make_of_marians_models_is_read(told, imported, tmp_path):
+    """The vocabulary has neither the first piece nor the padding; tokenizers of MarianMT add eos."""
+    change_marian(write_marian(tmp_path / "opus"), {})
+    converters.OpusMTConverter(str(tmp_path / "opus")).convert(str(tmp_path / "converted"))
+    change_json(tmp_path / "converted" / "config.json", **told)
+    for file in (tmp_path / "opus").glob("*.spm"):
+        shutil.copy(file, tmp_path / "converted")
+    model = imported(tmp_path / "converted").config.model
+    assert (model.source_eos, model.decoder_start, model.positions) == (True, "zero", "sinusoidal_halves")
 
 
 @pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16", "int8_bfloat16"])
@@ -162,7 +177,7 @@ def test_a_package_with_codes_reads_and_writes_text(exported, package, tmp_path)
     """The source goes through Moses' punctuation, its tokeniser and the codes of subword-nmt."""
     size = len(json.loads((exported()[1] / "shared_vocabulary.json").read_text()))
     shutil.rmtree(tmp_path / "exported")
-    pieces = ["<pad>", "<unk>", "<s>", "</s>", "ba", "ki@@", "&quot;", "tu", ",", *map(str, range(size - 9))]
+    pieces = ["<blank>", "<unk>", "<s>", "</s>", "ba", "ki@@", "&quot;", "tu", ",", *map(str, range(size - 9))]
     merges = ["b a</w>", "k i", "t u</w>", "& q", "&q u", "&qu o", "&quo t", "&quot ;</w>"]
     files = {
         "model/shared_vocabulary.txt": "".join(f"{piece}\n" for piece in pieces),
@@ -217,6 +232,17 @@ def test_settings_that_nobody_knows_are_a_remark(exported):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"twist": 3}))
     assert any("does not know: twist." in remark for remark in read_ctranslate2(folder).remarks)
+
+
+@pytest.mark.parametrize("language", ["__{}__", "{}k_Latn", "{}_XX"])
+def test_a_model_for_many_languages_is_refused(exported, language):
+    """Its users begin each source and each output with the piece of a language: nothing says which."""
+    _, folder = exported()
+    pieces = json.loads((folder / "shared_vocabulary.json").read_text())
+    named = [language.format(f"a{letter}") for letter in "bcdefghijkl"]
+    (folder / "shared_vocabulary.json").write_text(json.dumps([*pieces[: -len(named)], *named]))
+    with pytest.raises(CheckpointError, match=f"many languages .{named[0]}, .* Import the model of Hugging Face"):
+        read_ctranslate2(folder)
 
 
 def cut(content):
@@ -348,7 +374,7 @@ def test_a_start_that_is_no_piece_is_named(exported, start):
     _, folder = exported()
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token": start}))
-    with pytest.raises(CheckpointError, match=r"has decoder_start_token: .*, which is no piece of the target"):
+    with pytest.raises(CheckpointError, match=r"config\.json: the decoder starts with .*, which is not a target piece"):
         read_ctranslate2(folder)
 
 

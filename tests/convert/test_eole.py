@@ -41,7 +41,7 @@ def without_hints(folder):
 def test_folders_are_told_from_others_with_the_same_file_names(tmp_path):
     origin = write_eole(tmp_path / "theirs")
     (origin / "optimizer.pt").write_bytes((write_opennmt_py(tmp_path / "onmt") / "model_step_10.pt").read_bytes())
-    for path in (origin, origin / "config.json", origin / "model.01.safetensors"):
+    for path in (origin, origin / "model.01.safetensors"):
         assert find_format(path).name == "eole"
         assert read_eole(path).config == read_eole(origin).config
     assert find_format(tmp_path / "onmt").name == "opennmt-py"

@@ -20,7 +20,7 @@ from nmt.convert.converting import export_model, import_model
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.huggingface.software import HuggingFaceSide
-from nmt.errors import NmtError
+from nmt.errors import CheckpointError, NmtError
 from tests.convert.marian_mt import STORED
 from tests.convert.peers import write_fairseq
 from tests.convert.unexamined import examine_nothing
@@ -88,6 +88,20 @@ def test_new_versions_are_used(version, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", used)
     have(monkeypatch, version)
     with pytest.raises(ImportError, match=r"no libx\.so"):
+        HuggingFaceSide(STORED, [], [])
+
+
+def test_a_folder_that_a_package_cannot_open_is_named(monkeypatch):
+    def missing_file(folder, **options):
+        raise OSError("no file named x.")
+
+    model = SimpleNamespace(from_pretrained=missing_file)
+    used = SimpleNamespace(AutoModelForSeq2SeqLM=model, MarianTokenizer=None)
+    monkeypatch.setitem(sys.modules, "transformers", used)
+    have(monkeypatch, "5.24")
+    with pytest.raises(
+        CheckpointError, match=r"transformers cannot open it \(no file named x\)\. Copy the model again"
+    ):
         HuggingFaceSide(STORED, [], [])
 
 

@@ -133,26 +133,6 @@ def test_numbers_that_float16_cannot_hold_are_refused(random_bundle, tmp_path):
         written(bundle, tmp_path / "out", "float16")
 
 
-def test_other_weights_fail_the_checks(random_bundle, tmp_path):
-    [tensors] = HUGGINGFACE.check_files(written(random_bundle(output_bias=True), tmp_path), random_bundle(), "float32")
-    assert not tensors.passed
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"norm": "pre"}, "cannot express norm: pre"),
-        ({"norm_epsilon": 0.01}, "cannot express norm_epsilon: 0.01"),
-        ({"d_k": 4}, "d_k: 4, d_v: 8"),
-        ({"attention": "additive"}, "attention: additive"),
-    ],
-    ids=str,
-)
-def test_what_marian_cannot_express_is_refused_by_name(settings, message, random_bundle, tmp_path):
-    with pytest.raises(NmtError, match=message):
-        written(random_bundle(**settings), tmp_path / "out")
-
-
 def test_known_differences_are_remarked_on(random_bundle):
     def remarks(decoding=None, **settings):
         return HUGGINGFACE.remarks(random_bundle(decoding, **settings)).keys()

@@ -253,7 +253,6 @@ def test_an_ordinary_piece_with_the_name_of_a_special_one_is_kept_apart(folder, 
 
 
 REFUSED = [
-    ("config.json", {"architectures": ["MarianForCausalLM"]}, "architectures: .'MarianForCausalLM'.*MarianMTModel"),
     ("config.json", {"model_type": ["mbart"]}, "has model_type: .'mbart'., which nmt does not have"),
     ("config.json", {"activation_function": "gelu_new"}, "activation_function: gelu_new; nmt has relu, swish"),
     ("config.json", {"decoder_attention_heads": 2}, "encoder_attention_heads: 4, decoder_attention_heads: 2"),

@@ -12,6 +12,7 @@ FILES = (
     "opus-2020.02.zip",
     "runs/old/checkpoints/step-00001000/model.safetensors",
     "fairseq/checkpoint_best.pt",
+    "hub/models--owner--opus-mt-en-de/snapshots/0123abcd/config.json",
 )
 
 
@@ -35,6 +36,9 @@ def here(tmp_path, monkeypatch):
         ("opus-2020.02/decoder.yml", "opus-2020.02"),
         ("opus-2020.02.zip", "opus-2020.02"),
         ("fairseq/checkpoint_best.pt", "fairseq"),
+        ("hub/models--owner--opus-mt-en-de", "opus-mt-en-de"),
+        ("hub/models--owner--opus-mt-en-de/snapshots/0123abcd", "opus-mt-en-de"),
+        ("hub/models--owner--opus-mt-en-de/snapshots/0123abcd/config.json", "opus-mt-en-de"),
         ("runs/old", "old"),
         ("runs/old/best", "old-best"),
         ("runs/old/best/model.safetensors", "old-best"),

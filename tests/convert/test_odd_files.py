@@ -13,7 +13,7 @@ from nmt.convert.ctranslate2.loading import model_for_ctranslate2
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.fairseq import read_dictionary
 from nmt.convert.foreign import Given
-from nmt.convert.formats import find_format
+from nmt.convert.formats import find_format, place_of
 from nmt.convert.marian.reading import read_marian
 from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces
 from nmt.convert.vocabulary import piece_names, their_piece
@@ -65,6 +65,48 @@ def test_an_empty_sentencepiece_model_is_named(write):
     (folder / "source.spm").write_bytes(b"")
     with pytest.raises(VocabularyError, match=r"source\.spm: is not a SentencePiece model"):
         read_marian(folder, PAIR)
+
+
+def test_a_pointer_of_git_lfs_is_named(write):
+    folder = write("huggingface")
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: is only a pointer of Git LFS\. Run `git lfs pull`"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("ckpt-5000.index", r"a checkpoint of TensorFlow\. .* ct2-opennmt-tf-converter, and import that\."),
+        ("model.deen.intgemm.alphas.bin", "a model of Marian that was packed for one processor"),
+        ("notes.txt", r"no model that can be imported\. Known are marian, .* sockeye: with --format NAME"),
+    ],
+)
+def test_a_model_that_cannot_be_read_says_what_to_do(file, words, tmp_path):
+    (tmp_path / file).touch()
+    for path in (tmp_path, tmp_path / file):
+        with pytest.raises(CheckpointError, match=f"holds {words}"):
+            find_format(path)
+
+
+def test_the_files_of_a_format_that_is_named_are_told(write):
+    with pytest.raises(CheckpointError, match=r"holds no model of fairseq, which would be a \.pt file with dict\.LANG"):
+        find_format(write("marian"), "fairseq")
+
+
+def test_a_folder_of_the_cache_of_hugging_face_stands_for_its_revision(write, tmp_path):
+    """Its files are links to where their content lies."""
+    cache = tmp_path / "models--owner--opus"
+    revision = cache / "snapshots" / "0123abcd"
+    write("huggingface").rename(cache.with_name("content"))
+    revision.mkdir(parents=True)
+    for file in (tmp_path / "content").iterdir():
+        (revision / file.name).symlink_to(file)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("0123abcd")
+    for path in (cache, revision, revision / "model.safetensors", revision / "config.json"):
+        assert place_of(path) == revision
+    assert read(place_of(cache)).toolkit == "Hugging Face MarianMT"
 
 
 class Dictionary:

@@ -77,7 +77,7 @@ def test_a_bundle_never_replaces_itself(tmp_path):
 def test_a_folder_without_a_model_is_told_before_its_name(tmp_path):
     """Its default name is its own, and another name would not help."""
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "model.onnx").touch()
+    (tmp_path / "empty" / "notes.txt").touch()
     with pytest.raises(CheckpointError, match="holds no model that can be imported"):
         import_model(tmp_path / "empty", tmp_path / "empty")
 

@@ -12,7 +12,7 @@ from typing import Any
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, DataConfig, DecodingConfig, read_config
 from nmt.convert.ctranslate2.model_file import read_variables, stored_tensors
-from nmt.convert.files import COPY_AGAIN, optional_mapping, read_pieces, read_text, shown
+from nmt.convert.files import COPY_AGAIN, listed, optional_mapping, read_pieces, read_text, shown
 from nmt.convert.foreign import (
     COMPOSED,
     OUTPUT,
@@ -26,6 +26,7 @@ from nmt.convert.foreign import (
     Given,
     Naming,
 )
+from nmt.convert.huggingface.multilingual import MULTILINGUAL
 from nmt.convert.segmenters import find_segmenters, read_codes, segmented_vocabularies, start_piece
 from nmt.convert.settings import Settings, expressible, unknown_remarks, version_of
 from nmt.convert.tensors import NO_POWERS, UNSCALED, foreign_model
@@ -57,6 +58,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 """What CTranslate2 fails at otherwise, when it translates."""
 _FLAGS_OF_VERSION_5 = ("with_source_bos", "with_source_eos", "with_target_bos")
 _PADS = ("<pad>", "<blank>")
+_MANY_LANGUAGES = 10
 _ATTRIBUTES = frozenset(
     {"activation", "alignment_heads", "alignment_layer", "multiply_by_sqrt_depth", "num_heads", "pre_norm"}
     | {"scale_embeddings", "start_from_zero_embedding"}
@@ -156,12 +158,18 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
         source_eos=ours["source_eos"],
         needs_pad=False,
     )
-    start = settings.get("decoder_start_token", special["bos_token"])
-    if start not in target.pieces:
+    prefix = metadata.get("target_prefix")
+    named = [piece for piece in target.pieces if any(kind.language.fullmatch(piece) for kind in MULTILINGUAL.values())]
+    if len(named) >= _MANY_LANGUAGES and not prefix:
         raise CheckpointError(
-            f"{config_file}: has decoder_start_token: {shown(start)}, which is no piece of the target: outputs would "
-            "have to begin with a given piece, which nmt does not do."
+            f"{folder}: is a model for many languages ({listed(named)}), and its settings do not say which pieces name "
+            "them. Import the model of Hugging Face that it was converted from."
         )
+    start = settings.get("decoder_start_token", special["bos_token"])
+    if ours["decoder_start"] == "zero" and start not in target.pieces:
+        start = None  # its vector is not read, and Marian's vocabularies lack the piece that converters name
+    else:
+        start = start_piece(start, target, str(config_file))
     own = _own_config(folder)
     text = own.data.steps
     if has_codes:
@@ -173,7 +181,7 @@ def read_ctranslate2(path: Path, given: Given = Given()) -> ForeignModel:
             ),
             (*text.target, MosesTokenize(language=languages[1])),
         )
-    if prefix := metadata.get("target_prefix"):
+    if prefix:
         prefix = start_piece(prefix, target, f"{metadata_file}, target_prefix")
         target = replace(target, silent=(prefix,))
         text = replace(text, target=(*text.target, Affix(chosen_by="target", pieces={languages[1]: prefix})))
@@ -297,6 +305,8 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
     # Without a table, CTranslate2 computes positions that count from 1.
     has_table = any(NAMES[side] in tensors for side in POSITIONS)
     positions = {"positions": "sinusoidal"} if has_table else {"positions": "tensor2tensor", "first_position": 1}
+    # Marian alone starts with zeros, and reads eos behind each source. Tokenizers of MarianMT add it, not CTranslate2.
+    starts_with_zeros = bool(attributes.get("decoder/start_from_zero_embedding"))
     return {
         "encoder_layers": max(layers["encoder"]),
         "decoder_layers": max(layers["decoder"]),
@@ -308,8 +318,8 @@ def _model_settings(attributes: Settings, tensors: Mapping[str, Array], settings
         "activation": _ACTIVATIONS[activation],
         "attention_bias": any("attention/" in tensor and tensor.endswith("/bias") for tensor in tensors),
         "output_bias": True,  # so that pieces that the model lacks get no probability
-        "source_eos": settings.get("add_source_eos") is True,
-        "decoder_start": "zero" if attributes.get("decoder/start_from_zero_embedding") else "bos",
+        "source_eos": settings.get("add_source_eos") is True or starts_with_zeros,
+        "decoder_start": "zero" if starts_with_zeros else "bos",
         "alignment_layer": _alignment_layer(attributes),
         **positions,
     }

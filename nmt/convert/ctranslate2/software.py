@@ -38,6 +38,7 @@ class CTranslate2Side(Side):
         compute_type: str = "default",
         names: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
         silent: Collection[str] = (),
+        end: Sequence[str] = (),
     ) -> None:
         """Open a model.
 
@@ -47,6 +48,7 @@ class CTranslate2Side(Side):
             max_positions: that of the model. CTranslate2 fails where an output needs more.
             names: what pieces of source and target are called in our vocabulary, if otherwise.
             silent: target pieces that are no text.
+            end: what users of the model add to the pieces of a source.
 
         Raises:
             ImportError: CTranslate2 is not installed.
@@ -62,8 +64,10 @@ class CTranslate2Side(Side):
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). {_AGAIN}") from None
         finally:
             ctranslate2.set_log_level(level)
-        self._max_positions, self._target_names, self._silent = max_positions, names[1], silent
+        self._max_positions, self._target_names, self._silent, self._end = max_positions, names[1], silent, end
         self._source_pieces, self._target_pieces = ({ours: theirs for theirs, ours in side.items()} for side in names)
+        never = [self._target_pieces.get(piece) if names[1] else piece for [piece] in NEVER_EMITTED]
+        self._never = [[piece] for piece in never if piece is not None]
         self._known = dict(zip(SIDES, map(frozenset, stored_pieces(folder)), strict=True)) if models else {}
         self._segmenters = {
             side: _segmenter(model, self._known[side]) for side, model in zip(SIDES, models or (), strict=False)
@@ -90,7 +94,7 @@ class CTranslate2Side(Side):
         """As :meth:`Side.score`."""
         # One sentence at a time: the logits of a batch lie in memory together.
         results = self._translator.score_batch(
-            _renamed(sources, self._source_pieces),
+            self._sources(sources),
             _renamed(targets, self._target_pieces),
             max_input_length=0,
             max_batch_size=1,
@@ -101,7 +105,7 @@ class CTranslate2Side(Side):
         """As :meth:`Side.search`."""
         longest = min(max_length, self._max_positions - 1)
         results = self._translator.translate_batch(
-            _renamed(sources, self._source_pieces),
+            self._sources(sources),
             beam_size=beam,
             num_hypotheses=beam,
             length_penalty=0,
@@ -111,7 +115,7 @@ class CTranslate2Side(Side):
             min_decoding_length=0,  # by default 1: outputs without pieces would be passed over
             max_batch_size=_SEARCHED_AT_ONCE,
             disable_unk=True,
-            suppress_sequences=NEVER_EMITTED,
+            suppress_sequences=self._never,
         )
         return [
             [
@@ -120,6 +124,9 @@ class CTranslate2Side(Side):
             ]
             for result in results
         ]
+
+    def _sources(self, sources: Sequence[Pieces]) -> list[list[str]]:
+        return [[*pieces, *self._end] for pieces in _renamed(sources, self._source_pieces)]
 
 
 def _segmenter(path: Path, pieces: Iterable[str]) -> Segmenter:
@@ -140,7 +147,8 @@ def imported_side(path: Path, model: ForeignModel) -> CTranslate2Side:
         ImportError, CheckpointError: as for :class:`CTranslate2Side`.
     """
     names = piece_names(model.source, model.start), piece_names(model.target, model.start)
-    return CTranslate2Side(model_folder(path), None, model.config.max_positions, "float32", names)
+    end = [model.source.eos] if model.config.source_eos and not model.settings.get("add_source_eos") else []
+    return CTranslate2Side(model_folder(path), None, model.config.max_positions, "float32", names, end=end)
 
 
 def ctranslate2_sides(folder: Path, bundle: Bundle) -> Iterator[Side]:

@@ -11,16 +11,12 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check
 from nmt.convert.ctranslate2.model_file import read_variables, stored_tensors, variable_of
 from nmt.convert.ctranslate2.reading import MODEL_NAME, NAMES
 from nmt.convert.exported_files import (
-    check_segmenters,
-    check_stored_settings,
     check_tensors,
     check_vocabulary,
-    file_check,
     filled,
     is_of_sentencepiece,
     pieces_of,
@@ -28,7 +24,6 @@ from nmt.convert.exported_files import (
     write_segmenters,
 )
 from nmt.convert.expressible import ATTENTION, check_expressible
-from nmt.convert.files import EXPORT_AGAIN, read_bytes
 from nmt.convert.foreign import POSITIONS, Naming
 from nmt.convert.weights import matrices_of_pieces, split
 from nmt.data.data_folder import vocabulary_files
@@ -76,22 +71,6 @@ def write_model(bundle: Bundle, folder: Path, quantization: str) -> None:
         spec.save(str(folder))
 
 
-def model_settings(model: ModelConfig) -> dict[str, object]:
-    """What CTranslate2's ``config.json`` says of a model.
-
-    A decoder that starts with zeros reads no piece first; CTranslate2 needs the name of one all the same.
-    """
-    return {
-        "unk_token": SPECIAL_PIECES[Vocabulary.UNK],
-        "bos_token": SPECIAL_PIECES[Vocabulary.BOS],
-        "eos_token": SPECIAL_PIECES[Vocabulary.EOS],
-        "decoder_start_token": SPECIAL_PIECES[Vocabulary.BOS],
-        "add_source_bos": False,
-        "add_source_eos": True,
-        "layer_norm_epsilon": model.norm_epsilon,
-    }
-
-
 def _specification(bundle: Bundle) -> Any:
     advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`)."
     specs = require_package("ctranslate2.specs", "ctranslate2", what="Writing a model of CTranslate2", advice=advice)
@@ -105,8 +84,13 @@ def _specification(bundle: Bundle) -> Any:
         alignment_layer=aligning,
         alignment_heads=heads,
     )
-    for name, value in model_settings(model).items():
-        setattr(spec.config, name, value)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (
+        SPECIAL_PIECES[index] for index in (Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS)
+    )
+    # Also a decoder that starts with zeros, and reads no piece first, needs the name of one.
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    spec.config.layer_norm_epsilon = model.norm_epsilon
     spec.decoder.start_from_zero_embedding = model.decoder_start == "zero"
     variables: dict[str, list[Tensor]] = {}
     for name, tensor in _tensors(bundle).items():
@@ -134,27 +118,12 @@ def _tensors(bundle: Bundle) -> dict[str, Tensor]:
 
 
 def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
-    """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
-    return [
-        check_model(folder, bundle, quantization),
-        check_stored_settings(folder / "config.json", model_settings(bundle.config.model)),
-        check_vocabulary(stored_pieces(folder), bundle),
-        check_segmenters(folder, bundle),
-        _check_own_files(folder, bundle),
-    ]
-
-
-def check_model(folder: Path, bundle: Bundle, quantization: str) -> Check:
-    """Compare the weights in a model's file with those of the bundle."""
+    """Compare weights and vocabularies with those of the bundle."""
     path, expected = folder / MODEL_NAME, {name: tensor.numpy() for name, tensor in _tensors(bundle).items()}
-    return check_tensors(stored_tensors(read_variables(path), path), expected, quantization)
-
-
-def _check_own_files(folder: Path, bundle: Bundle) -> Check:
-    """Compare the settings and the vocabulary that our own pipeline reads with those of the bundle."""
-    paths = BundleFolder(bundle.folder).pipeline
-    differing = [path.name for path in paths if read_bytes(folder / path.name, EXPORT_AGAIN) != read_bytes(path)]
-    return file_check("pipeline", differing, "the files of nmt's own pipeline are the bundle's")
+    return [
+        check_tensors(stored_tensors(read_variables(path), path), expected, quantization),
+        check_vocabulary(stored_pieces(folder), bundle),
+    ]
 
 
 def ctranslate2_usage(bundle: Bundle, name: str) -> str:

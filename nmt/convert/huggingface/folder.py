@@ -75,6 +75,19 @@ def sizes(config: Settings, activation: str) -> dict[str, Any]:
     }
 
 
+def check_size(file: Path, vocabulary: ForeignVocabulary, size: object) -> None:
+    """Refuse a vocabulary of another size than the settings say.
+
+    Raises:
+        CheckpointError: it has one.
+    """
+    if len(vocabulary.pieces) != size:
+        raise CheckpointError(
+            f"{file}: has {len(vocabulary.pieces):,} pieces, but {CONFIG} says {shown(size)}. The files belong to "
+            "different models, or have added tokens, which nmt does not read."
+        )
+
+
 class HuggingFaceFolder:
     """The files of a model's folder, and what is read alike in all kinds of models."""
 

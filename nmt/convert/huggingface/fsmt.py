@@ -12,13 +12,12 @@ from typing import Any
 
 from nmt.convert.fairseq import FIRST_POSITION
 from nmt.convert.fairseq import NAMES as FAIRSEQ_NAMES
-from nmt.convert.files import read_mapping, shown
+from nmt.convert.files import read_mapping
 from nmt.convert.foreign import COMPOSED, Array, ForeignModel, ForeignVocabulary, Given, Naming, matrices
-from nmt.convert.huggingface.folder import CONFIG, HuggingFaceFolder, sizes
+from nmt.convert.huggingface.folder import CONFIG, HuggingFaceFolder, check_size, sizes
 from nmt.convert.segmenters import pieces_by_id, read_codes, segmented_vocabularies
 from nmt.convert.settings import Settings, expressible
 from nmt.data.byte_pair_codes import JOINER
-from nmt.errors import CheckpointError
 from nmt.text.steps import Lowercase, MosesPunctuation, MosesTokenize, TextSteps
 
 FSMT = "fsmt"
@@ -98,12 +97,8 @@ def _vocabularies(folder: Path, config: Settings) -> tuple[ForeignVocabulary, Fo
     # The end of a word is no symbol of its own, though the file names no version.
     codes = [f"#version: 0.2\n{merges}"] * 2
     source, target = segmented_vocabularies(map(_pieces, files), (None, None), files, _SPECIAL, codes=codes)
-    for file, vocabulary, key in zip(files, (source, target), ("src_vocab_size", "tgt_vocab_size"), strict=True):
-        if len(vocabulary.pieces) != config.get(key):
-            raise CheckpointError(
-                f"{file}: has {len(vocabulary.pieces):,} pieces, but {CONFIG} says {shown(config.get(key))}: the files "
-                "belong to different models."
-            )
+    check_size(files[0], source, config.get("src_vocab_size"))
+    check_size(files[1], target, config.get("tgt_vocab_size"))
     return source, target
 
 

@@ -7,8 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from nmt.convert.files import read_mapping, shown
-from nmt.convert.foreign import TARGET_EMBEDDING, Array, ForeignModel, ForeignVocabulary, Given
-from nmt.convert.huggingface.folder import CONFIG, MATRICES, TOKENIZER, HuggingFaceFolder, sizes, tied_naming
+from nmt.convert.foreign import TARGET_EMBEDDING, Array, ForeignModel, Given
+from nmt.convert.huggingface.folder import (
+    CONFIG,
+    MATRICES,
+    TOKENIZER,
+    HuggingFaceFolder,
+    check_size,
+    sizes,
+    tied_naming,
+)
 from nmt.convert.huggingface.fsmt import FSMT, read_fsmt
 from nmt.convert.huggingface.multilingual import MULTILINGUAL, read_multilingual
 from nmt.convert.segmenters import pieces_by_id, segmented_vocabularies
@@ -20,7 +28,6 @@ VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
 SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
 # Older versions computed with more values than these.
 _MODEL = expressible("Hugging Face", TOOLKIT)
-_ARCHITECTURE = "MarianMTModel"
 _SPECIAL = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
 
 
@@ -33,13 +40,13 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     Raises:
         NmtError: a file is missing or damaged, or the model has something that ours cannot express.
     """
-    name = str(path / CONFIG)
-    config = Settings(read_mapping(path / CONFIG), name)
+    config = Settings(read_mapping(path / CONFIG), str(path / CONFIG))
     if config.get("model_type") in list(MULTILINGUAL):  # a wrong value may have no hash
         return read_multilingual(path, config, given)
     if config.get("model_type") == FSMT:
         return read_fsmt(path, config, given)
-    ours = _model_settings(config)
+    config.check(_MODEL)
+    ours = {**sizes(config, "gelu"), "positions": "sinusoidal_halves"}
     folder = HuggingFaceFolder(path, config)
     tokenizer = folder.tokenizer
     special = {key: _token(tokenizer, key, path / TOKENIZER) for key in _SPECIAL}
@@ -49,7 +56,8 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     source, target = segmented_vocabularies(
         (pieces[0], pieces[-1]), segmenters, (vocabularies[0], vocabularies[-1]), special
     )
-    _check_sizes(config, name, {vocabularies[0]: source, vocabularies[-1]: target})
+    check_size(vocabularies[0], source, config.get("vocab_size"))
+    check_size(vocabularies[-1], target, config.get("decoder_vocab_size") or config.get("vocab_size"))
     start = folder.start_id(target)
     naming = tied_naming(folder.tensors, config, folder.weights[0])
     if (forced := folder.options.get("forced_bos_token_id")) is not None:
@@ -72,22 +80,6 @@ def read_huggingface(path: Path, given: Given = Given()) -> ForeignModel:
     )
 
 
-def _model_settings(config: Settings) -> dict[str, Any]:
-    """The settings of our model.
-
-    Raises:
-        CheckpointError: our model cannot express a setting. The message names it.
-    """
-    config.check(_MODEL)
-    architectures = config.get("architectures") or [_ARCHITECTURE]
-    if not isinstance(architectures, list) or _ARCHITECTURE not in architectures:
-        raise CheckpointError(
-            f"{config.name}: has architectures: {shown(architectures)}, which nmt does not have. It imports "
-            f"{_ARCHITECTURE}."
-        )
-    return {**sizes(config, "gelu"), "positions": "sinusoidal_halves"}
-
-
 def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:
     """A special piece: a string, or a mapping with its content."""
     value = tokenizer.get(key, _SPECIAL[key])
@@ -96,21 +88,6 @@ def _token(tokenizer: Mapping[str, Any], key: str, path: Path) -> str:
     if not isinstance(value, str):
         raise VocabularyError(f"{path}: {key} is not text. Copy the model again.")
     return value
-
-
-def _check_sizes(config: Mapping[str, Any], name: str, vocabularies: Mapping[Path, ForeignVocabulary]) -> None:
-    if len(vocabularies) > 1 and config.get("share_encoder_decoder_embeddings", True):
-        raise CheckpointError(
-            f"{name}: share_encoder_decoder_embeddings says that both languages have one vocabulary, but there is "
-            f"{TARGET_VOCAB}: they belong to different models."
-        )
-    sizes = config.get("vocab_size"), config.get("decoder_vocab_size") or config.get("vocab_size")
-    for (path, vocabulary), size in zip(vocabularies.items(), sizes, strict=False):
-        if len(vocabulary.pieces) != size:
-            raise CheckpointError(
-                f"{path}: has {len(vocabulary.pieces):,} pieces, but {CONFIG} says {shown(size)}. nmt imports models "
-                "whose pieces all stand there, without added tokens."
-            )
 
 
 def _is_zero(matrix_VD: Array, row: int) -> bool:

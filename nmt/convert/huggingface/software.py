@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
+from nmt.convert.files import COPY_AGAIN
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.vocabulary import piece_names
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import CheckpointError
 
 _OLDEST = (5, 3)
 """Older transformers run code from a model's settings (CVE-2026-4372)."""
@@ -35,6 +37,7 @@ class HuggingFaceSide(Side):
 
     Raises:
         ImportError: transformers is not installed, or too old to open files from anywhere.
+        CheckpointError: a file is missing.
     """
 
     max_searches = 100
@@ -54,12 +57,16 @@ class HuggingFaceSide(Side):
         from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
 
         self.software, self.name = {"transformers": version}, f"transformers {version}"
-        self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(
-            folder, local_files_only=True, **({} if dtype is None else {"dtype": dtype})
-        ).eval()
+        options = {} if dtype is None else {"dtype": dtype}
         self._tokenizer: Any = None
-        if self._model.config.model_type == "marian":
-            self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        try:
+            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True, **options).eval()
+            if self._model.config.model_type == "marian":
+                self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"{folder}: transformers cannot open it ({str(error).rstrip('.')}). {COPY_AGAIN}"
+            ) from None
         self._names: dict[Language, Sequence[str]] = {"source": source, "target": target}
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(target)}

@@ -8,7 +8,7 @@ from nmt.convert.foreign import PROJECTIONS, Naming, matrices
 
 UNTIED_OUTPUT = "decoder_ff_logit_out_Wt"
 """The output projection, where it is not the target embedding."""
-_BIAS = "decoder_ff_logit_out_b"
+OUTPUT_BIAS_NAME = "decoder_ff_logit_out_b"
 
 
 def marian_naming(tensors: Container[str], norm: str) -> Naming:
@@ -35,7 +35,7 @@ def marian_naming(tensors: Container[str], norm: str) -> Naming:
         names |= _norm(f"{part}_norm", f"{part}_top_ln", "")
     source, target = (name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb"))
     output = UNTIED_OUTPUT if UNTIED_OUTPUT in tensors else target
-    names |= matrices(source, target, output, bias=_BIAS if _BIAS in tensors else None)
+    names |= matrices(source, target, output, bias=OUTPUT_BIAS_NAME if OUTPUT_BIAS_NAME in tensors else None)
     return Naming(names, first_layer=1, is_transposed=True)
 
 

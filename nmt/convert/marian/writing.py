@@ -21,11 +21,11 @@ from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
 from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import OUTPUT, OUTPUT_BIAS, SOURCE_EMBEDDING, TARGET_EMBEDDING, Array
 from nmt.convert.marian.finding import DECODER_NAME
-from nmt.convert.marian.naming import marian_naming
+from nmt.convert.marian.naming import OUTPUT_BIAS_NAME, UNTIED_OUTPUT, marian_naming
 from nmt.convert.marian.reading import DECODES_OTHERWISE, read_marian
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.vocabulary import their_piece
-from nmt.convert.weights import SILENT, their_tensors
+from nmt.convert.weights import SILENT, matrices_of_pieces, their_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.io.writing import write_file
 
@@ -68,20 +68,14 @@ def _their_ids(bundle: Bundle, vocab: Vocabulary) -> list[int]:
 
 
 def _tensors(bundle: Bundle, source: Sequence[int], target: Sequence[int]) -> dict[str, Array]:
-    weights, model = bundle.weights, bundle.config.model
-    bias = weights.get(OUTPUT_BIAS)
-    ours = weights | {
-        TARGET_EMBEDDING: weights[TARGET_EMBEDDING][target],
-        OUTPUT_BIAS: torch.zeros(len(target)) if bias is None else bias[target],
-    }
-    if model.tied_embeddings != "all":
-        ours[SOURCE_EMBEDDING] = weights[SOURCE_EMBEDDING][source]
-    if model.tied_embeddings == "none":
-        ours[OUTPUT] = weights[OUTPUT][target]
+    model = bundle.config.model
+    weights = bundle.weights | matrices_of_pieces(bundle.weights, bundle.vocab)
+    rows = {SOURCE_EMBEDDING: source, TARGET_EMBEDDING: target, OUTPUT: target, OUTPUT_BIAS: target}
+    ours = {name: weight[rows[name]] if name in rows else weight for name, weight in weights.items()}
+    ours.setdefault(OUTPUT_BIAS, torch.zeros(len(target)))
     named = {"all": ["Wemb"], "decoder": ["encoder_Wemb", "decoder_Wemb"]}
-    named["none"] = [*named["decoder"], "decoder_ff_logit_out_Wt"]
-    naming = marian_naming([*named[model.tied_embeddings], "decoder_ff_logit_out_b"], model.norm)
-    tensors = their_tensors(ours, model, naming)
+    named["none"] = [*named["decoder"], UNTIED_OUTPUT]
+    tensors = their_tensors(ours, model, marian_naming([*named[model.tied_embeddings], OUTPUT_BIAS_NAME], model.norm))
     return {name: array.reshape(1, -1) if array.ndim == 1 else array for name, array in tensors.items()}
 
 
