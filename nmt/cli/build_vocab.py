@@ -63,6 +63,7 @@ def _report_data_set(built: BuiltVocabulary, max_pieces: int) -> None:
     from nmt.data.build import normalization_changes, warnings
     from nmt.data.manifest import read_manifest
     from nmt.data.shard_index import SIDES
+    from nmt.text.lines import unit_of_length
 
     manifest = read_manifest(built.data)
     notice(f"vocabulary: {DataFolder(built.data).vocab}, {built.vocab.source.size:,} pieces")
@@ -72,7 +73,7 @@ def _report_data_set(built: BuiltVocabulary, max_pieces: int) -> None:
             sentences = split.pairs + split.too_long + split.empty
             notice(
                 f"{name}.{language}: {counted(sentences, 'line')}, "
-                f"{statistics.pieces / max(statistics.words, 1):.2f} pieces per word, "
+                f"{statistics.pieces / max(statistics.words, 1):.2f} pieces per {unit_of_length(language)}, "
                 f"{statistics.pieces / max(sentences, 1):.1f} pieces per line (maximum {statistics.longest:,}), "
                 f"unknown {statistics.unknown / max(statistics.pieces, 1):.3%}"
                 + (f", bytes {statistics.byte_pieces / statistics.pieces:.3%}" if statistics.byte_pieces else "")

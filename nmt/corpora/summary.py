@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nmt.corpora.filters import KEPT
 from nmt.data.manifest import Manifest
 from nmt.table import Table
+from nmt.text.lines import unit_of_length
 from nmt.text.printable import counted
 
 
@@ -44,7 +45,8 @@ def _what_happened(name: str) -> str:
 
 def _corpora(manifest: Manifest) -> Table:
     languages = manifest.source_lang, manifest.target_lang
-    table = Table("", ["corpus", "pairs", *(f"{code} {count}" for count in ("words", "mean") for code in languages)])
+    counts = [f"{code} {unit_of_length(code)}s" for code in languages]
+    table = Table("", ["corpus", "pairs", *counts, *(f"{code} mean" for code in languages)])
     for corpus in manifest.corpora:
         words = corpus.source_words, corpus.target_words
         means = [f"{count / corpus.pairs:,.1f}" if corpus.pairs else "-" for count in words]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nmt.config import AugmentationConfig
-from nmt.text.languages import primary_language
+from nmt.text.case import capitalized, upper
 
 Pair = tuple[str, str]
 Draw = np.random.Generator
@@ -24,7 +24,6 @@ _ALL_MARKS = frozenset("".join(_END_MARKS))
 _KEYBOARD = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
 _LOOK_ALIKES = ("o0", "l1i", "s5", "z2", "b8", "g9q", "uv", "nm", "ce", "ft", "vw")
 _NOISE_WORDS, _NOISE_LETTERS = 6, (2, 5)
-_DOTTED_I = frozenset({"tr", "az"})
 
 
 def augmented(pairs: Sequence[Pair], shares: AugmentationConfig, languages: Pair, draw: Draw) -> list[Pair]:
@@ -36,7 +35,7 @@ def augmented(pairs: Sequence[Pair], shares: AugmentationConfig, languages: Pair
         languages: the codes of the source and target languages.
     """
     kinds: list[tuple[float, Callable[[Pair], Pair]]] = [
-        (shares.upper_case, lambda pair: (_upper(pair[0], languages[0]), _upper(pair[1], languages[1]))),
+        (shares.upper_case, lambda pair: (upper(pair[0], languages[0]), upper(pair[1], languages[1]))),
         (shares.title_case, lambda pair: (_titled(pair[0], languages[0]), _titled(pair[1], languages[1]))),
         (shares.no_end_mark, _without_end_mark),
         (shares.typos, lambda pair: (_mistyped(pair[0], draw), pair[1])),
@@ -55,12 +54,8 @@ def augmented(pairs: Sequence[Pair], shares: AugmentationConfig, languages: Pair
     return result
 
 
-def _upper(text: str, language: str) -> str:
-    return (text.replace("i", "İ") if primary_language(language) in _DOTTED_I else text).upper()
-
-
 def _titled(text: str, language: str) -> str:
-    return " ".join(_upper(word[:1], language) + word[1:] for word in text.split(" "))
+    return " ".join(capitalized(word, language) for word in text.split(" "))
 
 
 def _without_end_mark(pair: Pair) -> Pair:

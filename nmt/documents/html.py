@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from nmt.documents.document import Document, Place, Reading
 from nmt.documents.inline import Token, place_of
 from nmt.spans.placeholders import with_placeholders
 from nmt.spans.span import Unit
+from nmt.text.languages import direction, language_tag
 
 _BLOCK_NAMES = """
 address article aside base blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
@@ -99,18 +101,22 @@ class _Finder:
         is_described = {given.get("name"), given.get("property")} & _DESCRIPTIONS
         is_button = token.name == "input" and given.get("type") in ("button", "reset", "submit")
         names = _TRANSLATED_ATTRIBUTES | ({"content"} if is_described else set()) | ({"value"} if is_button else set())
+        target = self._reading.target_lang
+        if token.name == "html" and "dir" not in given and target and direction(target) == "rtl":
+            begin = token.start + len("<html")
+            self.places.append(Place(begin, begin, write=lambda _: ' dir="rtl"'))
         for found in _ATTRIBUTE.finditer(tag[0]):
-            name, group = found[1].lower(), 2 if found[2] is not None else 3
-            if found[group] is None:
+            name, group = found[1].lower(), next((each for each in (2, 3, 4) if found[each] is not None), None)
+            if group is None:
                 continue
             start, end = (token.start + place for place in found.span(group))
             if name in names and any(map(str.isalpha, value := unescaped(found[group]))):
                 unit = with_placeholders(Unit(" ".join(value.split())))
-                self.places.append(
-                    Place(start, end, unit, lambda text: text.replace('"', "&quot;").replace("'", "&#39;"))
-                )
-            elif name in ("lang", "xml:lang") and token.name == "html" and self._reading.target_lang:
-                self.places.append(Place(start, end, write=lambda _: self._reading.target_lang))
+                self.places.append(Place(start, end, unit, functools.partial(_in_quotes, '"' * (group == 4))))
+            elif name in ("lang", "xml:lang") and token.name == "html" and target:
+                self.places.append(Place(start, end, write=lambda _: language_tag(target)))
+            elif name == "dir" and target and found[group].lower() == direction(self._reading.source_lang):
+                self.places.append(Place(start, end, write=lambda _: direction(target)))
 
 
 def _merged(parts: Iterator[tuple[bool, int, str]], tags: Tags) -> Iterator[Token]:
@@ -154,6 +160,10 @@ def _token(is_text: bool, start: int, raw: str) -> Token:
 
 def _attributes(tag: str) -> dict[str, str]:
     return {name.lower(): "".join(values).lower() for name, *values in _ATTRIBUTE.findall(tag)} if "=" in tag else {}
+
+
+def _in_quotes(quotes: str, text: str) -> str:
+    return quotes + text.replace('"', "&quot;").replace("'", "&#39;") + quotes
 
 
 def _is_kept(attributes: dict[str, str]) -> bool:

@@ -14,7 +14,7 @@ import regex
 from nmt.documents.document import Place
 from nmt.spans.placeholders import with_placeholders
 from nmt.spans.span import Span, Unit
-from nmt.text.languages import is_unspaced
+from nmt.text.languages import is_full_width
 
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _WORDS_APART = frozenset(["embed", "img", "image", "input"])
@@ -53,7 +53,7 @@ class _Building:
         return bool(self.parts) and self.parts[-1].endswith(" ")
 
     def add(self, text: str) -> None:
-        folded = _SPACE.sub(lambda found: "" if "\n" in found[0] and is_unspaced(self.language) else " ", text)
+        folded = _SPACE.sub(lambda found: "" if "\n" in found[0] and is_full_width(self.language) else " ", text)
         if not self.parts or self.is_at_space:
             folded = folded.lstrip(" ")
         if folded:
@@ -65,9 +65,9 @@ def place_of(tokens: Sequence[Token], language: str = "") -> Place | None:
     """The place of a sentence, without white space and tags at its edges; None if there is nothing to translate.
 
     Args:
-        language: the language code of the text: one without spaces has none for a newline either.
+        language: the language code of the text: that of Chinese or Japanese has no space for a newline.
     """
-    tokens = tokens if is_unspaced(language) else _apart(tokens)
+    tokens = tokens if is_full_width(language) else _apart(tokens)
     partners = _partners(tokens)
     texts = list(itertools.accumulate((bool(token.text.strip()) for token in tokens), initial=0))
     begin, end = 0, len(tokens)

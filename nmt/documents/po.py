@@ -33,7 +33,7 @@ _ADDED_ACCELERATOR = re.compile(r"\s?\([&_][A-Z0-9]\)")
 _FUZZY = re.compile(r",[ \t]*fuzzy\b")
 _TWO_FORMS = "nplurals=2; plural=(n != 1);"
 _PLURALS = {
-    "nplurals=1; plural=0;": "id ja ko lo ms my th vi zh",
+    "nplurals=1; plural=0;": "bo dz id ig ja jv km ko lo ms my su th vi wo yo yue zh",
     "nplurals=2; plural=(n > 1);": "fr oc tr",
     "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<12 || n%100>14) ? 1 : 2);": (
         "be bs hr ru sr uk"

@@ -15,7 +15,7 @@ from xml.parsers import expat
 from nmt.documents.document import Document, DocumentError, Place, Reading, TranslatedText
 from nmt.documents.html import unescaped
 from nmt.documents.inline import Token, place_of
-from nmt.text.languages import primary_language
+from nmt.text.languages import language_tag, primary_language
 
 _KEPT = frozenset(["bpt", "ept", "it", "ph", "cp", "x", "bx", "ex", "sc", "ec", "sm", "em"])
 """Inline elements that stand for code of the original, or for a place in it."""
@@ -191,7 +191,7 @@ def _end_of_tag(text: str, begin: int) -> int:
 
 def _language(text: str, element: _Element, name: str, reading: Reading) -> Iterator[Place]:
     """The change of the language of translations, which XLIFF asks for beside them."""
-    language = reading.target_lang
+    language = language_tag(reading.target_lang)
     if not language:
         return
     given = element.attributes.get(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
-from nmt.text.languages import primary_language
+from nmt.text.languages import is_full_width, is_unspaced, primary_language
 from nmt.text.printable import counted
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ TokenizerName = Literal[WordTokenizerName, "flores101", "flores200", "spBLEU-1K"
 """sacreBLEU's tokenisers for BLEU."""
 
 # The tokenisers of languages that need their own, and the extra of sacreBLEU that installs a tokeniser.
-_LANGUAGE_TOKENIZERS: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-_SPLIT_BY_TERCOM = ("zh", "ja")
+_LANGUAGE_TOKENIZERS: dict[str, TokenizerName] = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 
@@ -92,8 +91,9 @@ def make_metric(
     """A metric of sacreBLEU.
 
     Args:
-        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a. TER splits
-            Chinese and Japanese as ``sacrebleu --ter-normalized --ter-asian-support`` does.
+        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean. Others without spaces between words,
+            such as Thai, use char, the rest 13a. TER splits Chinese and Japanese as ``sacrebleu --ter-normalized
+            --ter-asian-support`` does.
         tokenize: BLEU's tokeniser for any language.
         lowercase: ignore case; TER always does, COMET never does.
         sentences: score single sentences, not a whole text.
@@ -107,12 +107,13 @@ def make_metric(
     language = primary_language(target_lang)
     match metric:
         case "bleu":
-            return _bleu(tokenize or _LANGUAGE_TOKENIZERS.get(language, "13a"), lowercase, effective_order=sentences)
+            usual = _LANGUAGE_TOKENIZERS.get(language, "char" if is_unspaced(target_lang) else "13a")
+            return _bleu(tokenize or usual, lowercase, effective_order=sentences)
         case "chrf" | "chrf++":
             return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
         case "ter":
             # Tercom splits ideographs only together with its normalisation; without both, a line is one word.
-            splits = language in _SPLIT_BY_TERCOM
+            splits = is_full_width(target_lang)
             return TER(normalized=splits, asian_support=splits)
         case "comet":
             if comet is None:
@@ -134,7 +135,7 @@ def _bleu(tokenizer: TokenizerName, lowercase: bool, *, effective_order: bool) -
             raise
         raise NmtError(
             f"the tokeniser {tokenizer} is not installed: pip install '{extra}', or choose another with --tokenize "
-            "(char needs no installation)."
+            "(char needs no installation), or train with --set validation.bleu=false."
         ) from error
 
 

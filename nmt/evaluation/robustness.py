@@ -13,7 +13,7 @@ import numpy as np
 from nmt.config import AugmentationConfig
 from nmt.data.augmentation import Pair, augmented
 from nmt.evaluation.metrics import MetricName, TokenizerName, make_metric, score
-from nmt.text.languages import is_unspaced
+from nmt.text.languages import is_full_width
 
 Translate = Callable[[str, Sequence[str]], Sequence[tuple[str, Sequence[str]]]]
 """Translates the lines of a variant; returns each translation, and the problems that it has by the guard."""
@@ -97,7 +97,7 @@ def _variants(languages: Pair) -> dict[str, Callable[[Pairs], Pairs]]:
         return [(f"{source} {text}", f"{target} {text}") for source, target in pairs]
 
     def join(pairs: Pairs) -> Pairs:
-        spaces = ["" if is_unspaced(language) else " " for language in languages]
+        spaces = ["" if is_full_width(language) else " " for language in languages]
         groups = [pairs[first : first + _JOINED] for first in range(0, len(pairs), _JOINED)]
         return [(spaces[0].join(a for a, _ in group), spaces[1].join(b for _, b in group)) for group in groups]
 

@@ -17,16 +17,15 @@ _ENOUGH = 0.2
 """The share of lines from which on a feature is not taken for chance."""
 _LINES_FOR_SCRIPT = 1_000
 _LINES_FOR_WORDS = 100
-_BY_CHARACTERS = "--tokenize char or flores200, or --metric chrf"
-# Scripts that 13a does not split: what they are called, and the language whose tokeniser splits them.
+# Scripts that 13a does not split: what they are called, and a language whose tokeniser splits them.
 _SCRIPTS = {
     r"\p{Hiragana}|\p{Katakana}": ("Japanese", "ja"),
     r"\p{Han}": ("Chinese characters", "zh"),
     r"\p{Hangul}": ("Hangul", "ko"),
-    r"\p{Thai}": ("Thai", None),
-    r"\p{Lao}": ("Lao", None),
-    r"\p{Khmer}": ("Khmer", None),
-    r"\p{Myanmar}": ("Burmese", None),
+    r"\p{Thai}": ("Thai", "th"),
+    r"\p{Lao}": ("Lao", "lo"),
+    r"\p{Khmer}": ("Khmer", "km"),
+    r"\p{Myanmar}": ("Burmese", "my"),
 }
 
 
@@ -79,10 +78,9 @@ def tokenizer_warnings(references: Sequence[Sequence[str]], tokenizer: str) -> l
     # Japanese text has Han characters too, mostly more of them.
     japanese, *others = _SCRIPTS
     name, language = _SCRIPTS[japanese if counts[japanese] else max(others, key=lambda script: counts[script])]
-    advice = f"--target-lang {language} (or --tokenize char)" if language else _BY_CHARACTERS
     return [
         f"the reference is written in {name}, which the tokeniser {tokenizer} does not split: BLEU means little. "
-        f"Use {advice}."
+        f"Use --target-lang {language} (or --tokenize char)."
     ]
 
 

@@ -20,7 +20,7 @@ def layout_of(text: str, language: str, *, tags: html.Tags | None = None, newlin
     """Divide a text.
 
     Args:
-        language: the language code of the text: one without spaces has none for a newline either.
+        language: the language code of the text: Chinese and Japanese have no space for a newline.
         tags: of HTML and XML; None for a text without tags.
         newlines: what a newline does in a text without tags.
     """

@@ -15,7 +15,7 @@ import regex
 
 from nmt.spans.kept import copies, is_in_word, word_around
 from nmt.spans.links import Link, Overlaps, by_place
-from nmt.spans.positions import LETTER
+from nmt.spans.positions import LETTER, needs_space
 from nmt.spans.span import Span, Unit
 
 _DEEPEST = 100
@@ -321,8 +321,9 @@ class _Translation:
             near = self._output[max(beside - 1, 0) : beside + 1] if before else self._output[beside : beside + 2]
             if not _OF_WORD.search(near):
                 return ""
-        is_edge = not 0 <= place < len(self._source)  # which a letter of the translation must not touch
-        had = _OF_WORD.match(beyond) is not None if is_edge else self._source[place].isspace()
+        source = self._source[place : place + 1] if place >= 0 else ""
+        # No letter of the translation may touch it where it stands at an edge.
+        had = source.isspace() or needs_space(source, beyond) if source else _OF_WORD.match(beyond) is not None
         return " " if had and (has_kept or (beyond and not beyond.isspace())) else ""
 
 

@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
+import regex
+
 from nmt.text.languages import UNSPACED
 
 _SPACE = "▁"
@@ -19,6 +21,15 @@ WORD = re.compile(r"[^ \t]+")
 LETTER = rf"[\w--[_\u200c\p{{Hang}}{UNSPACED}]]"
 """A letter, digit or combining mark of a script with spaces between words, for ``regex.V1``. Korean particles and
 Persian endings behind a zero-width non-joiner follow a word without a space: neither is part of it."""
+_SPACED, _JOINED = regex.compile(LETTER, regex.V1), regex.compile(rf"[{UNSPACED}\p{{Hang}}]")
+
+
+def needs_space(source: str, target: str) -> bool:
+    """Whether a letter of the target needs a space beside what was put there, though one of the source has none.
+
+    Words of Chinese, Thai or Korean stand beside a placeholder without a space.
+    """
+    return bool(_JOINED.match(source) and _SPACED.match(target))
 
 
 def begins(pieces: Sequence[str], text: str) -> list[int]:

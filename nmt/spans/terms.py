@@ -19,18 +19,24 @@ from nmt.errors import DataError
 from nmt.spans.kept import is_in_word, word_around
 from nmt.spans.links import Link, Overlaps
 from nmt.spans.positions import LETTER
+from nmt.text.case import capitalized
 from nmt.text.lines import read_lines
 
 _LETTER = regex.compile(LETTER, regex.V1)
 _WORD = regex.compile(rf"{LETTER}+|\S", regex.V1)
 """A word, or a character of a script without spaces."""
-_WITHIN_WORD = regex.compile(rf"(?<={LETTER})-?(?={LETTER})|(?<={LETTER}-)(?={LETTER})", regex.V1)
-"""A place at which a word goes on, also one with a hyphen, such as T-shirt."""
+_WITHIN_WORD = regex.compile(rf"(?<={LETTER})[-·]?(?={LETTER})|(?<={LETTER}[-·])(?={LETTER})", regex.V1)
+"""A place at which a word goes on, also one with a hyphen or a middle dot, such as T-shirt and Catalan col·legi."""
 _BREAK = re.compile(r"[\t\r\n]")
-_CLUSTER = regex.compile(r"(?s:.)[\p{M}\u1160-\u11ff\uff9e\uff9f]*")
+_CLUSTER = regex.compile(r"(?s:.)[\p{M}\u1160-\u11ff\uff9e\uff9f\u00ad\u0640]*")
 """A character with what may be typed behind it as a part of it: combining marks, the other letters of a Hangul
-syllable, and the marks of voiced kana."""
-_TYPED = str.maketrans({"’": "'", "ʼ": "'", "‐": "-"})
+syllable, the marks of voiced kana, a soft hyphen and the Arabic stroke that stretches a word."""
+_TYPED = str.maketrans(
+    {"’": "'", "ʼ": "'", "‘": "'", "ʻ": "'", "‐": "-", "\u00ad": None, "\u0640": None}
+    | {mark: None for mark in map(chr, range(0x591, 0x671)) if unicodedata.combining(mark)}
+)
+"""What is typed in several ways, or may be left out, as the vowels of Hebrew and Arabic are."""
+_TURKISH_CASE = str.maketrans("Iİ", "ıi")
 _SENTENCE_ENDS = frozenset(".!?…")
 _ENDING = 2
 """So many letters behind a term may be its ending."""
@@ -38,6 +44,10 @@ _NEAR = 20
 """So many words around the place of a term may be it, although nothing says that they come from it."""
 _STEM = 4
 """Terms of fewer letters have no endings."""
+_PROCLITICS = re.compile("[والبكف]{1,4}|[והבכלמש]{1,4}")
+"""Articles, prepositions and conjunctions that Arabic and Hebrew write as a part of the following word."""
+_ROOT = 3
+"""Words of fewer letters have none of these."""
 
 Verdict = Literal["written", "replaced", "inserted"]
 """written: the model wrote the term itself; replaced: it stands for another word of the model; inserted: nothing of the
@@ -86,7 +96,7 @@ class Glossary:
         lengths: dict[str, set[int]] = {}
         for source in targets:
             first = _WORD.search(source)
-            lengths.setdefault(first[0].lower() if first else "", set()).add(len(source))
+            lengths.setdefault(_caseless(first[0]) if first else "", set()).add(len(source))
         self._lengths = {word: sorted(some, reverse=True) for word, some in lengths.items()}
         """The lengths of the terms that begin with a word, the longest first."""
         self.fingerprint = hashlib.sha256(repr(self._targets).encode()).hexdigest()[:16]
@@ -107,7 +117,7 @@ class Glossary:
         matches = []
         for word in _WORD.finditer(folded):
             start = word.start()
-            for length in self._lengths.get(word[0].lower(), ()):
+            for length in self._lengths.get(_caseless(word[0]), ()):
                 targets = self._targets_of(folded[start : start + length])
                 if targets and all(_is_edge(folded, places, place) for place in (start, start + length)):
                     matches.append((-length, start, targets))
@@ -119,8 +129,15 @@ class Glossary:
         return sorted(found)
 
     def _targets_of(self, part: str) -> tuple[str, ...] | None:
-        forms = (part, part[:1].lower() + part[1:], part.lower())
+        # Only terms of Turkish have an ı, so its rule of case, by which I is the capital of ı, does no harm to others.
+        turkish = part.translate(_TURKISH_CASE)
+        forms = (part, *(form for one in (part, turkish) for form in (one[:1].lower() + part[1:], one.lower())))
         return next((targets for form in forms if (targets := self._targets.get(form))), None)
+
+
+def _caseless(word: str) -> str:
+    """A word in the form that is the same in any case, in Turkish too."""
+    return word.translate(_TURKISH_CASE).lower().replace("ı", "i")
 
 
 def _folded(text: str) -> tuple[str, Sequence[int]]:
@@ -166,7 +183,7 @@ def entries_of(
     return entries
 
 
-def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term]) -> Obeyed:
+def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term], target_lang: str = "") -> Obeyed:
     """Make a translation have the terms of its source, each once.
 
     Where the model wrote a term, with another ending perhaps or in a compound, nothing changes. Else the term stands
@@ -175,6 +192,7 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
     Args:
         links: which characters of the translation come from which of the source.
         terms: in order.
+        target_lang: the language code of the translation.
     """
     origins = _Origins(output, links, terms)
     places = _written(origins, terms)
@@ -202,7 +220,8 @@ def obey(source: str, output: str, links: Sequence[Link], terms: Sequence[Term])
         between = moved[bisect_left(moved, (end,)) : bisect_left(moved, (start,))]
         found += [Link(one.start + shift, min(one.end, start) + shift, *one[2:]) for one in between]
         text += output[end:start]
-        written = output[start:stop] if findings[number] == "written" else _fitted(term, output, start, stop, text)
+        is_own = findings[number] == "written"
+        written = output[start:stop] if is_own else _fitted(term, output, start, stop, text, target_lang)
         found.append(Link(len(text), len(text) + len(written), term.start, term.end))
         text, end = text + written, max(end, stop)
     shift = len(text) - end
@@ -318,13 +337,16 @@ def _are_forms(one: str, other: str) -> bool:
 
 
 def _copies(target: str, output: str) -> list[tuple[int, int]]:
-    """Where a term stands as a word, or as one with an ending."""
+    """Where a term stands as a word, or as one with an ending or, in Arabic and Hebrew, with an article."""
     found = []
     for copy in re.finditer(re.escape(target), output, re.IGNORECASE if target.islower() else 0):
         start, end = copy.span()
         longest = end + (_ENDING if len(target) >= _STEM else 0)
         while end < longest and is_in_word(output, end):
             end += 1
+        first, _ = word_around(output, start, start)
+        if len(target) >= _ROOT and _PROCLITICS.fullmatch(output, first, start):
+            start = first
         if not (is_in_word(output, start) or is_in_word(output, end)):
             found.append((start, end))
     return found
@@ -356,7 +378,7 @@ def _words_from(number: int, origins: _Origins, taken: set[int]) -> tuple[int, i
     return None if best is None else best[1:]
 
 
-def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
+def _fitted(term: Term, output: str, start: int, stop: int, before: str, language: str) -> str:
     """The first translation of a term, with spaces where it is inserted, and a capital where a sentence had one."""
     written = term.targets[0]
     if start == stop:
@@ -367,4 +389,4 @@ def _fitted(term: Term, output: str, start: int, stop: int, before: str) -> str:
         behind_words -= 1
     is_first = not behind_words or not _SENTENCE_ENDS.isdisjoint(before[behind_words:])
     is_capital = is_first and output[start].isupper() and written.split()[0].islower()
-    return written[0].upper() + written[1:] if is_capital else written
+    return capitalized(written, language) if is_capital else written

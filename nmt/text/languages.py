@@ -30,6 +30,9 @@ _SCRIPT_OF_REGION, _SCRIPTS_OF_GETTEXT = _pairs(_TABLES["likely_scripts"]), _pai
 _LANGUAGES = {script: tuple(codes.split()) for script, codes in _TABLES["languages"].items()}
 CHARACTERS_PER_WORD: dict[str, float] = _TABLES["characters_per_word"]
 """Scripts without spaces between words, each with the number of characters that translate one English word."""
+_FULL_WIDTH = frozenset({"Bopo", "Hani", "Kana", "Yiii"})
+_MACROLANGUAGES = {"nb": "no"}
+_RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Nkoo", "Thaa"})
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
 _WELL_FORMED = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*(@[A-Za-z]{1,16})?")
@@ -74,6 +77,19 @@ def is_unspaced(code: str) -> bool:
     """Whether a language is written without spaces between words; False for languages that are not known."""
     scripts = scripts_of(code)
     return bool(scripts) and CHARACTERS_PER_WORD.keys() >= set(scripts)
+
+
+@functools.lru_cache(maxsize=100)
+def is_full_width(code: str) -> bool:
+    """Whether no spaces stand between sentences either, nor for the end of a line. Thai and Khmer have them there."""
+    scripts = scripts_of(code)
+    return bool(scripts) and set(scripts) <= _FULL_WIDTH
+
+
+def direction(code: str) -> str:
+    """In which direction a language is written, as HTML names it: ``rtl`` if all its scripts are, otherwise ``ltr``."""
+    scripts = scripts_of(code)
+    return "rtl" if scripts and set(scripts) <= _RIGHT_TO_LEFT else "ltr"
 
 
 @functools.lru_cache(maxsize=100)
@@ -144,6 +160,7 @@ def fitting(codes: Iterable[str], wanted: str) -> list[str]:
     """The codes that mean a language: those that are equal to its own; without such a code, those that fit.
 
     Two codes fit if they have the same language, and no different script or region. ``zh-TW`` has the script ``Hant``.
+    Bokmål (``nb``) is what nearly all text in Norwegian (``no``) is.
     """
     if len(wanted) > _LONGEST:
         return []
@@ -160,7 +177,8 @@ def _fitting(codes: tuple[str, ...], wanted: str) -> tuple[str, ...]:
 def _rank(found: _Code, wanted: _Code) -> int:
     """2 for equal codes, 1 for codes that fit, 0 for others."""
     both = [(_script(found), _script(wanted)), (found.region, wanted.region), (found.rest, wanted.rest)]
-    if found.language != wanted.language or any(ours != theirs and ours and theirs for ours, theirs in both):
+    languages = {_MACROLANGUAGES.get(code.language, code.language) for code in (found, wanted)}
+    if len(languages) > 1 or any(ours != theirs and ours and theirs for ours, theirs in both):
         return 0
     return 1 + (found == wanted)
 

@@ -288,6 +288,11 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ")
 
 
+def unit_of_length(language: str) -> str:
+    """What :func:`sentence_length` counts: ``word`` or ``character``."""
+    return "character" if is_unspaced(language) else "word"
+
+
 def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
     if is_unspaced(language):

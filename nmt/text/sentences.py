@@ -68,9 +68,11 @@ FOOTNOTE = re.compile(
     rf"(?:(?:(?<=[^\W\d_⁰¹²³⁴-⁹]{{3}})|(?<=[^\w\s])){_FIGURE}+(?!\w)|\[\d{{1,3}}\])"
 )
 _AFTER_END = re.compile(rf"(?:(?<=\S)(?:{_FIGURE}+|\[\d{{1,3}}\]|</[^<>]{{1,60}}>)+)?\s*")
-# Ends that the library does not propose: in brackets and after an ellipsis, as the Moses splitter does, and before the
-# plain figure of a footnote.
-_OTHER_END = re.compile(r"(?=[.!?…])(?:(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*|(?<=[^\W\d_A-Z]{3})[.!?]\d{1,2})\s+")
+# Ends that the library does not propose: in brackets and after an ellipsis, as the Moses splitter does, before the
+# plain figure of a footnote, and after the full stops of Khmer, but not those of its "and so on".
+_OTHER_END = re.compile(
+    r"(?=[.!?…])(?:(?:[.!?](?=[)\]}])|…)[\"'”’»)\]}]*|(?<=[^\W\d_A-Z]{3})[.!?]\d{1,2})\s+|[។៕](?!ល។)\s*(?=[^\s។៕])"
+)
 # Text in quotation marks or brackets, which the library leaves whole.
 _QUOTED = re.compile(r"[\"“„«(]([^\"“”„«»()]++)[\"”“»)]")
 # What a sentence cannot begin with; a smiley is none of it.
@@ -216,8 +218,8 @@ def _segment(language: str, text: str) -> Iterator[str]:
             begin = 0
             for text_end, end in sorted(_further_ends(text, language)):
                 following = _FIRST_CHARACTER.search(text, end)
-                is_upper = following is not None and following[0].isupper()
-                if is_upper and _ends(text, begin, text_end, text[end:], language):
+                may_begin = following is not None and (following[0].isupper() or text[text_end - 1] in "។៕")
+                if may_begin and _ends(text, begin, text_end, text[end:], language):
                     yield text[begin:end]
                     begin = end
             yield text[begin:]
@@ -241,6 +243,8 @@ def _ends(line: str, begin: int, end: int, following: str, language: str) -> boo
         begin, end: the sentence in the line, without the white space after it.
         following: the text after it.
     """
+    if line[end - 1] == "၊":  # a comma of Burmese, which the library takes for a full stop
+        return False
     if _CONTINUES.match(following) or (line[end - 1] in _QUOTATION_ENDS and _AFTER_QUOTATION.match(following)):
         return False
     if line[end - 1] != ".":

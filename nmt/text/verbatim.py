@@ -7,9 +7,17 @@ import re
 import unicodedata
 from collections import Counter
 
+import regex
+
+from nmt.text.languages import UNSPACED
+
 # Groups of three digits with the same separator between them are one number: 1,000,000 or 1.000.000 or 1 000 000.
-# Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
-_NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
+# So are groups as in India, of which only the last has three, and groups of full width. Decimals and the parts of a
+# date are numbers of their own. U+066C is the Arabic separator.
+_NUMBER = re.compile(
+    "\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d{1,2}(?:,\\d\\d)+,\\d{3}(?!\\d)"
+    "|[０-９]{1,3}(?:，[０-９]{3})+(?!\\d)|\\d+"
+)
 _DIGIT = re.compile(r"\d")
 # The digits behind a decimal separator. Dates and versions, which have several separators, are excluded; so is what
 # may be a date at the end of a sentence, such as 5.5. or 05.05.
@@ -20,15 +28,15 @@ _NEVER_A_WORD = re.compile(r"(?<!\S)[-−–+]\d+|(?<![\d.,٫:/])\d+(?:[.,٫](?!
 _VULGAR_FRACTION = re.compile("[¼-¾⅐-⅞]")
 _FRACTION = re.compile(f"(?<![\\d.,\u066b])(?!{_DATE})\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
 
-# ASCII only: in Chinese and Japanese, an address may be followed by a letter of the sentence. An address is read from
-# its beginning only, so the time is linear.
-_PATH = r"[!#-;=?-Z\[\]_a-z~]"
+# Letters beyond ASCII of scripts with spaces between words alone: in Chinese, Japanese and Korean, an address may be
+# followed by a letter of the sentence. An address is read from its beginning only, so the time is linear.
+_PATH = rf"(?:[!#-;=?-Z\[\]_a-z~]++|(?![\p{{Hang}}{UNSPACED}])[^\W\x00-\x7f])"
 _HOST = r"(?<![A-Za-z0-9._%+/-])(?:[A-Za-z0-9-]++\.)+"
-_ADDRESS = re.compile(
+_ADDRESS = regex.compile(
     rf"(?<![A-Za-z0-9])(?:(?:https?|ftp)://|www\.){_PATH}++"
     r"|(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)+"
     rf"|{_HOST}(?:(?:com|org|net|edu|gov|info)(?![A-Za-z0-9-])(?:/{_PATH}*+)?|(?-i:[a-z]{{2}}|app|biz|dev|xyz)/{_PATH}++)",
-    re.IGNORECASE,
+    regex.IGNORECASE,
 )
 _PUNCTUATION = ".,;:!?'()[]*_/"
 """Punctuation that ends a sentence and not an address; the slash at the end changes nothing."""
@@ -56,6 +64,9 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<=[/.'’‘–-])\d\d(?!\d)")
+_THAI = re.compile("[\u0e01-\u0e3a]")
+_BUDDHIST_ERA = 543
+"""So many years before the Christian one begins that in which Thai text counts."""
 _NAMED = re.compile(r"(?<!\d)\d++(?=['’]?-?[^\W\d_])")
 
 # Numerals that may replace digits. They explain a number; by themselves they say nothing: 一 is in many other words.
@@ -203,7 +214,8 @@ def _without_other_forms(lost: list[str], new: list[str], sides: tuple[str, str]
         fewer, more = sorted((some, other))
         is_year = more % 100 == fewer and (str(fewer) in years or not named.isdisjoint((str(fewer), str(more))))
         is_century = more == 100 * (fewer - 1) and str(more) in named
-        return is_year or is_century or (are_times and more == fewer + 12)
+        is_thai = more == fewer + _BUDDHIST_ERA and 1000 <= fewer < 2100 and any(map(_THAI.search, sides))
+        return is_year or is_century or is_thai or (are_times and more == fewer + 12)
 
     left = Counter(new)
     kept: list[str] = []
@@ -220,6 +232,7 @@ def _without_other_forms(lost: list[str], new: list[str], sides: tuple[str, str]
 def _possible_forms(value: int) -> list[int]:
     """Other numbers that may be the same hour, year, or century by its first year."""
     forms = [value + 12] * (value <= 12) + [value - 12] * (12 <= value <= 24)
+    forms += [value + _BUDDHIST_ERA] * (1000 <= value < 2100) + [value - _BUDDHIST_ERA] * (1500 <= value < 2700)
     forms += [value % 100] * (1000 <= value < 2100) + [1900 + value, 2000 + value] * (value < 100)
     return forms + [100 * (value - 1)] * (12 < value < 22) + [value // 100 + 1] * (1200 <= value < 2100)
 

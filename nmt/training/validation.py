@@ -81,6 +81,8 @@ class _ValidSet:
     shards: ParallelShards
     pairs: list[tuple[str, str]]
     """Those whose translations are scored."""
+    bleu: Any
+    """The metric; None if there are no pairs."""
 
 
 class Validator:
@@ -134,7 +136,7 @@ class Validator:
         finally:
             model.train()
         scores = [
-            score(make_metric("bleu", of.target_lang), translations, [[target for _, target in of.pairs]]).value
+            score(of.bleu, translations, [[target for _, target in of.pairs]]).value
             for of, translations in zip(self._sets, found, strict=True)
             if of.pairs
         ]
@@ -161,7 +163,8 @@ class Validator:
         names = (DataFolder(folder).text("valid", language) for language in (part.source_lang, part.target_lang))
         settings = self._config.validation
         pairs = list(itertools.islice(read_parallel(*names), settings.bleu_sentences)) if settings.bleu else []
-        return [_ValidSet(part.source_lang, part.target_lang, part.tag, shards, pairs)]
+        bleu = make_metric("bleu", part.target_lang) if pairs else None  # now: its tokeniser may not be installed
+        return [_ValidSet(part.source_lang, part.target_lang, part.tag, shards, pairs, bleu)]
 
     def _loss(self, of: _ValidSet, model: Transformer, until: Callable[[], bool]) -> float | None:
         shards, ranks = of.shards, self._ranks

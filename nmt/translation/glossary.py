@@ -57,7 +57,7 @@ class GlossaryTranslator(LineTranslator):
             return found
         candidates = []
         for rank, candidate in enumerate(found.candidates):
-            obeyed = obey(line, candidate.text, found.links(rank), terms)
+            obeyed = obey(line, candidate.text, found.links(rank), terms, self.target_lang)
             links, findings = tuple(obeyed.links), tuple(obeyed.findings)
             changed = dataclasses.replace(candidate, text=obeyed.text, links=links, terms=findings)
             # The alignment was needed only for this.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import BeamTooWideError
-from nmt.text.languages import primary_language
+from nmt.text.case import capitalized, lower, upper
 from nmt.text.verbatim import numbers, numbers_changed, spans
 from nmt.translation.at_once import changed_where, in_groups
 from nmt.translation.engine import decoded
@@ -20,9 +20,6 @@ from nmt.translation.options import TranslateOptions
 from nmt.translation.preparing import Preparation
 from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment, TranslatedSegment, joined_candidates
-
-_WITH_DOTLESS_I = frozenset({"az", "tr"})
-"""Languages whose small and capital letters correspond in another way than elsewhere."""
 
 _VERBATIM = frozenset[Problem]({"placeholder", "url"})
 
@@ -90,9 +87,7 @@ class GuardRepair:
 
     def _is_in_capitals(self, found: TranslatedSegment) -> bool:
         """Whether a segment with a wrong translation is in capitals, of which most models have read little."""
-        languages = map(primary_language, (self._languages.source, self._languages.target))
-        may_be_respelt = self._may_be_respelt(found.segment) and _WITH_DOTLESS_I.isdisjoint(languages)
-        return _is_wrong(found) and may_be_respelt and self._source(found).isupper()
+        return _is_wrong(found) and self._may_be_respelt(found.segment) and self._source(found).isupper()
 
     def _in_lower_case(self, doubtful: list[TranslatedSegment]) -> list[TranslatedSegment]:
         """Search segments in lower case, and write their translations in capitals."""
@@ -101,12 +96,18 @@ class GuardRepair:
             dataclasses.replace(found.segment, text=text, pieces=pieces)
             for found, text, pieces in zip(doubtful, texts, self._vocab.source.encode(texts), strict=True)
         ]
-        return self._by_other_texts(doubtful, respelt, _in_capitals)
+        return self._by_other_texts(doubtful, respelt, self._in_capitals)
+
+    def _in_capitals(self, found: TranslatedSegment) -> TranslatedSegment:
+        language = self._languages.target
+        candidates = (dataclasses.replace(each, text=upper(each.text, language)) for each in found.candidates)
+        return dataclasses.replace(found, candidates=tuple(candidates))
 
     def _respelt(self, found: TranslatedSegment) -> tuple[str, str]:
         """The tag of a segment, and the rest of its text in lower case."""
         tag, rest = self._vocab.source.split_tag(found.segment.text)
-        return tag, rest.strip().capitalize()
+        language = self._languages.source
+        return tag, capitalized(lower(rest.strip(), language), language)
 
     def _by_other_texts(
         self,
@@ -230,11 +231,6 @@ class GuardRepair:
 
 def _is_wrong(found: TranslatedSegment) -> bool:
     return found.finding is not None and not found.finding.repaired
-
-
-def _in_capitals(found: TranslatedSegment) -> TranslatedSegment:
-    candidates = (dataclasses.replace(each, text=each.text.upper()) for each in found.candidates)
-    return dataclasses.replace(found, candidates=tuple(candidates))
 
 
 def _with_first(found: TranslatedSegment, candidate: TranslatedText) -> TranslatedSegment:

@@ -26,8 +26,8 @@ _SENTENCE_END = re.compile(rf"(?<![.!?…‽؟])[.!?…‽؟]++[{_CLOSING}]*+(?=
 _WHITE_SPACE = re.compile(r"\s+")
 _VISIBLE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
-# Skin tones, and the tags after a flag that spell the name of a region.
-_EMOJI_PART = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+# Marks that are no marks to Unicode: of half-width kana, skin tones, and tags after a flag that spell a region's name.
+_OTHER_MARK = re.compile("[\uff9e\uff9f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 
@@ -132,7 +132,7 @@ def _back_to_a_boundary(text: str, place: int, end: int) -> int:
 
 def belong_together(character: str, following: str) -> bool:
     """Whether two adjacent code points are, or may be, parts of one visible character."""
-    is_mark = unicodedata.category(following)[0] == "M" or _EMOJI_PART.match(following) is not None
+    is_mark = unicodedata.category(following)[0] == "M" or _OTHER_MARK.match(following) is not None
     is_flag = _FLAG_LETTER.match(character) is not None and _FLAG_LETTER.match(following) is not None
     return is_mark or is_flag or _ZERO_WIDTH_JOINER in (character, following)
 

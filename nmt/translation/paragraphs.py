@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.errors import DataError
-from nmt.text.languages import is_unspaced
+from nmt.text.languages import is_full_width
 from nmt.text.lines import MAX_LINE_BYTES
 from nmt.translation.line_translator import LineTranslator
 from nmt.translation.results import Translation
@@ -43,7 +43,7 @@ class Paragraph:
     def unwrapped(self, language: str) -> str:
         """The paragraph as one line.
 
-        Lines are joined with a space, except after a hyphen and in languages that are written without spaces.
+        Lines are joined with a space, except after a hyphen and in Chinese and Japanese.
         """
         joined: list[str] = []
         last_two = ""  # the last two characters so far
@@ -135,7 +135,7 @@ def _between(text: str, line: str, language: str) -> str:
         return ""
     if text.endswith("-") and text[-2:-1].isalpha() and line[0].islower():
         return ""
-    if is_unspaced(language) and not (text[-1].isascii() and line[0].isascii()):
+    if is_full_width(language) and not (text[-1].isascii() and line[0].isascii()):
         return ""
     return " "
 
@@ -155,9 +155,12 @@ def _wrapped(text: str, width: int, first: str, other: str, language: str) -> li
 
 
 def _tokens(text: str, language: str) -> Iterator[str]:
-    """The units after which a line may end: words with the white space after them, or characters."""
+    """The units after which a line may end: words with the white space after them, or characters of full width.
+
+    In Thai, only a dictionary knows where a word ends, so a line ends at a space.
+    """
     for word in _WORD.findall(text.strip()):
-        if not is_unspaced(language):
+        if not is_full_width(language):
             yield word
             continue
         token = ""
@@ -170,7 +173,7 @@ def _tokens(text: str, language: str) -> Iterator[str]:
 
 
 def _may_break(before: str, after: str) -> bool:
-    """Whether a line may end between two characters of a language that is written without spaces."""
+    """Whether a line may end between two characters of a language in characters of full width."""
     if before.isascii() and after.isascii():
         return False
     # No line begins with closing punctuation, a mark or white space, and none ends with an opening bracket.

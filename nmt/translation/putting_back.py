@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nmt.spans.positions import needs_space
 from nmt.text.sentences import FOOTNOTE
 from nmt.translation.character_kinds import LETTER, UNSPACED, UNSPACED_SCRIPTS, is_spaced, is_text, kind_of, kinds_of
 from nmt.translation.taking_out import Run, Taken
@@ -48,8 +49,7 @@ def put_back(
         for number in sorted(range(len(places)), key=lambda number: (places[number].index, number), reverse=True):
             place = replace(places[number], index=min(places[number].index, end))
             end = len(translation[: place.index].rstrip())
-            following = taken.text[taken.inner[number].place :]
-            translation = _inserted(translation, taken.inner[number], place, following)
+            translation = _inserted(translation, taken.inner[number], place, taken.text)
     if not taken.text:
         return taken.first
     first, last = taken.first.rstrip(), taken.last.lstrip()
@@ -57,10 +57,12 @@ def put_back(
         is_opening = len(first) == 1 and unicodedata.category(first) in ("Ps", "Pi")
         is_apart = not (is_opening or _is_word(taken.text[0]))
         space = taken.first[len(first) :] or (" " if is_apart and _is_word(translation[:1]) else "")
+        space = space or _needed(taken.text, first, translation)
         translation = first + _gap(first, space, translation) + translation
     if last and (marks := _marks_like(last[0])) and taken.text[-1] not in marks:
         translation = translation.rstrip(marks)
-    return translation + _gap(translation, taken.last[: len(taken.last) - len(last)], last) + last
+    space = taken.last[: len(taken.last) - len(last)] or _needed(taken.text[-1], last, translation[-1:])
+    return translation + _gap(translation, space, last) + last
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,13 @@ def _place(
     return _Place(length, attaches=False)
 
 
-def _inserted(text: str, run: Run, place: _Place, following: str) -> str:
+def _inserted(text: str, run: Run, place: _Place, source: str) -> str:
     """Insert a run into the text, with the white space of the run or, if it has none, of the text.
 
     Args:
-        following: the known text after the run in the source.
+        source: the known text of the source.
     """
+    preceding, following = source[: run.place], source[run.place :]
     before, after = text[: place.index].rstrip(), text[place.index :].lstrip()
     gap = text[len(before) : len(text) - len(after)]
     if run.text.isspace():
@@ -151,7 +154,15 @@ def _inserted(text: str, run: Run, place: _Place, following: str) -> str:
     if not before and not gap and _is_word(after[:1]):
         gap = " "
     trail = "" if place.attaches or not gap else run.text[len(run.text.rstrip()) :] or gap
+    lead = lead or _needed(preceding[-1:], copied, before[-1:])
+    trail = trail or _needed(following, copied, after)
     return before + _gap(before, lead, copied) + copied + _gap(copied, trail, after) + after
+
+
+def _needed(source: str, copied: str, target: str) -> str:
+    """The space that letters of the target need beside what was copied, unless that is punctuation."""
+    is_punctuation = all(unicodedata.category(character)[0] == "P" for character in copied)
+    return " " * (needs_space(source, target) and not is_punctuation)
 
 
 def _gap(before: str, space: str, after: str) -> str:

@@ -10,7 +10,7 @@ from nmt.spans.links import Link, links, through
 from nmt.spans.placing import place
 from nmt.spans.span import Unit
 from nmt.spans.terms import TermFinding
-from nmt.text.languages import is_unspaced
+from nmt.text.languages import is_full_width
 from nmt.translation.guard import Finding
 
 
@@ -110,7 +110,7 @@ def joined(
     """Join the candidates of a line's parts: the first with the first, the second with the second, and so on.
 
     A part with fewer candidates repeats its last one. Texts are joined with the white space of the source, unless the
-    target language is written without spaces.
+    target language has none between sentences.
 
     Args:
         source_lengths: the number of source pieces of each part.
@@ -118,7 +118,7 @@ def joined(
     """
     if len(parts) == 1:
         return tuple(parts[0])
-    if is_unspaced(target_lang):
+    if is_full_width(target_lang):
         befores = [""] * len(parts)
     return tuple(
         _joined_text([candidates[min(rank, len(candidates) - 1)] for candidates in parts], source_lengths, befores)

@@ -2,13 +2,14 @@
 
 A vocabulary encodes characters that its training text lacked as bytes or as unk. A model that has never seen these
 pieces invents words for them. So the characters are taken out of the line before the search and put back into the
-translation; a text without words is copied.
+translation; a text without words is copied. A character that has a known one as another form is read as that.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nmt.config.data import LineStatistics
@@ -16,6 +17,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.errors import ConfigError
 from nmt.text.lines import one_line
+from nmt.text.normalization import nfc
 from nmt.text.sentences import FOOTNOTE, copied_ends
 from nmt.translation.character_kinds import clusters
 from nmt.translation.putting_back import put_back
@@ -25,6 +27,8 @@ from nmt.translation.taking_out import Taken, is_copied, take_out
 # A model has hardly learnt to copy bytes if a smaller share of its source pieces were bytes. With a character coverage
 # of 0.9995, the share is about 50 times as large.
 _MIN_BYTE_SHARE = 1e-4
+_FORMS = ("<wide>", "<narrow>", "<initial>", "<medial>", "<final>", "<isolated>")
+"""Forms that change nothing of a character's meaning: East Asian widths, and Arabic letters as they are joined."""
 
 
 class UnknownCharacters:
@@ -89,10 +93,29 @@ class UnknownCharacters:
         encoded = self._vocab.source.encode(characters)
         unknown = {cluster for cluster, ids in zip(characters, encoded, strict=True) if self.are_in(ids)}
         unknown.update(cluster for cluster in characters if not hidden.isdisjoint(cluster))
-        taken = [take_out(line, unknown.__contains__, self._language) for line in lines]
+        respelt = self._respelt(unknown)
+        known = [
+            nfc("".join(respelt.get(each, each) for each in clusters(line))) if respelt else line for line in lines
+        ]
+        taken = [
+            take_out(text, unknown.__contains__, self._language) or (None if text == line else Taken(text, "", (), ""))
+            for text, line in zip(known, lines, strict=True)
+        ]
         return [
             replace(one, tag=tag) if one is not None else None for one, (tag, _) in zip(taken, divided, strict=True)
         ]
+
+    def _respelt(self, unknown: Iterable[str]) -> dict[str, str]:
+        """Unknown characters that differ in form alone from others that are known, such as ２ from 2, with these."""
+        forms = {
+            cluster: unicodedata.normalize("NFKC", cluster)
+            for cluster in unknown
+            if unicodedata.decomposition(cluster[0]).startswith(_FORMS)
+        }
+        encoded = self._vocab.source.encode(list(forms.values())) if forms else []
+        return {
+            cluster: form for (cluster, form), ids in zip(forms.items(), encoded, strict=True) if not self.are_in(ids)
+        }
 
     def put_back(self, taken: Taken, source_ids: Sequence[int], candidate: TranslatedText) -> TranslatedText:
         """Put the unknown characters into the text of a translation. Its pieces do not change.

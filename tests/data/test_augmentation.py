@@ -23,6 +23,8 @@ def changed(pairs, languages=("en", "de"), seed=0, **shares) -> list[tuple[str, 
     [
         ("upper_case", ("a straße", "ein Fluß"), ("en", "de"), ("A STRASSE", "EIN FLUSS")),
         ("upper_case", ("evin ışığı", "house"), ("tr", "en"), ("EVİN IŞIĞI", "HOUSE")),
+        ("upper_case", ("an island", "ένα νησί"), ("en", "el"), ("AN ISLAND", "ΕΝΑ ΝΗΣΙ")),
+        ("title_case", ("iyi ev", "ένα νησί"), ("tr", "el"), ("İyi Ev", "Ένα Νησί")),
         ("title_case", ("the old  dog", "der alte Hund"), ("en", "de"), ("The Old  Dog", "Der Alte Hund")),
         ("no_end_mark", ("Go home.", "Geh heim."), ("en", "de"), ("Go home", "Geh heim")),
         ("no_end_mark", ("Go home .", "回家。"), ("en", "zh"), ("Go home", "回家")),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from nmt.documents import xliff
+from nmt.documents import html, xliff
 from nmt.documents.document import Document, Reading
 from nmt.documents.formats import format_of, read_document
 from nmt.errors import DataError
@@ -133,6 +133,7 @@ def test_parts_continue_behind_what_is_done(name):
         ("a.md", "A dog\n", ["1. x"], "1\\. x\n"),
         ("a.md", "A dog\n", ["snake_case & co"], "snake_case & co\n"),
         ("a.html", "<p>A <b>dog</b></p>", ["1 < 2\u00a0&"], "<p><b>w</b> 1 &lt; 2&nbsp;&amp;</p>"),
+        ("a.html", "<img alt=dog title>", ["a b"], '<img alt="a b" title>'),
         ("a.html", '<img alt="A dog">', ['"x"'], '<img alt="&quot;x&quot;">'),
         ("a.html", """<p><a href="<b>" x=">'" y=it's">A dog""", ["z"], """<p><a href="<b>" x=">'" y=it's">z"""),
         ("a.html", "<script>title = 'A dog'</script><p>A cat", ["x"], "<script>title = 'A dog'</script><p>x"),
@@ -283,6 +284,30 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
 
 
 @pytest.mark.parametrize(
+    ("languages", "text", "written"),
+    [
+        ("en ar", '<html lang=en><p dir="LTR">a', '<html dir="rtl" lang=ar><p dir="rtl">w'),
+        ("ar en", "<html lang=ar dir='rtl'><p>a <b dir=ltr>1</b>", "<html lang=en dir='ltr'><p><b dir=ltr>w</b> w"),
+        ("he fa", "<html lang=he dir=rtl><p dir=auto>a", "<html lang=fa dir=rtl><p dir=auto>w"),
+        ("en de", "<html><p dir=rtl>a", "<html><p dir=rtl>w"),
+        ("en zho_Hans", "<html lang=en>a", "<html lang=zh-Hans>w"),
+    ],
+)
+def test_a_page_is_written_in_the_direction_of_its_language(languages, text, written):
+    source, target = languages.split()
+    assert translated(html.read(text, Reading(source, target)), ["w"]).decode() == written
+
+
+@pytest.mark.parametrize(
+    ("language", "lines"),
+    [("ja", ["今日は", "晴れ"]), ("th", ["วันนี้ฝนตก", " ", "เราอยู่บ้าน"])],
+)
+def test_a_newline_is_a_space_where_the_language_has_one(language, lines):
+    text = "\n".join(filter(str.strip, lines))
+    assert [unit.text for unit in html.read(f"<p>{text}", Reading(language)).units] == ["".join(lines)]
+
+
+@pytest.mark.parametrize(
     ("placed", "expected"), [("`a``b`", "`a` `b`"), ("x![i](s)", "x![i](s)"), ("![i](u)", "\\![i](u)")]
 )
 def test_markup_side_by_side_stays_what_it_is_in_markdown(placed, expected):
@@ -385,7 +410,7 @@ def test_a_translation_in_xliff_is_marked_as_a_machines(unit, written):
 
 @pytest.mark.parametrize(
     ("language", "first"),
-    [("de", "a dog"), ("fr", "a dog"), ("pl", "a dog"), ("ru", "%d dogs"), ("sl", "%d dogs"), ("ja", "%d dogs")],
+    [*((code, "a dog") for code in ("de", "fr", "pl")), *((code, "%d dogs") for code in ("ru", "sl", "ja", "km"))],
 )
 def test_a_form_of_many_numbers_is_made_from_the_plural_if_the_singular_names_no_number(language, first):
     template = 'msgid ""\nmsgstr ""\n"Language: \\n"\n\nmsgid "a dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n'

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from nmt.errors import DataError, NmtError
-from nmt.evaluation.metrics import make_metric, score, sentence_scores
+from nmt.evaluation.metrics import make_metric, score, sentence_scores, tokenizer_of
 from nmt.evaluation.paper_bleu import moses_tokenizer, paper_bleu, split_compounds
 from nmt.evaluation.significance import evaluate
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
@@ -215,6 +215,14 @@ def test_the_tokeniser_goes_by_the_language_whatever_its_region(code):
     assert "tok:zh" in score(make_metric("bleu", code), ["你好吗"], [["你好吗"]]).signature
 
 
+@pytest.mark.parametrize(
+    ("code", "tokenizer"),
+    [("tha", "char"), ("km", "char"), ("my_MM", "char"), ("yue", "zh"), ("hi", "13a"), ("", "13a")],
+)
+def test_the_tokeniser_splits_the_script_of_the_language(code, tokenizer):
+    assert tokenizer_of(score(make_metric("bleu", code), ["ก"], [["ก"]]).signature) == tokenizer
+
+
 @pytest.mark.parametrize("code", ["zh", "ja_JP"])
 def test_ter_counts_ideographs_not_lines(code):
     ter = score(make_metric("ter", code), ["你好吗"], [["你好呢"]])
@@ -234,8 +242,8 @@ def test_paper_bleu_takes_a_regional_code():
         ("猫がマットの上に座っています。", "--target-lang ja"),
         ("日本語教育研究の歴史", "--target-lang ja"),
         ("고양이가 매트 위에 앉아 있다.", "--target-lang ko"),
-        ("แมวนั่งบนเสื่อ", "--tokenize char"),
-        ("ឆ្មាអង្គុយលើកន្ទេល", "--tokenize char"),
+        ("แมวนั่งบนเสื่อ", "--target-lang th"),
+        ("ឆ្មាអង្គុយលើកន្ទេល", "--target-lang km (or --tokenize char)"),
     ],
 )
 def test_text_that_the_tokeniser_leaves_whole_is_warned_about(line, words):

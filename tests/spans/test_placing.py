@@ -54,6 +54,12 @@ WORDS = [Link(0, 3, 0, 3), Link(4, 9, 4, 7), Link(10, 14, 8, 11), Link(15, 20, 1
          "<code>f(x)</code> läuft"),
         (marked("a {n} {m} b", (2, 5, "", "", "{n}"), (6, 9, "", "", "{m}")), "x", [Link(0, 1, 0, 1)], "x {n} {m}"),
         (marked("{n} x", (0, 3, "", "", "{n}")), "गर्मी{n}", [Link(0, 5, 4, 5), Link(5, 8, 0, 3)], "गर्मी {n}"),
+        # Where a script without spaces has none, one with spaces needs them.
+        (marked("打开{n}书", (2, 5, "", "", "{n}")), "Open it", [Link(0, 4, 0, 2), Link(5, 7, 5, 6)], "Open {n} it"),
+        (marked("{n}さん、", (0, 3, "", "", "{n}")), "Hello", [Link(0, 5, 3, 5)], "{n} Hello"),
+        (marked("{n}개, {n}", (0, 3, "", "", "{n}"), (6, 9, "", "", "{n}")), "of", [Link(0, 2, 3, 4)], "{n} of {n}"),
+        (marked("打开{n}文件", (2, 5, "", "", "{n}")), "開く本", [Link(0, 2, 0, 2), Link(2, 3, 5, 7)], "開く{n}本"),
+        (marked("a{n}s", (1, 4, "", "", "{n}")), "b", [Link(0, 1, 0, 1)], "b{n}"),
         # The same characters elsewhere are no copies.
         (
             marked("Press - for e-mail", (6, 7, "<kbd>-</kbd>", "", "")), "Für E-Mail - drücken",

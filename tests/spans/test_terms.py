@@ -60,6 +60,11 @@ def test_whole_words_match(text, found):
         (["کتاب"], "کتاب\u200cها", ["کتاب"]),
         (["কো", "آن"], "ক\u09c7\u09be ا\u0653ن", ["ক\u09c7\u09be", "ا\u0653ن"]),
         (["ก"], "กิ ก", ["ก"]),
+        (["ısı", "ilaç", "dil"], "Isı, İLAÇ, ISI, Dil, isi", ["Isı", "İLAÇ", "ISI", "Dil"]),
+        (["qoʻl"], "qo'l, qo‘l, qol", ["qo'l", "qo‘l"]),
+        (["legal", "col·legi"], "il·legal, legal, col·legi", ["legal", "col·legi"]),
+        (["بيت", "שלום"], "بَيْت, بـيـت, שָׁלוֹם", ["بَيْت", "بـيـت", "שָׁלוֹם"]),
+        (["dogma"], "dog\u00adma dog-ma", ["dog\u00adma"]),
     ],
 )
 def test_forms_of_characters_match_and_the_longest_terms(terms, text, found):
@@ -141,10 +146,32 @@ def test_other_forms_of_a_term_stay(target, word, expected):
     assert obey("a banana", f"ein {word}", links, terms).text == f"ein {expected}"
 
 
+@pytest.mark.parametrize(
+    ("target", "output", "verdict"),
+    [
+        ("بيت", "هذا وبالبيت كبير", "written"),
+        ("ספר", "אני קורא בספר", "written"),
+        ("بيت", "هذا تبيت كبير", "inserted"),
+        ("in", "bain", "inserted"),
+    ],
+)
+def test_a_term_may_have_an_article_before_it(target, output, verdict):
+    terms = Glossary([("house", target)]).terms("a house")
+    obeyed = obey("a house", output, [], terms)
+    assert [found.verdict for found in obeyed.findings] == [verdict]
+    assert (obeyed.text == output) == (verdict == "written")
+
+
 @pytest.mark.parametrize(("target", "expected"), [("jener", "Ja. Jener geht."), ("iPhone", "Ja. iPhone geht.")])
 def test_a_capital_stays_at_the_beginning_of_another_sentence(target, expected):
     terms = Glossary([("he", target)]).terms("Yes. He goes.")
     assert obey("Yes. He goes.", "Ja. Er geht.", [Link(4, 6, 5, 7)], terms).text == expected
+
+
+@pytest.mark.parametrize(("language", "expected"), [("tr", "İlaç iyi."), ("en", "Ilaç iyi.")])
+def test_a_capital_is_that_of_the_language(language, expected):
+    terms = Glossary([("drug", "ilaç")]).terms("Drug helps.")
+    assert obey("Drug helps.", "Hap iyi.", [Link(0, 3, 0, 4), Link(4, 7, 5, 10)], terms, language).text == expected
 
 
 def test_a_capital_stays_at_the_beginning_of_a_sentence():

@@ -1,5 +1,6 @@
 """What a language code means."""
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from nmt.data.manifest import Manifest
 from nmt.errors import ConfigError
 from nmt.text import languages
 from nmt.text.languages import (
+    direction,
     fitting,
+    is_full_width,
     is_language_code,
     is_unspaced,
     is_well_formed,
@@ -55,6 +58,22 @@ def test_a_code_names_a_language_and_its_scripts(code, language, scripts):
 )
 def test_which_languages_are_written_without_spaces(codes, unspaced):
     assert {is_unspaced(code) for code in codes.split()} == {unspaced}
+
+
+def test_which_languages_have_no_spaces_between_sentences_either():
+    codes = ["zh", "zho_Hant", "yue", "ja", "jpn_Jpan", "th", "km", "lo", "my", "bo", "ko", "en", "xx"]
+    assert [code for code in codes if is_full_width(code)] == codes[:5]
+
+
+def test_direction_of_each_script_is_that_of_its_letters():
+    for script, [code, *_] in languages._LANGUAGES.items():
+        letters = regex.findall(
+            rf"(?V1)[[{languages.characters_of([script])}]&&\p{{L}}]", "".join(map(chr, range(0x20000)))
+        )
+        is_right = unicodedata.bidirectional(letters[0]) in ("R", "AL")
+        assert direction(f"{code}-{script}") == ("rtl" if is_right else "ltr")
+    assert direction("ar") == direction("fas") == direction("he") == "rtl"
+    assert direction("ku") == direction("") == "ltr"
 
 
 def test_every_code_and_script_is_listed_once():
@@ -128,6 +147,9 @@ def test_a_name_may_end_in_a_language(name, code):
         (["sr-RS", "sr-BA"], "sr-Cyrl", ["sr-RS", "sr-BA"]),
         (["zh"], "zh-TW", ["zh"]),
         (["eng", "deu"], "en", ["eng"]),
+        (["nn", "nb-NO"], "no", ["nb-NO"]),
+        (["no", "nob"], "nb", ["nob"]),
+        (["no"], "nn", []),
         (["e", "-", ""], "en", []),
         ([" en "], "en", [" en "]),
         ([], "en", []),

@@ -29,6 +29,7 @@ from nmt.text.lines import (
     read_lines,
     read_parallel,
     sentence_length,
+    unit_of_length,
 )
 
 if sys.version_info >= (3, 14):
@@ -276,6 +277,7 @@ def test_a_line_end_inside_a_line_cannot_break_the_count():
 )
 def test_length_is_in_words_or_characters(line, language, length):
     assert sentence_length(line, language) == length
+    assert unit_of_length(language) == ("character" if language in ("zh", "ja") else "word")
 
 
 @pytest.mark.parametrize(

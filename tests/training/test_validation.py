@@ -10,6 +10,7 @@ from nmt.data.build import build_vocabulary
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.data.vocab_record import VocabularySettings
+from nmt.errors import NmtError
 from nmt.evaluation.metrics import make_metric, score
 from nmt.kernels.policy import accelerate
 from nmt.machine.device import choose_hardware
@@ -30,6 +31,24 @@ TRANSLATIONS = {
     "en": (["The sign says 今天天气很好 in red letters."], ["The sign says 今天天气真好 in red letters."]),
 }
 """References and translations whose BLEU depends on how they are tokenised."""
+
+
+def test_a_tokeniser_that_is_not_installed_is_an_error_before_the_first_update(
+    settled, reversed_words, tmp_path, monkeypatch
+):
+    from sacrebleu.tokenizers import tokenizer_ja_mecab
+
+    monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
+    data = tmp_path / "data"
+    shutil.copytree(reversed_words, data)
+    config = settled()
+    shutil.copy(data / f"valid.{config.data.target_lang}", data / "valid.ja")
+    config = config.model_copy(update={"data": config.data.model_copy(update={"target_lang": "ja"})})
+    vocab, hardware = VocabularyPair.load(data / "vocab.model"), choose_hardware("cpu", "fp32", 1)
+    with pytest.raises(NmtError, match=r"ja-mecab is not installed: .* or train with --set validation\.bleu=false"):
+        Validator([data], config, vocab, hardware)
+    without = config.model_copy(update={"validation": config.validation.model_copy(update={"bleu": False})})
+    assert Validator([data], without, vocab, hardware)
 
 
 @pytest.mark.parametrize(("source", "target"), [("en", "zh"), ("zh", "en")])

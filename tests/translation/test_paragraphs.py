@@ -62,6 +62,7 @@ def test_a_paragraph_without_end_is_an_error_with_its_place(monkeypatch):
         (["a\u00ad", "-", "b"], "en", "a-b"),
         (["今日は晴れ", "です。"], "ja", "今日は晴れです。"),
         (["使用 Linux", "kernel 的人"], "zh", "使用 Linux kernel 的人"),
+        (["วันนี้ฝนตก", "เราอยู่บ้าน"], "th", "วันนี้ฝนตก เราอยู่บ้าน"),
     ],
 )
 def test_lines_are_unwrapped(lines, language, text):
@@ -88,6 +89,7 @@ def test_wide_characters_take_two_columns_and_no_line_begins_with_a_full_stop():
     assert columns("ab猫\u0301") == 4
     paragraph = Paragraph(("twelve chars", "twelve"), 1)
     assert paragraph.wrapped("今日はとても晴。使用 Linux kernel", "ja") == ["今日はとても", "晴。使用", "Linux kernel"]
+    assert paragraph.wrapped("วันนี้ฝนตกหนัก เราอยู่บ้าน", "th") == ["วันนี้ฝนตกหนัก", "เราอยู่บ้าน"]
 
 
 @given(

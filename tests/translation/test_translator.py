@@ -575,16 +575,6 @@ def searched_as(monkeypatch, line, *answers, config=LANGUAGES, **options):
     return sources, found
 
 
-def test_letters_that_correspond_in_another_way_stay_as_they_are(monkeypatch):
-    turkish = LANGUAGES.model_copy(update={"data": LANGUAGES.data.model_copy(update={"source_lang": "tr"})})
-    monkeypatch.setitem(globals(), "LANGUAGES", turkish)
-    vocab = train_vocabulary([f"{a} {b}".upper() for a, b in itertools.permutations(WORDS, 2)], size=50).vocab
-    for name, value in {"VOCAB": vocab, "PAIR": VocabularyPair.shared(vocab)}.items():
-        monkeypatch.setitem(globals(), name, value)
-    found = translated(monkeypatch, "BA DO KI", [LOOP.upper()], ["TI"])
-    assert found.text == "TI"
-
-
 def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
     found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
     assert [candidate.text for candidate in found.candidates] == [OTHER]
@@ -866,9 +856,11 @@ def test_a_line_that_needs_too_much_memory_is_named_by_the_number_that_its_reade
         list(made.translate_windows([Line("ba", number=7, name=70)]))
 
 
-@pytest.mark.parametrize(("target_lang", "between"), [("de", " "), ("zho_Hans", ""), ("yue", ""), ("jpn", "")])
+@pytest.mark.parametrize(
+    ("target_lang", "between"), [("de", " "), ("th", " "), ("khm", " "), ("zho_Hans", ""), ("yue", ""), ("jpn", "")]
+)
 def test_sentences_of_a_line_are_joined_as_their_language_is_written(target_lang, between):
-    """Chinese and Japanese, by each code, without spaces."""
+    """Chinese and Japanese, by each code, without spaces; Thai has none between words, but between sentences."""
     made = translator(
         config=described(target_lang=target_lang), split_sentences="always", guard=False, copy_unknown=False
     )

@@ -150,6 +150,10 @@ def words_aligned(line, translation, pairs):
         ("he 龘 man", "人人", [(0, 0)], "人人龘"),
         ("龘, he", "人", [], "龘人"),
         ("he saw Łódź.", "人王.", [(0, 1)], "人王 Łódź."),
+        ("王😀人 go", "er sieht geht", [(0, 0), (1, 0), (2, 1)], "er sieht 😀 geht"),
+        ("王[é]人 go", "er geht", [(0, 0), (1, 1)], "er [é] geht"),
+        ("😀王人{é}", "er geht", [], "😀 er geht {é}"),
+        ("“王人”", "er geht", [], "“er geht”"),
         ("he “goes” now", "er (jetzt geht)", [(0, 0), (1, 2), (2, 1)], "er (jetzt “geht”)"),
         # Opening punctuation belongs to what follows.
         ("¿he goes", "Er geht", [], "¿Er geht"),
@@ -272,6 +276,14 @@ def test_unk_is_copied_whatever_the_model_has_seen(known_bytes):
 def test_a_word_is_read_without_invisible_characters(invisible):
     [taken] = UnknownCharacters(PAIR, None, None).take_out([f"ein hu{invisible}nd"])
     assert (taken.text, taken.first, taken.inner, taken.last) == ("ein hund", "", (), "")
+
+
+def test_other_forms_of_known_characters_are_read_as_these():
+    vocab = train_vocabulary(["ein hund テデス مرحبا 12, ٣"] * 9, size=40, byte_fallback=False).vocab
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
+    lines = ["ｅin １２ ﾃﾞｽ，", "ﻣﺮﺣﺒﺎ ²٤", "ein ３３", "ein hund"]
+    taken = [each and (each.source, each.last) for each in unknown.take_out(lines)]
+    assert taken == [("ein 12 デス,", ""), ("مرحبا", " ²٤"), ("ein", " ３３"), None]
 
 
 def test_pieces_are_counted_in_characters_of_the_text():
