@@ -186,7 +186,7 @@ def searched_by_the_authors(model, source, settings, prefix, vocab):
 @pytest.mark.parametrize(
     "options",
     [
-        {"beam": 1, "length_penalty": 2.0}, {"beam": 2}, {"beam": 4}, {"beam": 4, "length_penalty": 0.0}, {"beam": 7},
+        {"beam": 1, "length_penalty": 8.0}, {"beam": 2}, {"beam": 4}, {"beam": 4, "length_penalty": 0.0}, {"beam": 7},
         {"beam": 3, "min_length": 4}, {"beam": 3, "no_repeat_ngram": 2}, {"beam": 4, "max_extra_length": 0},
     ],
     ids=str,
@@ -194,7 +194,7 @@ def searched_by_the_authors(model, source, settings, prefix, vocab):
 @pytest.mark.parametrize("has_prefixes", [False, True])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_places_that_are_taken_again_give_the_search_of_the_authors(options, has_prefixes, seed):
-    vocab, model = 12, build(seed, 12, spread=1.5)
+    vocab, model = 12, build(seed, 12, spread=0.7)
     batch = sources(6, vocab)[:, :8]
     batch[:, 7] = torch.where(batch[:, 7] == 0, 0, EOS)
     prefixes = [[4, 5, 6][:row] for row in (0, 1, 2, 3, 1, 0)] if has_prefixes else [[]] * 6
@@ -209,8 +209,8 @@ def test_places_that_are_taken_again_give_the_search_of_the_authors(options, has
 
 
 def test_places_are_taken_again_only_where_that_is_set_and_never_by_samples():
-    model, batch = build(1, 50), sources(24, 50)
-    settings = SearchSettings(beam=4, nbest=4)
+    model, batch = build(1, 12, spread=1.5), sources(24, 12)
+    settings = SearchSettings(beam=4, nbest=4, max_extra_length=4)
     refilled = settings.model_copy(update={"refill_beam": True})
     empty, taken = (beam_search([model], batch, each) for each in (settings, refilled))
     assert empty != taken
