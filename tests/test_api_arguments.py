@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import nmt
+from nmt.api.arguments import naming_arguments
 from nmt.cli.app import app
 from nmt.config import Config
 from nmt.io.hashing import sha256_of
@@ -66,7 +67,7 @@ def test_settings_may_be_a_mapping_and_words_a_list(here):
     assert (found.max_words, found.letters, found.html) == (None, 0.4, True)
     trained = nmt.train(preset="tiny", show_settings=True, set={"model.dropout": 0.3, "training.freeze": ["encoder.*"]})
     assert (trained.config.model.dropout, trained.config.training.freeze) == (0.3, ("encoder.*",))
-    with pytest.raises(nmt.NmtError, match=r"^columns: only for tab-separated text"):
+    with pytest.raises(nmt.NmtError, match=r"^`columns`: only for tab-separated text"):
         nmt.prepare_data("mine-en-de", train=["en.txt", "de.txt"], columns=["en", "de"])
 
 
@@ -112,24 +113,52 @@ def test_lines_that_are_no_list_are_refused_by_name(method, argument, value):
         (lambda: nmt.score("x", reference="y", metric="bleurt"), "score: metric.0: expected 'bleu', 'chrf', "),
         (lambda: nmt.translate_file("in", beam=0), "beam: must be at least 1, got 0."),
         (lambda: nmt.translate_file("in", beem=2), "translate_file: there is no argument beem; did you mean beam?"),
-        (lambda: nmt.translate_file("in", input_format="paragraphs", prefix="p"), "prefix only goes with "),
+        (
+            lambda: nmt.translate_file("in", input_format="paragraphs", prefix="p"),
+            "`prefix` only goes with `input_format` lines.",
+        ),
         (lambda: nmt.prepare_data("toy"), "there is no built-in data set 'toy'"),
-        (lambda: nmt.train(resume="r", out="o"), "out does not go with resume, which takes"),
-        (lambda: nmt.serve(host="0.0.0.0"), "host 0.0.0.0: other machines can connect."),
-        (lambda: nmt.average_checkpoints(last=2, best=2), "last and best were both given: give one."),
-        (lambda: nmt.translate_file("in", beam=2, nbest=3), "nbest 3 needs beam of at least 3, got 2."),
+        (lambda: nmt.prepare_data("hypothesis", train="ref.de"), "your own text needs a name for its data set, which "),
+        (lambda: nmt.train(resume="r", out="o"), "`out` does not go with `resume`, which takes"),
+        (
+            lambda: nmt.serve(host="0.0.0.0"),
+            "`host` 0.0.0.0: other machines can connect. Give `api_keys` FILE, or `public=True` to ",
+        ),
+        (lambda: nmt.average_checkpoints(last=2, best=2), "`last` and `best` were both given: give one."),
+        (lambda: nmt.translate_file("in", beam=2, nbest=3), "`nbest` 3 needs `beam` of at least 3, got 2."),
         (lambda: nmt.score_target("in", target="t", beam=9), "score_target: there is no argument beam."),
-        (lambda: nmt.score_target("in", target="t", length_penalty="x"), "length_penalty: expected a number, got 'x'"),
+        (
+            lambda: nmt.score_target("in", target="t", length_penalty="x"),
+            "`length_penalty`: expected a number, got 'x'",
+        ),
         (
             lambda: nmt.prepare_data(train="x"),
             "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
-            "--train corpus/europarl (the languages may also be given with source_lang and target_lang).",
+            "--train corpus/europarl (the languages may also be given with `source_lang` and `target_lang`).",
         ),
     ],
 )
-def test_a_mistake_is_an_error_of_ours(call, message):
+def test_a_mistake_is_an_error_of_ours(here, call, message):
     with pytest.raises(nmt.NmtError, match=f"^{re.escape(message)}"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("typed", "in_python"),
+    [
+        ("Add --fresh, or --no-align.", "Add `fresh=True`, or `align=False`."),
+        ("Use --device cpu (--device).", "Use `device` cpu (`device`)."),
+        ("or --set a.b=6 --set c.d=0.3.", 'or `set=["a.b=6", "c.d=0.3"]`.'),
+        ("--set a.b=6: unknown", '`set=["a.b=6"]`: unknown'),
+        ("Run `nmt train --fresh`, or `--fresh` there.", "Run `nmt train --fresh`, or `--fresh` there."),
+        ("As nmt train --fresh a/b. Add --other.", "As nmt train --fresh a/b. Add --other."),
+    ],
+)
+def test_hints_call_arguments_as_python_does(typed, in_python):
+    known = {"fresh": "bool", "align": "Annotated[bool | None, Option()]", "device": "str", "set": "Assignments"}
+    with pytest.raises(nmt.NmtError) as error, naming_arguments(known):
+        raise nmt.NmtError(typed)
+    assert (str(error.value), error.value.typed) == (in_python, typed)
 
 
 def test_the_command_names_its_options(here):

@@ -67,7 +67,7 @@ def test_a_model_that_is_not_there_is_named():
 def test_a_warning_names_arguments_and_the_line_of_the_caller(tmp_path):
     for name in ("hypothesis", "reference"):
         (tmp_path / name).write_text("猫坐在垫子上。\n", "utf-8")
-    with pytest.warns(nmt.NmtWarning, match="BLEU means little. Use target_lang zh") as found:
+    with pytest.warns(nmt.NmtWarning, match="BLEU means little. Use `target_lang` zh") as found:
         nmt.score(tmp_path / "hypothesis", reference=tmp_path / "reference")
     assert found[0].filename == __file__
 

@@ -1,7 +1,7 @@
 """Speed of nmt on this machine, alone or beside other toolkits.
 
 python examples/benchmarks table       training and translating, as a Markdown table
-python examples/benchmarks train       beside a plain loop over Hugging Face transformers
+python examples/benchmarks train       beside other toolkits' models in a plain loop
 python examples/benchmarks translate   beside CTranslate2 and transformers, with the same weights
 python examples/benchmarks around      what nmt translate does before and after the search
 python examples/benchmarks encode      beside SentencePiece alone
@@ -9,7 +9,6 @@ python examples/benchmarks serve       many clients of nmt serve, beside nmt tra
 python examples/benchmarks scaling     on one GPU, on several and on all
 """
 
-import importlib.util
 import sys
 from dataclasses import asdict
 from enum import StrEnum
@@ -19,10 +18,12 @@ from typing import Annotated
 import typer
 from around_search import bench_around
 from encoding import bench_encode
-from marian import marian_config
 from scaling import UPDATES, numbers_of_gpus, scaling_speeds
 from serving import bench_serving
 from speed_table import speed_table
+from training_peers import PEERS as TRAINING_PEERS
+from training_peers import installed_peers as installed_training_peers
+from training_peers import peer_programs
 from training_speed import bench_train, config_to_train
 from translating import PEERS, installed_peers, peer_settings, prepare
 from translating_speed import bench_translate, our_settings, save_random_bundle
@@ -43,6 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 Peer = StrEnum("Peer", {name.upper(): name for name in PEERS})
+TrainingPeer = StrEnum("TrainingPeer", {name.upper(): name for name in TRAINING_PEERS})
 EngineName = StrEnum("EngineName", {"TORCH": "torch", "CTRANSLATE2": "ctranslate2"})
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="A data set.  [the newest below data/]")]
 Preset = Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")]
@@ -74,6 +76,10 @@ def table() -> None:
 def train(
     data: Data = None,
     preset: Preset = "base",
+    against: Annotated[
+        list[TrainingPeer] | None,
+        typer.Option(metavar="TOOLKIT", help=f"{', '.join(TRAINING_PEERS)}; may be repeated.  [the installed ones]"),
+    ] = None,
     alone: Alone = False,
     rounds: Rounds = 5,
     updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
@@ -82,15 +88,15 @@ def train(
     precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")] = "auto",
     set_: Settings = None,
 ) -> None:
-    """Train the same updates as MarianMT of transformers in a plain loop: in fp32 on a CPU, in 16 bits on a GPU."""
+    """Train the same updates as other toolkits' models in a plain loop: in fp32 on a CPU, in 16 bits on a GPU."""
+    if alone and against:
+        raise ConfigError("--alone and --against were both given: give one.")
     data = data or newest_data_set()
     settings = [f"training.device={device}", f"training.precision={precision}", *(set_ or [])]
     config = config_to_train(data, preset, update_tokens, settings)
-    peers = {}
-    if not alone and importlib.util.find_spec("transformers") is not None:
-        marian_config(config.model, config.data.vocab_size, name="the model")  # an error if it cannot be expressed
-        peers = {"transformers": [str(Path(__file__).with_name("training_peer.py"))]}
-    print(report_text(bench_train(data, config, peers=peers, rounds=rounds, updates=updates, report=report)), end="")
+    peers = [] if alone else [str(peer) for peer in against or installed_training_peers()]
+    programs = peer_programs(peers, config.model)
+    print(report_text(bench_train(data, config, peers=programs, rounds=rounds, updates=updates, report=report)), end="")
 
 
 @app.command()

@@ -17,13 +17,14 @@ from nmt.data.vocab import Vocabulary
 from nmt.machine.packages import require_package
 from nmt.model.positions import fixed_positions
 
-_PLAIN_MARIANMT: Table = {
+PLAIN_MARIANMT: Table = {
     **MARIANMT,
     "activation": Allowed(("relu",), "relu"),
     "tied_embeddings": Allowed(("all",), "all"),
     "output_bias": Allowed((False,), "false"),
     "decoder_start": Allowed(("bos",), "bos"),
 }
+"""What is measured of MarianMT: the model of the paper."""
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
 
 
@@ -59,7 +60,7 @@ def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any
     Raises:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
-    check_expressible(model, _PLAIN_MARIANMT, name, "MarianMT")
+    check_expressible(model, PLAIN_MARIANMT, name, "MarianMT")
     advice = "Install it: `pip install transformers`."
     transformers = require_package("transformers", "Hugging Face transformers", what="MarianMT", advice=advice)
     return transformers.MarianConfig(

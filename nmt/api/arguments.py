@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -87,10 +87,10 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
     arguments as Python does; the command line prints :attr:`nmt.NmtError.typed`.
     """
     signature = inspect.signature(function)
-    known = {one.name for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
+    known = {one.name: one.annotation for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
     for kind in map(str, function.__annotations__.values()):
         if kind.startswith("Unpack["):  # the values of these options are checked by their settings class
-            known |= set(function.__globals__[kind[len("Unpack[") : -1]].__annotations__)
+            known |= function.__globals__[kind[len("Unpack[") : -1]].__annotations__
 
     @functools.cache
     def validated() -> Callable[Arguments, Result]:
@@ -150,8 +150,12 @@ def documented(function: Callable[..., object], options: Iterable[OptionField]) 
 
 
 @contextmanager
-def naming_arguments(known: Collection[str]) -> Iterator[None]:
-    """Call arguments in errors as Python does; also a decorator. :attr:`nmt.NmtError.typed` keeps the flags."""
+def naming_arguments(known: Mapping[str, object]) -> Iterator[None]:
+    """Call arguments in errors as Python does; also a decorator. :attr:`nmt.NmtError.typed` keeps the flags.
+
+    Args:
+        known: as of :func:`_in_python`.
+    """
     try:
         yield
     except NmtError as error:
@@ -163,7 +167,7 @@ def naming_arguments(known: Collection[str]) -> Iterator[None]:
 class _InPython(Reporter):
     """Passes messages on, which call arguments as Python does."""
 
-    def __init__(self, report: Reporter, known: Collection[str]) -> None:
+    def __init__(self, report: Reporter, known: Mapping[str, object]) -> None:
         self._report, self._known = report, known
         self.progress = report.progress  # type: ignore[method-assign]
 
@@ -174,15 +178,28 @@ class _InPython(Reporter):
         self._report.warn(_in_python(message, self._known))
 
 
-def _in_python(message: str, known: Collection[str]) -> str:
-    """A message with the names of arguments in place of their flags, but for the words of a command to run."""
+def _in_python(message: str, known: Mapping[str, object]) -> str:
+    """A message with the names of arguments in place of their flags, but for the words of a command to run.
+
+    Args:
+        known: the type of each argument, by its name.
+    """
 
     def spelled(found: re.Match[str]) -> str:
+        if found["settings"]:
+            words = found["settings"].replace("--set ", "").split()
+            return f"`set=[{', '.join(map(as_text, words))}]`"
         name = (found["flag"] or "").replace("-", "_")
-        return name if name in known else found[0]
+        switch = name.removeprefix("no_")
+        if "bool" in str(known.get(switch)):
+            return f"`{switch}={switch == name}`"
+        return f"`{name}`" if name in known else found[0]
 
+    as_text = '"{}"'.format
     command = r"\bnmt [a-z-]+ (?:[^`;().:]|[.:](?=\S))*"
-    return re.sub(rf"{command}|(?<![\w-])--(?P<flag>[a-z][a-z-]*)", spelled, message)
+    settings = r"--set [\w.]+=[\w.-]*\w(?: --set [\w.]+=[\w.-]*\w)*(?![^\s.,;:])"
+    flag = r"(?<![\w-])--(?P<flag>[a-z][a-z-]*)"
+    return re.sub(rf"`[^`]*`|{command}|(?P<settings>{settings})|{flag}", spelled, message)
 
 
 def _mistake(error: Any, parameters: Sequence[str]) -> str:

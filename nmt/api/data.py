@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -172,7 +173,7 @@ def _recipe(dataset: str | None, own: dict[str, list[str]], only_own: dict[str, 
     """
     from nmt.corpora.recipe import builtin_names, load_recipe, own_recipe
 
-    if dataset is None:
+    if dataset is None or (own["train"] and os.path.isfile(dataset)):  # noqa: PTH113 - Path.is_file fails on a long name
         raise ConfigError(
             "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
             "--train corpus/europarl (the languages may also be given with --source-lang and --target-lang)."

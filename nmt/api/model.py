@@ -35,7 +35,7 @@ class _Hardware(StrictSection):
     via: str | None
 
 
-@naming_arguments(_Hardware.model_fields)
+@naming_arguments(_Hardware.__annotations__)
 def load(
     model: PathOrName | Sequence[PathOrName],
     *,

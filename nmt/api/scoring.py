@@ -13,6 +13,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, tokenizer_model, tokenizer_of
 from nmt.option_fields import DOWNLOADS, FORMAT, SCORES, STREAMS, Argument, Option
 from nmt.reporting import SILENT, Reporter
+from nmt.text.printable import counted
 
 if TYPE_CHECKING:
     from nmt.corpora.download import Fetcher
@@ -292,7 +293,7 @@ def _texts(
         names, language = _named(test_set, langpair), langpair.partition("-")[2]
     systems = {str(path): list(read_lines(path)) for path in hypotheses}
     if source_lines is not None and len(source_lines) != len(read[0]):
-        raise DataError(f"{source} has {len(source_lines):,} lines, but the reference has {len(read[0]):,}.")
+        raise DataError(f"{source} has {counted(len(source_lines), 'line')}, but the reference has {len(read[0]):,}.")
     return _Texts(systems, read, names, source_lines, language)
 
 

@@ -334,14 +334,14 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
         if doubt is not None:
             return checkpoint, f"{run.average} is not used: {doubt}"
         return (checkpoint if why_not_better(run.average, checkpoint) else run.average), None
-    instead = runs_inside(path) or "Name another run or bundle."
+    instead = models_inside(path) or "Name another run or bundle."
     raise CheckpointError(f"{path}: neither a bundle nor a run with checkpoints. {instead}")
 
 
-def runs_inside(folder: Path) -> str:
-    """Advice to name one of the runs in a folder; empty if it has none."""
-    inside = [each.name for each in sorted(folder.iterdir()) if each.is_dir() and checkpoints(each)]
-    return f"Name a run in it: {', '.join(inside[:3])}." if inside else ""
+def models_inside(folder: Path) -> str:
+    """Advice to name one of the runs and bundles in a folder; empty if it has none."""
+    inside = [each for each in sorted(folder.iterdir()) if each.is_dir() and (checkpoints(each) or is_bundle(each))]
+    return f"Name one that it holds: {listed(inside)}." if inside else ""
 
 
 def best_checkpoint(run: Path) -> Path | None:

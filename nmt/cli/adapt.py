@@ -12,6 +12,7 @@ from nmt.cli.options import command
 from nmt.cli.process import hanging_up_when_unread
 from nmt.cli.progress_lines import CONSOLE
 from nmt.cli.training_view import TrainingView
+from nmt.text.printable import counted
 
 _FEW = 50
 """Fewer sentences than this hardly tell two models apart."""
@@ -38,7 +39,7 @@ def adapt(given: dict[str, Any]) -> None:
         raise typer.Exit(1)
     assert adapted.own is not None  # training was not interrupted
     if adapted.own.sentences < _FEW:
-        held_out = _sentences(adapted.own.sentences)
+        held_out = counted(adapted.own.sentences, "sentence")
         notice(f"The memory's test set has {held_out}, too few to tell: a larger memory has more to hold out.")
     if not adapted.general:
         notice("What general text lost is not known: name a data set of it with --general.")
@@ -50,10 +51,6 @@ def _verdict(adapted: adapting.Adapted) -> list[str]:
     assert adapted.own is not None  # training was not interrupted
     return [
         f"{name}: BLEU {change.before.value:.1f} before, {change.after.value:.1f} after ({change.difference:+.1f}, "
-        f"p = {change.after.p_bootstrap:.3f}; {_sentences(change.sentences)})"
+        f"p = {change.after.p_bootstrap:.3f}; {counted(change.sentences, 'sentence')})"
         for name, change in [("memory", adapted.own), *((change.name, change) for change in adapted.general)]
     ]
-
-
-def _sentences(count: int) -> str:
-    return f"{count:,} sentence{'s' * (count != 1)}"

@@ -10,6 +10,7 @@ from nmt.cli.console import notice, warn
 from nmt.cli.options import command
 from nmt.cli.progress_lines import CONSOLE
 from nmt.data.data_folder import DataFolder
+from nmt.text.printable import counted
 
 if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
@@ -38,7 +39,7 @@ def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
         if trained.asked_size > trained.vocab.size:
             notice(f"size: {trained.vocab.size:,} pieces, since the text cannot fill {trained.asked_size:,}")
         if trained.skipped_lines:
-            notice(f"skipped: {trained.skipped_lines:,} lines too long for training the vocabulary")
+            notice(f"skipped: {counted(trained.skipped_lines, 'line')} too long for training the vocabulary")
         if trained.too_small_for_bytes:
             notice(
                 "byte fallback: off, since 256 byte pieces would take more than a quarter of "
@@ -47,7 +48,7 @@ def _report(built: Sequence[BuiltVocabulary], max_pieces: int) -> None:
             )
     total = sum(built[0].sampled.values())
     for language, lines in built[0].sampled.items():
-        notice(f"sample: {lines:,} lines of {language} ({lines / total:.1%})")
+        notice(f"sample: {counted(lines, 'line')} of {language} ({lines / total:.1%})")
     for affix in affixes(built[0].index.steps.source):
         notice(f"source: {affix}")
     for each in built:
@@ -70,7 +71,7 @@ def _report_data_set(built: BuiltVocabulary, max_pieces: int) -> None:
             statistics = split.sides[side]
             sentences = split.pairs + split.too_long + split.empty
             notice(
-                f"{name}.{language}: {sentences:,} lines, "
+                f"{name}.{language}: {counted(sentences, 'line')}, "
                 f"{statistics.pieces / max(statistics.words, 1):.2f} pieces per word, "
                 f"{statistics.pieces / max(sentences, 1):.1f} pieces per line (maximum {statistics.longest:,}), "
                 f"unknown {statistics.unknown / max(statistics.pieces, 1):.3%}"
@@ -78,10 +79,11 @@ def _report_data_set(built: BuiltVocabulary, max_pieces: int) -> None:
             )
         if split.too_long or split.empty:
             notice(
-                f"{name}: left out {split.too_long:,} pairs of over {max_pieces} pieces, {split.empty:,} without pieces"
+                f"{name}: left out {counted(split.too_long, 'pair')} of over {max_pieces} pieces, {split.empty:,} "
+                "without pieces"
             )
     for side, changes in (normalization_changes(built) if built.changed else {}).items():
         examples = f": {', '.join(map(str, changes.examples))}" if changes.examples else ""
-        notice(f"{side}: normalization changes {changes.changed:,} characters ({changes.share:.3%}){examples}")
+        notice(f"{side}: normalization changes {counted(changes.changed, 'character')} ({changes.share:.3%}){examples}")
     for message in warnings(built):
         warn(message)

@@ -1,5 +1,5 @@
 """An unknown command or option is answered with ours, by a table of the names of other toolkits: that of docs/faq.md in
-short."""
+short, with nmt/config/other_names.yaml."""
 
 from __future__ import annotations
 
@@ -41,7 +41,18 @@ def advice(
     *of_others, last = [f"nmt {name}" for name, options in (elsewhere or {}).items() if typed in options] or [""]
     if last and len(of_others) < _FEW:
         return f"It is an option of {' and '.join(filter(None, (', '.join(of_others), last)))}"
+    if "--set" in known and (meant := _settings(typed.lstrip("-"))):
+        return meant
     # Without the hyphens, in which all options are alike.
     names_of_known = {name.lstrip("-"): name for name in known}
     near = difflib.get_close_matches(typed.lstrip("-"), names_of_known, n=1, cutoff=0.7)
     return f"Did you mean {names_of_known[near[0]]}?" if near else ""
+
+
+def _settings(typed: str) -> str:
+    """How to set what an option is called."""
+    from nmt.config import Config, settings_called
+
+    found = settings_called(Config, typed)
+    notes = "".join(f": {text}" for text in found.values() if text and len(found) == 1)
+    return f"Use {' or '.join(f'--set {name}=VALUE' for name in found)}{notes}" if found else ""

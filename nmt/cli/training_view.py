@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nmt.cli.console import is_terminal, notice, stderr, write_stdout
 from nmt.cli.progress_lines import duration
+from nmt.text.printable import counted
 from nmt.training.listener import Listener
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def summary_lines(summary: Summary) -> list[str]:
             else []
         ),
         *(
-            [f"{summary.idle_gpus} more GPUs are here: --nproc uses as many as you say"]
+            [f"idle: {counted(summary.idle_gpus, 'GPU')}; --nproc uses as many as you say"]
             if summary.idle_gpus > 0
             else []
         ),

@@ -9,7 +9,7 @@ from nmt.config.dumping import (
     dump_config,
     flatten,
 )
-from nmt.config.mistakes import did_you_mean, first_mistake, mistakes, setting_names
+from nmt.config.mistakes import did_you_mean, first_mistake, mistakes, setting_names, settings_called
 from nmt.config.reading import (
     PRESETS,
     Layer,

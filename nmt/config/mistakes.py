@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeGuard, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -56,7 +59,7 @@ def mistakes(
     """
     for key, of_key in _by_key(problems, root):
         if of_key[0]["type"] == "extra_forbidden":
-            yield f"{origin(key)}: {_unknown(root, key, noun)}"
+            yield f"{origin(key)}: {_unknown(root, key, of_key[0]['input'], noun)}"
         elif of_key[0]["type"] == "missing":
             yield f"{origin(key)}: the key {key!r} is missing."
         else:
@@ -77,7 +80,7 @@ def option_mistakes(
     """
     for key, of_key in _by_key(problems, root):
         if of_key[0]["type"] == "extra_forbidden":
-            yield _unknown(root, key, "option")
+            yield _unknown(root, key, of_key[0]["input"], "option")
         else:
             yield f"{called(key)}: {_message(root, key, of_key, repr)}."
 
@@ -98,8 +101,9 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'tiny'?)``, or empty if no known word is similar."""
-    nearest = difflib.get_close_matches(word, list(known), n=1)
+    """`` (did you mean 'tiny'?)``, or empty if no known word is similar, or begins like this."""
+    words = list(known)
+    nearest = difflib.get_close_matches(word, words, n=1) or [each for each in words if word and each.startswith(word)]
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
@@ -155,21 +159,56 @@ def _given(problem: Any, shown: Callable[[Any], str]) -> str:
     return f", got {text}{hint}"
 
 
-def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
-    *sections, last = key.split(".")
-    known = list(_section(root, sections).model_fields)
+def _unknown(root: type[BaseModel], key: str, value: Any, noun: str) -> str:
+    path, holds_keys = key.split("."), isinstance(value, dict)
+    *sections, last = path
+    while isinstance(value, dict) and len(value) == 1:
+        [(inner, value)] = value.items()
+        path.append(str(inner))
+    if meant := settings_called(root, path[-1]) or settings_called(root, "_".join(path)):
+        return f"unknown {noun} {'.'.join(path)!r}; did you mean {_listed(meant)}?"
+    fields = _section(root, sections).model_fields
+    known = [name for name, field in fields.items() if holds_keys or not _is_section(field.annotation)]
     prefix = "".join(f"{part}." for part in sections) if noun == "setting" else ""
-    here = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
-    elsewhere: dict[str, list[str]] = {}
-    for name in setting_names(root):
-        elsewhere.setdefault(name.rpartition(".")[2], []).append(name)
-    there = difflib.get_close_matches(last, elsewhere, n=1, cutoff=0.75)
-    # A name that another section has as it was typed comes before one of this section that is only near.
-    if near := there if there == [last] else [*here, *there]:
-        nearest = near[0]
-        meant = [prefix + nearest] if nearest in here else elsewhere[nearest]
-        return f"unknown {noun} {key!r}; did you mean {' or '.join(map(repr, meant))}?"
-    return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in known)}."
+    elsewhere = {name.rpartition(".")[2] for name in _free_names(root)}
+    if near := difflib.get_close_matches(last, known, n=1, cutoff=0.5):
+        return f"unknown {noun} {key!r}; did you mean {prefix + near[0]!r}?"
+    if near := difflib.get_close_matches(path[-1], elsewhere, n=1, cutoff=0.75):
+        return f"unknown {noun} {key!r}; did you mean {_listed(settings_called(root, near[0]))}?"
+    if noun == "setting" and not sections:
+        return f"unknown {noun} {key!r}; `nmt train --show-settings` prints all."
+    return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in fields)}."
+
+
+def _listed(settings: Mapping[str, str]) -> str:
+    return " or ".join(f"{name!r}{text and f' ({text})'}" for name, text in settings.items())
+
+
+def settings_called(root: type[BaseModel], called: str) -> dict[str, str]:
+    """The settings with a name in any section, each with an empty text; else those that other toolkits call so, each
+    with what its description says first."""
+    called, names = called.replace("-", "_"), _free_names(root)
+    if exact := [name for name in names if name.rpartition(".")[2] == called]:
+        return dict.fromkeys(exact, "")
+    found = [name for name in names if called in _other_names().get(name, "").split()]
+    return {name: _description(root, name) for name in found}
+
+
+def _free_names(root: type[BaseModel]) -> list[str]:
+    """The names of all settings but those that follow from the data sets."""
+    return [name for name in setting_names(root) if not name.startswith("data.")]
+
+
+@cache
+def _other_names() -> dict[str, str]:
+    text = (resources.files("nmt.config") / "other_names.yaml").read_text("utf-8")
+    names: dict[str, str] = yaml.safe_load(text)
+    return names
+
+
+def _description(root: type[BaseModel], name: str) -> str:
+    *sections, last = name.split(".")
+    return re.split(r"[;.](?: |$)", _section(root, sections).model_fields[last].description or "")[0]
 
 
 def _key_path(root: type[BaseModel], path: list[str]) -> list[str]:
@@ -202,7 +241,7 @@ def _section(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
     """The sections in a type."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if _is_section(annotation):
         yield annotation
     for argument in get_args(annotation):
         yield from _sections(argument)
@@ -212,7 +251,11 @@ def setting_names(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The full names of all keys that are not sections."""
     for name, field in section.model_fields.items():
         inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
+        if _is_section(inner):
             yield from setting_names(inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
+
+
+def _is_section(annotation: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -128,7 +128,7 @@ class ScheduleConfig(Section):
     """Learning rate (section 5.3, equation 3): factor · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)."""
 
     warmup: int = Field(4_000, ge=1, description="updates of linear growth")
-    factor: float = Field(1.0, gt=0)
+    factor: float = Field(1.0, gt=0, description="multiplies the learning rate of every update")
     decay: Literal["inverse_sqrt", "linear", "cosine", "wsd"] = Field(
         "inverse_sqrt",
         description="after the warm-up. inverse_sqrt: as in the paper; linear, cosine: down to 0; "

@@ -27,6 +27,7 @@ from nmt.errors import DataError
 from nmt.io.writing import flush_to_disk, open_to_write
 from nmt.reporting import warn
 from nmt.text.lines import encode_line, sentence_length
+from nmt.text.printable import counted
 
 # Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
 _CHUNK = 20_000
@@ -73,8 +74,8 @@ def write_text(
         waiting = scratch / "chunks"
         store(chunks, waiting)
         # Held-out pairs share no sentence with a set that was given, even where leaks into train are only counted.
-        counted = tuple(name for name in recipe.filters.count_only if name != "leakage")
-        strict = recipe.filters.model_copy(update={"leakage": "drop", "count_only": counted})
+        count_only = tuple(name for name in recipe.filters.count_only if name != "leakage")
+        strict = recipe.filters.model_copy(update={"leakage": "drop", "count_only": count_only})
         chosen = unleaked(stored(waiting), replace(rules, filters=strict), evaluation, FilterStatistics())
         held = hold_out(chosen, held_out)
         for split, share in held.items():
@@ -82,7 +83,7 @@ def write_text(
             evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
             if share.pairs:
                 few = " Scores on so few pairs are not reliable." if len(share.pairs) < _FEW_HELD_OUT else ""
-                notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.{few}")
+                notify(f"{split}: {counted(len(share.pairs), 'pair')}, held out of the training text.{few}")
         chunks = stored(waiting)
     languages = recipe.source_lang, recipe.target_lang
     with _SplitFiles(folder, "train", languages) as train:
@@ -133,7 +134,9 @@ def _check_counts(
         for record, corpus in zip(records, getattr(recipe, split), strict=True):
             expected = getattr(corpus, "lines", None)
             if expected is not None and record.pairs != expected:
-                notify(f"{split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
+                notify(
+                    f"{split}: {record.name} has {counted(record.pairs, 'pair')}; the published number is {expected:,}."
+                )
     for split in SPLITS:
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
             records = read.get(split, [])

@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from nmt.corpora.filters import KEPT
 from nmt.data.manifest import Manifest
 from nmt.table import Table
+from nmt.text.printable import counted
 
 
 def summary_lines(manifest: Manifest) -> Iterator[str]:
     """What was read of each corpus, what each filter found, and how many pairs each set has."""
-    yield from str(_corpora(manifest)).splitlines()
+    yield from _corpora(manifest).plain().splitlines()
     for corpus in manifest.corpora:
         if corpus.skipped:
-            what = f"{corpus.skipped:,} units or lines of {corpus.name}"
-            yield f"{corpus.split}: skipped {what} without usable text in both languages"
+            what = "units or lines without usable text in both languages"
+            yield f"{corpus.split}: {corpus.name}: skipped {what}: {corpus.skipped:,}"
     for name, count in manifest.filters.items():
         if count:
             yield f"train: {_what_happened(name)}: {count:,}"
     if found := _filters(manifest):
-        yield from str(found).splitlines()
+        yield from found.plain().splitlines()
     for split in ("train", "valid", "test"):
-        yield f"{split}: {manifest.files[f'{split}.{manifest.source_lang}'].lines:,} pairs"
+        yield f"{split}: {counted(manifest.files[f'{split}.{manifest.source_lang}'].lines, 'pair')}"
 
 
 def dropped_lines(manifest: Manifest) -> Iterator[str]:

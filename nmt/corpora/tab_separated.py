@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nmt.corpora.formats import ParallelText, ReadPair
 from nmt.errors import DataError
 from nmt.text.languages import fitting, name_of
+from nmt.text.printable import counted
 
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""
@@ -72,8 +73,8 @@ def read(text: ParallelText) -> Iterator[ReadPair | None]:
 def _pair(cells: Sequence[str], columns: _Columns, place: str) -> ReadPair:
     if len(cells) < columns.needed:
         raise DataError(
-            f"{place}: has {_counted(len(cells))}, but at least {columns.needed} are needed. Columns are separated by "
-            "tabs."
+            f"{place}: has {counted(len(cells), 'column')}, but at least {columns.needed} are needed. Columns are "
+            "separated by tabs."
         )
     score = None if columns.score is None else _score(cells[columns.score], place)
     return ReadPair(cells[columns.source], cells[columns.target], score)
@@ -154,7 +155,3 @@ def _score(text: str, place: str) -> float:
     if math.isnan(score):
         raise DataError(f"{place}: the score {text[:40]!r} is not a number.")
     return score
-
-
-def _counted(columns: int) -> str:
-    return "1 column" if columns == 1 else f"{columns} columns"

@@ -255,8 +255,8 @@ def _what_to_name(folder: Path, option: str) -> str:
         return f"Name one that it holds with {option}: {listed(within, _MOST_SHOWN)}."
     known = data_sets_below(_DATA_SETS)
     return (
-        f"Name the folder of one with {option}{f' ({listed(known, _MOST_SHOWN)})' if known else ''}, or make one: "
-        "`nmt prepare-data toy-en-de` makes data/toy-en-de."
+        f"Name the folder of a data set with {option}{f' ({listed(known, _MOST_SHOWN)})' if known else ''}, or make "
+        "one: `nmt prepare-data toy-en-de` makes data/toy-en-de."
     )
 
 

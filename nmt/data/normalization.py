@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from nmt.text.printable import counted
+
 _EXAMPLES = 5
 
 
@@ -19,8 +21,7 @@ class Example:
     count: int
 
     def __str__(self) -> str:
-        times = "time" if self.count == 1 else "times"
-        return f"{_visible(self.before)}→{_visible(self.after)} ({self.count:,} {times})"
+        return f"{_visible(self.before)}→{_visible(self.after)} ({counted(self.count, 'time')})"
 
 
 @dataclass(frozen=True)

@@ -213,9 +213,13 @@ class _Catalogue:
                 has_head = True
                 yield place
         if plural is not None and self._reading.target_lang:
-            end = targets[-1].end
+            last = targets[-1]
             for number in range(len(targets), self._forms):  # a template has two forms, whatever a language needs
-                yield from self._translated(plural.value, end, end, f"{self._newline}msgstr[{number}] ")
+                start, head = (last.end, "") if has_head else self._head(entry, last, fuzzy=self._reading.fuzzy)
+                head += f"{self._text[max(start, last.start) : last.end]}{self._newline}msgstr[{number}] "
+                for place in self._translated(plural.value, start, last.end, head):
+                    has_head = True
+                    yield place
 
     def _sources(self, entry: _Entry) -> list[_Field]:
         """What each translation of a message is of: its singular or its plural."""

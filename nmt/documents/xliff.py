@@ -23,8 +23,15 @@ _UNTRANSLATED_STATES = frozenset(["", "initial", "needs-translation", "new"])
 _SETTLED_STATES = frozenset(["final", "signed-off"])
 _SUGGESTIONS = re.compile("fuzzy-match|leveraged-mt|mt-suggestion|tm-suggestion|rejected-.*")
 """Qualifiers of a state: nobody has checked the translation yet, or it was rejected."""
+_MACHINE = "nmt:mt"
+_MARKS = {
+    "trans-unit": ("", ' state="needs-review-translation" state-qualifier="leveraged-mt"'),
+    "segment": (f' state="translated" subState="{_MACHINE}"', ""),
+}
+"""Attributes of a unit and of its target that say that a machine translated it, for XLIFF 1.2 and 2. Version 2 leaves
+the values of subState to each tool."""
 _NO_TEXT = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<inside>.*?)\]\]>|(?P<entity>&[^\W\d][\w.:-]*;)", re.DOTALL)
-_STATE = re.compile(r'\s(?:state|state-qualifier|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
+_STATE = re.compile(r'\s(?:approved|state|state-qualifier|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
 
 
 @dataclass
@@ -101,7 +108,8 @@ def _is_finished(unit: _Element, target: _Element) -> bool:
     state = _state(unit, target)
     if unit.attributes.get("approved") == "yes" or state in _SETTLED_STATES:
         return True
-    is_suggestion = _SUGGESTIONS.fullmatch(target.attributes.get("state-qualifier", "")) is not None
+    qualifier = target.attributes.get("state-qualifier", "")
+    is_suggestion = unit.attributes.get("subState") == _MACHINE or _SUGGESTIONS.fullmatch(qualifier)
     return not is_suggestion and state not in _UNTRANSLATED_STATES and not state.startswith("needs-")
 
 
@@ -217,16 +225,24 @@ def _segment(text: str, element: _Element, reading: Reading) -> Iterator[Place]:
     if target is None:
         line = text.rfind("\n", 0, source.begin)
         indent = text[line : source.begin] if line >= 0 and not text[line : source.begin].strip() else ""
-        prefix = text[source.begin + 1 : source.inner].partition(source.name)[0]  # of its namespace
-        begin = f"{indent}<{prefix}target>"
-        at = source.end
-        yield Place(at, at, found.unit, lambda written: f"{begin}{before}{written}{after}</{prefix}target>")
-        return
-    tag = _STATE.sub("", text[target.begin : target.inner])
-    name = re.match(r"<([\w:.-]+)", tag)
-    assert name is not None
-    tag = tag.removesuffix("/>").removesuffix(">").rstrip() + ">"
-    yield Place(target.begin, target.end, found.unit, lambda written: f"{tag}{before}{written}{after}</{name[1]}>")
+        name = text[source.begin + 1 : source.inner].partition(source.name)[0] + "target"  # in its namespace
+        start = end = source.end
+        begin = f"{indent}<{name}>"
+    else:
+        start, end = target.begin, target.end
+        begin = text[target.begin : target.inner].removesuffix("/>").removesuffix(">").rstrip() + ">"
+        name = begin[1:-1].split()[0]
+    of_unit, of_target = _MARKS[element.name]
+    begin = _marked(begin, of_target)
+    tag = text[element.begin : element.inner]
+    if (marked := _marked(tag, of_unit)) != tag:
+        begin, start = marked + text[element.inner : start] + begin, element.begin
+    yield Place(start, end, found.unit, lambda written: f"{begin}{before}{written}{after}</{name}>")
+
+
+def _marked(tag: str, state: str) -> str:
+    """A start tag with other attributes of a state."""
+    return f"{_STATE.sub('', tag)[:-1]}{state}>"
 
 
 def _tokens(text: str, element: _Element) -> Iterator[Token]:

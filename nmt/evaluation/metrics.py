@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
 from nmt.text.languages import primary_language
+from nmt.text.printable import counted
 
 if TYPE_CHECKING:
     from nmt.evaluation.comet import Comet
@@ -175,7 +176,7 @@ def check_counts(
     for lines in references:
         if len(lines) != len(hypotheses):
             raise DataError(
-                f"{name} has {len(hypotheses):,} lines, but the reference has {len(lines):,}: a score needs "
+                f"{name} has {counted(len(hypotheses), 'line')}, but the reference has {len(lines):,}: a score needs "
                 f"one hypothesis for each reference.{_two_newstests(len(hypotheses), len(lines))}"
             )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import regex
 
 from nmt.text.normalization import nfc
+from nmt.text.printable import counted
 
 _SPACED_PUNCTUATION = re.compile(r"\s[.,!?;:](\s|$)")
 _ESCAPED = re.compile(r"&(quot|apos|amp|lt|gt|#124|#91|#93);")
@@ -36,7 +37,7 @@ def hypothesis_warnings(hypotheses: Sequence[str], references: Sequence[Sequence
         count = sum(mark in line for line in hypotheses)
         if count and not any(mark in line for lines in references for line in lines):
             warnings.append(
-                f"{count:,} lines of the hypothesis hold {mark!r}: are these {meaning} that were not joined?"
+                f"the hypothesis has {mark!r} in {counted(count, 'line')}: are these {meaning} that were not joined?"
             )
     reference_share = max((_tokenised_share(lines) for lines in references), default=0.0)
     if _tokenised_share(hypotheses) >= max(_ENOUGH, 3 * reference_share):

@@ -67,6 +67,11 @@ class WriteError(NmtError):
         self._what = " ".join(filter(None, (f"{self.path}: cannot be written ({reason}).", _ADVICE.get(code or 0))))
         super().__init__(f"{self._what} {_AGAIN}")
 
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the disk or the user's quota is full, which may change while a process waits."""
+        return self.code in (errno.ENOSPC, errno.EDQUOT)
+
     def advise(self, then: str) -> None:
         """Say what to do once the cause is fixed, instead of running the same command again."""
         self.args = (f"{self._what} {then}",)

@@ -15,15 +15,16 @@ from nmt.checkpoint.bundle_files import ORIGIN_NAME, BundleFolder, is_bundle
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.lineage import bundle_record
-from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, runs_inside, similar, validation_score
+from nmt.checkpoint.run_folder import best_checkpoint, bundle_to_use, is_run, models_inside, similar, validation_score
 from nmt.data.data_folder import DataFolder
 from nmt.data.lineage import encoded_record
-from nmt.data.manifest import read_manifest
+from nmt.data.manifest import data_sets_below, read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.io.files import record_name
 from nmt.lineage.comparing import Lineage, lineage_of
 from nmt.lineage.scores import is_score, score_facts
 from nmt.record import Fact, parse_record, recorded_output
+from nmt.text.printable import listed
 
 
 def read_lineage(path: Path) -> Lineage:
@@ -68,8 +69,9 @@ def _read(path: Path) -> Lineage:
         "Name the JSON of a score, an output file of nmt translate with its record (.NAME.nmt.json) beside it, a run, "
         "a bundle, an exported model, or a data set."
     )
-    instead = (runs_inside(path) if path.is_dir() else "") or others
-    raise DataError(f"{path}: has no lineage. {instead}")
+    inside = data_sets_below(path)
+    instead = f"Name one that it holds: {listed(inside)}." if inside else path.is_dir() and models_inside(path)
+    raise DataError(f"{path}: has no lineage. {instead or others}")
 
 
 def _translation(path: Path) -> Lineage:

@@ -12,8 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from nmt.table import Table
+
 MAX_POINTS = 1_000
 """The maximum number of points per curve on a page; longer curves are thinned out."""
+
+MAX_ROWS = 100
+"""The maximum number of points per curve in the table below a chart."""
 
 COLOURS = 8
 """The number of colours in ``assets/charts.css``; the ninth curve has the colour of the first."""
@@ -87,6 +92,19 @@ class Chart:
     note: str
 
     @property
+    def values(self) -> Table:
+        """The values for those who read no chart: each curve thinned out to at most :data:`MAX_ROWS` of its points."""
+        header = ["update", "minutes", *(each.label for each in self.series)]
+        table = Table("", header, numbers=range(len(header)))
+        columns = [{point.update: point for point in thin(each.points, MAX_ROWS)} for each in self.series]
+        for update in sorted(set().union(*columns)):
+            points = [column.get(update) for column in columns]
+            minutes = next((point.minutes for point in points if point and point.minutes is not None), None)
+            cells = (minutes, *(point and point.value for point in points))
+            table.add(f"{update:,}", *("" if cell is None else f"{cell:,.5g}" for cell in cells))
+        return table
+
+    @property
     def read_out(self) -> list[dict[str, Any]]:
         """The values that ``assets/charts.js`` shows under the pointer."""
         return [
@@ -109,14 +127,14 @@ def extent(series: Iterable[Series]) -> dict[Axis, float]:
     return {"update": float(update or 1), "minutes": minutes or 1.0}
 
 
-def thin(points: Sequence[Point]) -> list[Point]:
-    """At most :data:`MAX_POINTS` points: the first, the last, and the extremes of each stretch between, in their order.
+def thin(points: Sequence[Point], maximum: int = MAX_POINTS) -> list[Point]:
+    """At most so many points: the first, the last, and the extremes of each stretch between, in their order.
 
     So a spike in a single record stays visible.
     """
-    if len(points) <= MAX_POINTS:
+    if len(points) <= maximum:
         return list(points)
-    buckets = (MAX_POINTS - 2) // 2
+    buckets = (maximum - 2) // 2
     inner = len(points) - 2
     kept = [points[0]]
     for bucket in range(buckets):

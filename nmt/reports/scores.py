@@ -14,6 +14,7 @@ from nmt.evaluation.scored_systems import ScoredSystems
 from nmt.evaluation.significance import SystemScore
 from nmt.record import Record
 from nmt.table import Table
+from nmt.text.printable import counted
 
 Found = ScoredSystems | ScoreSheet | RobustnessSheet
 
@@ -123,7 +124,7 @@ def sheet_record(sheet: ScoreSheet) -> dict[str, Any]:
 def sheet_text(sheet: ScoreSheet) -> str:
     """The sheet as aligned tables."""
     names = list(map(_one_line, sheet.systems))
-    parts = [f"references: {sheet.references}, {sheet.lines:,} lines", _scores(sheet, names).plain()]
+    parts = [f"references: {sheet.references}, {counted(sheet.lines, 'line')}", _scores(sheet, names).plain()]
     if len(names) > 1:
         about = f"p of the difference from {names[0]}, by paired bootstrap; * below {_SIGNIFICANT}"
         parts.append(f"{about}:\n{_tests(sheet, names).plain()}")

@@ -34,6 +34,11 @@ def listed(names: Sequence[object], most: int = 3) -> str:
     return ", ".join(map(str, names[:most])) + more
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 pair, 2,000 pairs."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def has_control_characters(text: str) -> bool:
     """Whether a text that should be one line, such as a name, contains a control character."""
     return _CONTROL.search(text) is not None

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from nmt.text.languages import fitting
 from nmt.text.lines import NormalizationRule
 from nmt.text.normalization import nfc, punctuation_normalizer
+from nmt.text.printable import counted
 
 Rewrite = Callable[[str], str]
 Choice = Literal["source", "target", "tag"]
@@ -77,7 +78,7 @@ class Replace(_InOutputs):
         return replace
 
     def __str__(self) -> str:
-        return f"{len(self.table)} replacements of characters"
+        return counted(len(self.table), "replacement") + " of characters"
 
 
 class Control(_Step):

@@ -103,12 +103,13 @@ class Trainer:
         except Exception as error:
             error.add_note(f"It happened after update {self.progress.update:,}.")
             try:
-                self._writer.finish()
+                self._writer.finish(waits=False)
             except WriteError as another:
                 error.add_note(f"Besides, {another}")
             raise
         self._writer.finish()
         self._log_warnings()
+        self._log.flush()
 
     def _note(self, update: MadeUpdate) -> None:
         """Count an update, and log it if it is time."""

@@ -17,7 +17,7 @@ from pydantic import Field
 from nmt.config.documents import DocumentError, parse_json
 from nmt.io.files import replacing
 from nmt.io.regular import open_regular
-from nmt.io.writing import append
+from nmt.io.writing import WriteError, append
 from nmt.text.lines import read_lines
 from nmt.training.loss import perplexity
 from nmt.training.ranks.message import UpdateOutcome, UpdateResult
@@ -28,18 +28,35 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class MetricsFile:
-    """Appends records. Each is handed to the operating system at once, so a killed process loses none."""
+    """Appends records. Each is handed to the operating system at once, so a killed process loses none; unless the disk
+    is full: then they wait in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unwritten = b""
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record completely or not at all.
+        """Write one record, with those that wait, completely or not at all.
 
         Raises:
-            WriteError: the record could not be written.
+            WriteError: the record could not be written, but not for lack of room.
         """
-        append(self._path, _line(record).encode())
+        self._unwritten += _line(record).encode()
+        try:
+            self.flush()
+        except WriteError as error:
+            if not error.lacks_room:
+                raise
+
+    def flush(self) -> None:
+        """Write the records that wait.
+
+        Raises:
+            WriteError: they could not be written.
+        """
+        if self._unwritten:
+            append(self._path, self._unwritten)
+            self._unwritten = b""
 
     def begin(self, start: dict[str, Any]) -> int:
         """Append the record of a start, and drop the records of later updates, which will be repeated.

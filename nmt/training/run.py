@@ -22,6 +22,7 @@ from nmt.io.ownership import check_replaceable
 from nmt.io.writing import write_file
 from nmt.machine.device import Hardware, choose_hardware
 from nmt.record import SETTINGS, Fact, Record, option_words
+from nmt.text.printable import counted
 from nmt.training.input.data_sets import DataSets, TrainingData
 from nmt.training.input.micro_batches import MicroBatching
 from nmt.training.learner import Learner
@@ -130,12 +131,12 @@ def train(
             check_disk(found)
             listener.measured(found)
             if damaged := _write_run_folder(run, data, learner, progress.update, found):
-                listener.noticed(f"{RunFolder(run).metrics}: {damaged:,} damaged lines were left out.")
+                listener.noticed(f"{RunFolder(run).metrics}: left out {counted(damaged, 'damaged line')}.")
         batch_tokens = min(found.micro_batch_tokens, VALIDATION_BATCH_TOKENS)
         vocab = data.sets.vocab
         validator = Validator(data.sets.folders, config, vocab, learner.hardware, ranks, batch_tokens=batch_tokens)
         log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
-        writer = CheckpointWriter(run, config, vocab, record)
+        writer = CheckpointWriter(run, config, vocab, record, listener.noticed, lambda: bool(stop))
         with data.epochs(run, ranks) as epochs, telling_where_to_resume(run):
             limits = Limits(config, progress)
             updates = Updates(config, progress, learner, epochs, batching, limits, stop, log)

@@ -60,6 +60,14 @@ class RunLog:
                 self._tensorboard.append(record)
             self._listener.recorded(record)
 
+    def flush(self) -> None:
+        """Write the records for which the disk had no room.
+
+        Raises:
+            WriteError: it still has none.
+        """
+        self._metrics.flush()
+
     def event(self, event: str, message: str, **details: Any) -> None:
         """Record something out of the ordinary and tell it to people.
 

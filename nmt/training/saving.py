@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,11 @@ from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import WriteError
 from nmt.record import RECORD, Record
+
+SECONDS_UNTIL_TRIED = 60.0
+"""How long after a checkpoint for which the disk had no room it is tried again."""
+LONGEST_WAIT = 24 * 3600.0
+"""How many seconds a run waits at its end for room for its last checkpoint."""
 
 
 @contextmanager
@@ -58,16 +65,38 @@ def tidy(run: Path, scores: Mapping[int, Score], settings: CheckpointsConfig | N
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of a run, one after the other, in a thread."""
+    """Writes the checkpoints of a run, one after the other, in a thread.
 
-    def __init__(self, run: Path, config: Config, vocab: VocabularyPair, training: Record | None) -> None:
+    Where the disk has no room, training goes on: the checkpoint, or a newer one, is tried again.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        config: Config,
+        vocab: VocabularyPair,
+        training: Record | None,
+        tell: Callable[[str], None] = lambda _: None,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take what all checkpoints share.
+
+        Args:
+            tell: told that the disk has no room, and that it has room again.
+            is_stopping: whether the run was asked to stop: then it does not wait for room.
+        """
         self._run = run
+        self._tell = tell
+        self._is_stopping = is_stopping
         self._training = training
         self._config = config
         self._vocab = vocab
         self._copies: dict[str, Tensor] = {}
         self._thread: threading.Thread | None = None
+        self._write: Callable[[], None]
         self._error: Exception | None = None
+        self._is_full = False
+        self._tried = 0.0
         self.warnings: list[str] = []
         """Problems other than with the checkpoints themselves. The loop reports and removes them."""
 
@@ -84,33 +113,80 @@ class CheckpointWriter:
         Raises:
             WriteError: the previous checkpoint could not be written.
         """
-        self.finish()
+        self._join()
+        self._lacks_room()  # the older checkpoint is given up
         self._copy({f"model {name}": tensor for name, tensor in weights.items()})
         self._copy({f"training {name}": tensor for name, tensor in training.items()})
-        arguments = (update, list(weights), list(training), dict(values), dict(scores))
-        self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
-        self._thread.start()
+        self._write = partial(self._save, update, list(weights), list(training), dict(values), dict(scores))
+        self._start()
 
     def check(self) -> None:
-        """Raise the error of the last checkpoint, if there was one.
+        """Raise the error of the last checkpoint, if there was one. If the disk had no room for it, try again.
 
         Raises:
-            WriteError: the checkpoint could not be written.
+            WriteError: the checkpoint could not be written for another reason.
         """
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if self._lacks_room():
+            self._try_again()
+        elif self._is_full:
+            self._is_full = False
+            self._tell("There is room again: the checkpoint is saved.")
 
-    def finish(self) -> None:
+    def finish(self, *, waits: bool = True) -> None:
         """Wait until the checkpoint is on disk.
 
+        Args:
+            waits: whether to wait for room on a full disk, for at most :data:`LONGEST_WAIT`.
+
         Raises:
             WriteError: the checkpoint could not be written.
         """
+        self._join()
+        began = time.monotonic()
+        while self._lacks_room():
+            if not waits or self._is_stopping() or time.monotonic() - began >= LONGEST_WAIT:
+                raise self._take_error()
+            time.sleep(min(0.5, SECONDS_UNTIL_TRIED))
+            self._try_again()
+            self._join()
+        self.check()
+
+    def _start(self) -> None:
+        self._error, self._tried = None, time.monotonic()
+        self._thread = threading.Thread(target=self._write, name="checkpoint")
+        self._thread.start()
+
+    def _try_again(self) -> None:
+        if time.monotonic() - self._tried >= SECONDS_UNTIL_TRIED:
+            self._start()
+
+    def _join(self) -> None:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self.check()
+
+    def _lacks_room(self) -> bool:
+        """Whether the disk had no room for the checkpoint, which is told once.
+
+        Raises:
+            WriteError: the checkpoint could not be written for another reason.
+        """
+        if self._error is None:
+            return False
+        if not (isinstance(self._error, WriteError) and self._error.lacks_room):
+            raise self._take_error()
+        if not self._is_full:
+            self._is_full = True
+            self._error.advise(f"The checkpoint is tried again every {SECONDS_UNTIL_TRIED:.0f} seconds.")
+            self._tell(str(self._error))
+        return True
+
+    def _take_error(self) -> Exception:
+        error, self._error = self._error, None
+        assert error is not None
+        return error
 
     def _copy(self, tensors: Mapping[str, Tensor]) -> None:
         # Memory is reused, because allocating new pages takes longer than the copy.
@@ -124,7 +200,7 @@ class CheckpointWriter:
         training = [] if self._training is None else [self._training.model_copy(update={"settings": {}})]
         return Record(kind=CHECKPOINT, path=str(folder), facts={"update": update}, made_from=tuple(training))
 
-    def _write(
+    def _save(
         self,
         update: int,
         weight_names: list[str],

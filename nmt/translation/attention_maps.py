@@ -15,6 +15,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
+from nmt.text.printable import counted
 from nmt.text.steps import normalizer
 from nmt.translation.ensemble import Ensemble
 
@@ -73,7 +74,10 @@ def attention_maps(
     if len(ensemble.models) != 1:
         raise ConfigError(f"the attention of one model can be shown at a time, got {len(ensemble.models)} models.")
     if targets is not None and len(targets) != len(sources):
-        raise DataError(f"got {len(sources):,} sentences, but {len(targets):,} targets: give one target per sentence.")
+        raise DataError(
+            f"got {counted(len(sources), 'sentence')}, but {counted(len(targets), 'target')}: give one target "
+            "per sentence."
+        )
     vocab, data = ensemble.vocab, ensemble.config.data
     normalize, normalize_target = normalizer(data.source_text), normalizer(data.target_text)
     config = ensemble.models[0].config

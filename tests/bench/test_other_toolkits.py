@@ -12,6 +12,7 @@ import pytest
 import rank_processes
 import scaling
 import speed_table
+import training_peers
 import translating
 from encoding import bench_encode
 from training_speed import bench_train
@@ -25,11 +26,12 @@ from tests.training.conftest import make_data_set
 BENCHMARKS = Path(__file__).parents[2] / "examples" / "benchmarks"
 
 
-def test_training_is_measured_beside_transformers(data, config):
-    pytest.importorskip("transformers", reason="the extra `bench` is not installed")
-    peers = {"transformers": [str(BENCHMARKS / "training_peer.py")]}
-    result = bench_train(data, config, peers=peers, rounds=1, updates=1)
-    ours, theirs = result["nmt"], result["transformers"]
+@pytest.mark.parametrize("name", training_peers.PEERS)
+def test_training_is_measured_beside_another_toolkit(name, data, config):
+    if name not in training_peers.installed_peers():
+        pytest.skip("the toolkit is not installed")
+    result = bench_train(data, config, peers=training_peers.peer_programs([name], config.model), rounds=1, updates=1)
+    ours, theirs = result["nmt"], result[name]
     assert theirs["ratio"] == pytest.approx(ours["target_tokens_per_second"] / theirs["target_tokens_per_second"])
 
 

@@ -10,6 +10,7 @@ from nmt.cli.app import app
 from nmt.cli.options import _formats
 from nmt.cli.other_names import other_names
 from nmt.config import Config, setting_names
+from nmt.config.mistakes import _other_names
 from nmt.convert.formats import WRITABLE
 
 COMMANDS = typer.main.get_command(app).commands
@@ -28,6 +29,13 @@ def test_all_that_is_recommended_exists(command, advice):
     assert flags or named or "leave it out" in advice
     for key in re.findall(r"--set ([a-z_.]+)=", advice):
         assert key in setting_names(Config)
+
+
+def test_the_other_names_of_settings_are_those_of_settings_that_exist():
+    settings = list(setting_names(Config))
+    own = {name.rpartition(".")[2] for name in settings}
+    assert _other_names().keys() <= set(settings)
+    assert not own & {word for names in _other_names().values() for word in names.split()}
 
 
 def test_all_commands_that_are_recommended_exist():
@@ -77,10 +85,13 @@ def test_no_name_is_an_option_of_ours():
 @pytest.mark.parametrize(
     ("typed", "ours"),
     [
-        ("train --lr 1e-3", "--lr. Use --set schedule.factor=X"),
-        ("train --lr=1e-3", "--lr. Use --set schedule.factor=X"),
-        ("train --batch-size 32", "Use --set batching.update_tokens=N: target tokens per update"),
-        ("train --warmup_updates 9", "Use --set schedule.warmup=N"),
+        ("train --lr 1e-3", "--lr. Use --set schedule.factor=VALUE: multiplies the learning rate"),
+        ("train --lr=1e-3", "--lr. Use --set schedule.factor=VALUE: multiplies the learning rate"),
+        ("train --batch-size 32", "Use --set batching.update_tokens=VALUE: target tokens per update, over all ranks."),
+        ("train --warmup_updates 9", "Use --set schedule.warmup=VALUE"),
+        ("train --dropout 9", "Use --set model.dropout=VALUE. See"),
+        ("adapt m x --lr 9", "Use --set schedule.factor=VALUE"),
+        ("train --num-layers 9", "Use --set model.encoder_layers=VALUE or --set model.decoder_layers=VALUE. See"),
         ("translate --batch_tokens 9", "Did you mean --batch-tokens?"),
         ("train --src a.en", "Use nmt prepare-data NAME --train SOURCE TARGET"),
         ("translate --src a.en", "Use --input FILE"),

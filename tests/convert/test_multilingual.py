@@ -122,9 +122,9 @@ def test_given_targets_are_scored_with_their_languages(imported):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"target_lang": "de"}, "source_lang: the model has several languages, so name one of "),
-        ({"source_lang": "en"}, "target_lang: the model has several languages, so name one of "),
-        ({"source_lang": "xx", "target_lang": "de"}, "source_lang xx: the model has no such language. It has "),
+        ({"target_lang": "de"}, "`source_lang`: the model has several languages, so name one of "),
+        ({"source_lang": "en"}, "`target_lang`: the model has several languages, so name one of "),
+        ({"source_lang": "xx", "target_lang": "de"}, "`source_lang` xx: the model has no such language. It has "),
     ],
 )
 def test_a_language_must_be_named_and_known(imported, given, words):

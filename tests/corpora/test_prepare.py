@@ -149,7 +149,7 @@ def test_pairs_are_held_out_where_none_are_given(tmp_path):
     splits = [set(lines(tmp_path / "own", f"{split}.en")) for split in ("train", "valid", "test")]
     assert set.union(*splits) == {f"s {n}" for n in range(400)}
     few = "Scores on so few pairs are not reliable."
-    assert told == [f"{split}: 20 pairs are held out of the training text. {few}" for split in ("valid", "test")]
+    assert told == [f"{split}: 20 pairs, held out of the training text. {few}" for split in ("valid", "test")]
     for split in ("train", "valid", "test"):
         pairs = zip(lines(tmp_path / "own", f"{split}.en"), lines(tmp_path / "own", f"{split}.de"), strict=True)
         assert all(source[2:] == target[2:] for source, target in pairs)
@@ -202,7 +202,7 @@ def test_text_is_kept_apart_from_the_valid_and_test_sets_of_other_data_sets(own,
     ("other", "message"),
     [
         ("out", "out: cannot be kept apart from itself"),
-        ("none", "none: does not exist. Name the folder of one with --apart-from"),
+        ("none", "none: does not exist. Name the folder of a data set with --apart-from"),
         ("own", "own: has en and de, but neither fr nor it, so nothing of it can be in this text"),
     ],
 )

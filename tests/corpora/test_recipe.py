@@ -87,6 +87,8 @@ def test_reversed_names():
 
 
 def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(ConfigError, match=r"did you mean 'toy-en-de'"):
+        load_recipe("toy")
     with pytest.raises(ConfigError, match=r"did you mean 'multi30k-en-de'.*toy-en-de.*--train"):
         load_recipe("multi30-en-de")
 

@@ -31,7 +31,10 @@ def test_without_a_data_set_the_error_says_how_to_make_one(tmp_path):
     [
         ("small", "Did you mean --data data/small?"),
         ("data", r"Name one that it holds with --data: data/small, data/other\."),
-        ("none", r"Name the folder of one with --data \(data/small, data/other\), or make one: `nmt prepare-data"),
+        (
+            "none",
+            r"Name the folder of a data set with --data \(data/small, data/other\), or make one: `nmt prepare-data",
+        ),
         ("elsewhere", r"Name one that it holds with --data: elsewhere/deep\."),
     ],
 )

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from nmt.documents import xliff
 from nmt.documents.document import Document, Reading
 from nmt.documents.formats import format_of, read_document
 from nmt.errors import DataError
@@ -41,6 +42,10 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
 VTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
 
 texts = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(lambda parts: f"w{''.join(parts)}w")
+
+
+MARK_1 = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
+MARK_2 = ' state="translated" subState="nmt:mt"'
 
 
 def read(name: str, text: str | bytes, **reading: object) -> Document:
@@ -149,12 +154,12 @@ def test_parts_continue_behind_what_is_done(name):
             "a.xlf", "<xliff><trans-unit><source>A. B.</source><seg-source><mrk>A.</mrk> <mrk>B.</mrk></seg-source>"
             "<alt-trans/></trans-unit></xliff>", ["c"],
             "<xliff><trans-unit><source>A. B.</source><seg-source><mrk>A.</mrk> <mrk>B.</mrk></seg-source>"
-            "<target><mrk>w</mrk> <mrk>w</mrk> c</target><alt-trans/></trans-unit></xliff>",
+            f"<target{MARK_1}><mrk>w</mrk> <mrk>w</mrk> c</target><alt-trans/></trans-unit></xliff>",
         ),
         (
             "a.xlf", "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g/></x:target></segment></xliff>",
             ["c"],
-            "<xliff><segment><x:source>A <g>b</g></x:source><x:target><g>w</g> c</x:target></segment></xliff>",
+            f"<xliff><segment{MARK_2}><x:source>A <g>b</g></x:source><x:target><g>w</g> c</x:target></segment></xliff>",
         ),
         ("a.json", '{"a": "x\\n\\ny"}', ["ä", '"'], '{"a": "ä\\n\\n\\""}'),
     ],
@@ -347,6 +352,35 @@ def test_translations_of_a_catalogue_are_marked_for_a_review_if_asked(entry, pla
         document = read("a.po", (before + entry).replace("\n", newline), fuzzy=asked)
         found = translated(document, ["w"] * len(document.units)).decode()
         assert found == (before + written).replace("\n", newline)
+
+
+def test_a_message_whose_only_new_translation_is_a_plural_form_is_marked_for_a_review():
+    header = 'msgid ""\nmsgstr "Plural-Forms: nplurals=3; plural=0;\\n"\n\n'
+    text = '#: a.c\nmsgid "a dog"\nmsgid_plural "dogs"\nmsgstr[0] "x"\nmsgstr[1] "y"\n'
+    for asked in (False, True):
+        document = read("a.po", header + text, target_lang="pl", fuzzy=asked)
+        marked = text.replace("msgid ", "#, fuzzy\nmsgid ") if asked else text
+        assert translated(document, ["w"]).decode() == f'{header}{marked}msgstr[2] "w"\n'
+
+
+@pytest.mark.parametrize(
+    ("unit", "written"),
+    [
+        ("<trans-unit><source>A</source></trans-unit>",
+         f"<trans-unit><source>A</source><target{MARK_1}>w</target></trans-unit>"),
+        ('<trans-unit approved="yes" id="1"><source>A</source><target state="final">x</target></trans-unit>',
+         f'<trans-unit id="1"><source>A</source><target{MARK_1}>w</target></trans-unit>'),
+        ('<segment state="final" id="1"><source>A</source><target>x</target></segment>',
+         f'<segment id="1"{MARK_2}><source>A</source><target>w</target></segment>'),
+    ],
+)  # fmt: skip
+def test_a_translation_in_xliff_is_marked_as_a_machines(unit, written):
+    """A later run leaves it alone, and no model learns from it."""
+    document = read("a.xlf", f"<xliff>{unit}</xliff>", retranslate=True)
+    found = translated(document, ["w"]).decode()
+    assert found == f"<xliff>{written}</xliff>"
+    assert read("a.xlf", found).units == []
+    assert list(xliff.translated(found, "utf-8")) == [None]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,33 @@ def test_the_axis_may_be_made_to_begin_at_zero(parsed):
         assert coordinates(curve)[0][1] == height
 
 
+def test_a_table_has_the_values_of_all_curves():
+    training = Series("training", points([math.sin(i) for i in range(3_000)]))
+    validation = Series("validation", [Point(20, None, 12_345.6), Point(35, 3.5, 0.5)])
+    table = chart("Loss", "nats", [training, validation], extent([training]), from_zero=False).values
+    assert table.header == ["update", "minutes", "training", "validation"]
+    assert [row[0] for row in table.rows[:1] + table.rows[-1:]] == ["10", "30,000"]
+    assert ["35", "3.5", "", "0.5"] in table.rows
+    assert [row[3] for row in table.rows if row[0] == "20"] == ["12,346"]
+    assert 90 < len(table.rows) <= 102
+
+
+def test_the_table_can_be_opened_without_a_script(parsed):
+    page = parsed(draw(Series("training", points([8, 4]))))
+    assert len(page.having("details")) == len(page.having("summary")) == 1
+    assert page.text.split("Values\n")[1].split()[:9] == [
+        "update",
+        "minutes",
+        "training",
+        "10",
+        "1",
+        "8",
+        "20",
+        "2",
+        "4",
+    ]
+
+
 def test_nothing_is_drawn_without_points():
     assert chart("Loss", "", [Series("a", [])], {"update": 1.0, "minutes": 1.0}, from_zero=True).series == []
     assert extent([Series("a", [])]) == {"update": 1.0, "minutes": 1.0}

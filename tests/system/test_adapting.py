@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_before_training(nmt, trained, tmp_path):
             ["--general", data],
             f"Leaked sentences are in a valid or test set, of this data set or of {data}: give",
         ),
-        (["--general", tmp_path / "nope"], "Name the folder of one with --general"),
+        (["--general", tmp_path / "nope"], "Name the folder of a data set with --general"),
         (["--source-lang", "fr"], "--source-lang fr: the model has no such language. It has en."),
         (["--general", data, "--general", tmp_path / "plain"], f"--data {tmp_path}/plain --vocab {model}` first."),
         (["--set", "model.d_ff=64"], "is another model (model.d_ff: "),
@@ -134,7 +134,7 @@ def test_a_verdict_that_is_interrupted_says_where_the_model_is(trained, tmp_path
     how = {"out": tmp_path / "out", "set": ["training.max_updates=1", "validation.bleu=false"], "report": heard}
     with pytest.raises(KeyboardInterrupt):
         adapting.adapt(trained / "runs/toy-en-de-tiny", [str(tmp_path / "memory.po")], threads=1, **how)
-    heard.notice.assert_any_call("train: skipped 1 units or lines of memory.po without usable text in both languages")
+    heard.notice.assert_any_call("train: memory.po: skipped units or lines without usable text in both languages: 1")
     run = tmp_path / "out/model"
     heard.notice.assert_called_with(f"The adapted model is {run}. Run the same command for the verdict.")
     assert bundle_to_use(run)

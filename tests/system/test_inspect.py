@@ -302,7 +302,8 @@ BUNDLE = "runs/toy-en-de-tiny/average"
         (f"{BUNDLE}/notes.json", "{", BUNDLE, "notes.json: is damaged"),
         (f"{BUNDLE}/notes.json", '{"record": {"made_from": [{"name": 3}]}}', BUNDLE, "its lineage is damaged"),
         ("few.en", "x", "few.de", "has no lineage"),
-        ("few.en", "x", "runs", "runs: has no lineage. Name a run in it: toy-en-de-tiny"),
+        ("few.en", "x", "runs", "runs: has no lineage. Name one that it holds: runs/toy-en-de-tiny"),
+        ("few.en", "x", "data", "data: has no lineage. Name one that it holds: data/toy-en-de"),
         ("few.en", "x", "nothing", "there is no such file"),
     ],
 )

@@ -140,14 +140,14 @@ def test_an_unknown_language_is_warned_about(files, nmt):
 def test_marks_of_subwords_are_warned_of(files, nmt):
     (files / "pieces.txt").write_text("▁Das ▁Haus\n▁Ein ▁Hund\n", "utf-8")
     result = nmt("score", "--reference", "ref.de", "pieces.txt", cwd=files)
-    assert "warning: 2 lines of the hypothesis hold '▁'" in result.stderr
+    assert "warning: the hypothesis has '▁' in 2 lines: are" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--reference", "ref.de", "empty.txt"], ["empty"]),
-        (["--reference", "ref.de", "short.txt"], ["1 lines", "2"]),
+        (["--reference", "ref.de", "short.txt"], ["1 line", "2"]),
         (["--reference", "ref.de", "good.txt", "good.txt"], ["twice"]),
         (["--reference", "none.de", "good.txt"], ["none.de"]),
         (["--test-set", "wmt14/full", "good.txt"], ["--langpair"]),
@@ -155,7 +155,7 @@ def test_marks_of_subwords_are_warned_of(files, nmt):
         (["--reference", "bad.txt", "--paper-bleu", "good.txt"], ["--target-lang"]),
         (["--reference", "ref.de", "--metric", "chrf", "--tokenize", "intl", "good.txt"], ["only BLEU", "--metric"]),
         (["--reference", "ref.de", "--sentence-scores", "good.txt"], ["--json"]),
-        (["--reference", "ref.de", "--source", "short.txt", "good.txt"], ["1 lines", "2"]),
+        (["--reference", "ref.de", "--source", "short.txt", "good.txt"], ["1 line", "2"]),
         (["--test-set", "wmt14/full", "--langpair", "en-de", "--offline", "--cache", "c", "good.txt"], ["http", "c/"]),
         (["--sheet", "--metric", "ter", "--reference", "ref.de", "bad.txt"], ["--sheet has all metrics"]),
         (["--sheet", "--paper-bleu", "--reference", "ref.de", "bad.txt"], ["--sheet has all metrics"]),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.printable import has_control_characters, printable, writable
+from nmt.text.printable import counted, has_control_characters, printable, writable
 
 STEERING = ["\0", "\x07", "\b", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\u202e", "\u2066", "\u2069", "\u2028", "\udc80"]
 
@@ -36,3 +36,7 @@ def test_ordinary_text_of_any_language_stays():
 @given(st.text(st.characters()))
 def test_json_means_the_same(text):
     assert json.loads(printable(json.dumps([text], ensure_ascii=False))) == [text]
+
+
+def test_one_thing_is_counted_in_the_singular():
+    assert [counted(count, "pair") for count in (0, 1, 2_000)] == ["0 pairs", "1 pair", "2,000 pairs"]

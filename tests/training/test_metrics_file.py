@@ -62,7 +62,26 @@ def test_a_full_disk_at_the_first_record_leaves_no_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def full_disk(descriptor: int) -> None:
+def test_records_wait_while_the_disk_is_full(file, monkeypatch):
+    metrics = file(record(1))
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.io.writing.os.write", full_disk)
+        metrics.append({"kind": "update", "update": 2})
+        with pytest.raises(WriteError, match="No space left"):
+            metrics.flush()
+        patch.setattr("nmt.io.writing.os.write", broken_disk)
+        with pytest.raises(WriteError, match="Input/output error"):
+            metrics.append({"kind": "update", "update": 3})
+    metrics.append({"kind": "update", "update": 4})
+    metrics.flush()
+    assert [r["update"] for r in metrics.read()[0]] == [1, 2, 3, 4]
+
+
+def broken_disk(*_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def full_disk(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -77,7 +96,7 @@ def test_a_resumed_run_reports_damaged_lines(run_training, tmp_path, listener):
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text(lines[0] + "damaged\n" + "".join(lines[1:]))
     run_training(run, "training.max_updates=7")
-    assert f"{run}/metrics.jsonl: 1 damaged lines were left out." in listener.notices
+    assert f"{run}/metrics.jsonl: left out 1 damaged line." in listener.notices
     updates = [r["update"] for r in MetricsFile(run / "metrics.jsonl").read()[0] if r["kind"] == "update"]
     assert updates == [2, 4, 5, 6, 7]
 

@@ -1,11 +1,15 @@
 """A checkpoint holds what the model was when it was saved, while training goes on."""
 
+import errno
 import threading
+import time
 
+import pytest
 import torch
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.vocab_pair import VocabularyPair
+from nmt.io.writing import WriteError
 from nmt.training import saving
 from nmt.training.saving import CheckpointWriter
 from tests.training.conftest import saved
@@ -29,3 +33,69 @@ def test_what_is_learnt_while_a_checkpoint_is_written_is_not_in_it(settled, reve
     assert RunFolder(tmp_path).checkpoint(5).is_dir()
     tensors = saved(tmp_path, 5)
     assert (tensors["weight"].tolist(), tensors["moment"].tolist()) == ([1.0] * 3, [2.0] * 3)
+
+
+@pytest.fixture
+def full_disk(monkeypatch, settled, reversed_words, tmp_path):
+    """Make a writer on a disk that refuses so many checkpoints, and hear what it tells."""
+    save_bundle = saving.save_bundle
+    monkeypatch.setattr(saving, "SECONDS_UNTIL_TRIED", 0.0)
+
+    def make(refused: int, code: int = errno.ENOSPC, **options):
+        left = [None] * refused
+
+        def save(folder, *arguments, **settings):
+            if left:
+                left.pop()
+                raise WriteError(folder, "refused", code=code)
+            save_bundle(folder, *arguments, **settings)
+
+        monkeypatch.setattr(saving, "save_bundle", save)
+        told = []
+        vocab = VocabularyPair.load(reversed_words / "vocab.model")
+        return CheckpointWriter(tmp_path, settled(), vocab, None, told.append, **options), told
+
+    return make
+
+
+def save(writer: CheckpointWriter, update: int) -> None:
+    writer.save(update, {"weight": torch.full((3,), float(update))}, {}, {}, {})
+
+
+def test_a_checkpoint_is_tried_again_while_the_disk_is_full(full_disk, tmp_path):
+    writer, told = full_disk(3)
+    save(writer, 5)
+    deadline = time.monotonic() + 60
+    while len(told) < 2 and time.monotonic() < deadline:  # as updates do
+        writer.check()
+    assert [RunFolder(tmp_path).checkpoint(5).name in message for message in told] == [True, False]
+    assert "cannot be written (refused). Free space" in told[0] and "tried again" in told[0]
+    assert "is saved" in told[1]
+    assert saved(tmp_path, 5)["weight"].tolist() == [5.0] * 3
+
+
+def test_a_newer_checkpoint_takes_the_place_of_one_without_room(full_disk, tmp_path):
+    writer, told = full_disk(1)
+    save(writer, 5)
+    save(writer, 6)
+    writer.finish()
+    assert [path.name for path in RunFolder(tmp_path).checkpoints.iterdir()] == ["step-00000006"]
+    assert len(told) == 2
+
+
+def test_a_run_waits_at_its_end_for_room(full_disk, tmp_path):
+    writer, _ = full_disk(5)
+    save(writer, 5)
+    writer.finish()
+    assert RunFolder(tmp_path).checkpoint(5).is_dir()
+
+
+@pytest.mark.parametrize("reason", ["stopping", "failing", "long", "another"])
+def test_a_run_does_not_wait_for_room(reason, full_disk, monkeypatch):
+    """If it was asked to stop, ends with another error, or has waited for long; nor for a broken disk."""
+    monkeypatch.setattr(saving, "LONGEST_WAIT", 0.1 if reason == "long" else 1e9)
+    code = errno.EIO if reason == "another" else errno.ENOSPC
+    writer, _ = full_disk(1_000_000, code, is_stopping=lambda: reason == "stopping")
+    save(writer, 5)
+    with pytest.raises(WriteError, match="step-00000005: cannot be written"):
+        writer.finish(waits=reason != "failing")

@@ -78,7 +78,7 @@ def test_a_file_resumes_with_the_same_glossary_alone(bundles, tmp_path):  # noqa
     (tmp_path / "terms.tsv").write_text("ba\tABC\n")
     with pytest.raises(DataError, match="was made differently"):
         translate()
-    with pytest.raises(ConfigError, match="leave out glossary"):
+    with pytest.raises(ConfigError, match="leave out `glossary`"):
         translate(alignment=True)
     model = nmt.load(bundles / "de-en", device="cpu", threads=1)
     assert "XYZ" in model.translate(["ba do"], glossary=[("ba", "XYZ")])[0].text
