@@ -32,6 +32,8 @@ app = typer.Typer(
 )
 Run = Annotated[Path, typer.Argument(help="A run or bundle.")]
 Data = Annotated[Path, typer.Option(metavar="DIR", help="The prepared data set to score on.")]
+PLAIN = {"split_sentences": "never", "copy_unknown": False, "guard": False}
+"""The search alone: no line is split, no character copied, no translation repaired."""
 Split = Annotated[Literal["valid", "test"], typer.Option(help="Its text to score on.")]
 
 
@@ -76,7 +78,7 @@ def averages(
         with tempfile.TemporaryDirectory() as folder:
             mean = Path(folder) / "average"
             average(checkpoints, mean)
-            translations = [translation.text for translation in nmt.load(mean).translate(text.sources)]
+            translations = [translation.text for translation in nmt.load(mean).translate(text.sources, **PLAIN)]
         table.add(str(count), f"{text.bleu(translations):.2f}")
     print(table)
 
@@ -102,7 +104,8 @@ def search(
     for beam in beams or [1, 2, 4, 8, 16]:
         cells = []
         for alpha in alphas:
-            translations = [one.text for one in model.translate(text.sources, beam=beam, length_penalty=alpha)]
+            found = model.translate(text.sources, beam=beam, length_penalty=alpha, **PLAIN)
+            translations = [one.text for one in found]
             ratio = sum(len(translation.split()) for translation in translations) / length
             cells.append(f"{text.bleu(translations):.2f} ({ratio:.3f})")
         table.add(str(beam), *cells)
@@ -119,7 +122,7 @@ def lengths(
     ] = None,
     width: Annotated[int, typer.Option(metavar="N", min=1, help="Words between two rows.")] = 4,
 ) -> None:
-    """BLEU by the number of source words (characters in Chinese and the like). Sentences are translated whole."""
+    """BLEU by the number of source words (characters in Chinese and the like)."""
     text = Text(data, split)
     rows: dict[int, list[int]] = {}
     for line, source in enumerate(text.sources):
@@ -127,9 +130,7 @@ def lengths(
         beyond = sentence_length(source, text.source_language) - 1 - (trained_length or 0)
         rows.setdefault(beyond // width, []).append(line)
     models = [nmt.load(run) for run in runs]
-    found = [
-        [one.text for one in model.translate(text.sources, split_sentences="never", guard=False)] for model in models
-    ]
+    found = [[one.text for one in model.translate(text.sources, **PLAIN)] for model in models]
     note = "" if trained_length is None else f"* longer than the training's sentences of at most {trained_length} words"
     table = Table("", ["source words", "sentences", *(run.name for run in runs)], note=note)
     for row, lines in sorted(rows.items()):

@@ -28,6 +28,8 @@ from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.metrics_file import MetricsFile
 
 _RESULT_NAME = "result.json"
+# The search of the paper and its code alone: no line is split, no character copied, no translation repaired.
+_SEARCH = ("--split-sentences", "never", "--no-copy-unknown", "--no-guard", "--refill-beam")
 _console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -151,8 +153,8 @@ def _run(sweep: Sweep, row: Row, seed: int, data: Data, run: Path, place: Place,
             for language in (data.manifest.source_lang, data.manifest.target_lang)
         )
         hypothesis = run / f"valid.{checkpoint.name}.{data.manifest.target_lang}"
-        threads = ("--threads", place.threads)
-        if nmt("translate", "--model", checkpoint, *threads, "--input", source, "--output", hypothesis) is None:
+        files = ("--input", source, "--output", hypothesis)
+        if nmt("translate", "--model", checkpoint, "--threads", place.threads, *_SEARCH, *files) is None:
             return _failed(run, log)
         if (printed := nmt("score", "--json", "--reference", reference, hypothesis)) is None:
             return _failed(run, log)

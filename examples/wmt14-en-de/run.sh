@@ -23,8 +23,8 @@ nmt prepare-data "${DATASET:-wmt14-$pair}"
 nmt build-vocab --data "$data"
 nmt train --data "$data" --preset "$size" --config "$settings" --out "$run" --nproc "$gpus" "$@"
 nmt average-checkpoints "$run" --last "$averaged"
-# The search of the paper alone: no line is split, no character copied, no translation repaired.
-nmt translate --model "$run/average" --split-sentences never --no-copy-unknown --no-guard \
+# The search of the paper and its code alone: no line is split, no character copied, no translation repaired.
+nmt translate --model "$run/average" --split-sentences never --no-copy-unknown --no-guard --refill-beam \
     --input "$data/test.en" --output "$run/newstest2014.$target"
 nmt score --sheet --reference "$data/test.$target" "$run/newstest2014.$target"
 nmt score --sheet --json --reference "$data/test.$target" "$run/newstest2014.$target" > "$run/score.json"

@@ -122,7 +122,7 @@ def set_aside_damaged(run: Path, *, newer_than: Path) -> None:
             path.rename(free_name(path.with_name(f"damaged-{path.name}")))
 
 
-def update_links(run: Path, scores: Mapping[int, float]) -> None:
+def update_links(run: Path, scores: Mapping[int, Score]) -> None:
     """Point ``RUN/last`` to the newest checkpoint and ``RUN/best`` to the one with the best score."""
     there = checkpoints(run)
     if there:
@@ -151,12 +151,12 @@ def _point(link: Path, checkpoint: Path) -> None:
             raise
 
 
-def kept(updates: Iterable[int], scores: Mapping[int, float], settings: CheckpointsConfig) -> set[int]:
+def kept(updates: Iterable[int], scores: Mapping[int, Score], settings: CheckpointsConfig) -> set[int]:
     """The updates of the checkpoints to keep: the last few, the best few (the earlier of equals), and every n-th.
 
     Args:
         updates: the updates of all checkpoints.
-        scores: update -> score, for validated checkpoints; higher is better.
+        scores: update -> score, for validated checkpoints.
     """
     ordered = sorted(updates)
     last = ordered[-settings.keep_last :]
@@ -165,7 +165,7 @@ def kept(updates: Iterable[int], scores: Mapping[int, float], settings: Checkpoi
     return {*last, *best, *every}
 
 
-def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -> None:
+def prune(run: Path, scores: Mapping[int, Score], settings: CheckpointsConfig) -> None:
     """Delete the checkpoints that are not to be kept, and the remains of interrupted saves.
 
     A checkpoint to which the user added a file is not deleted.
@@ -287,18 +287,8 @@ def validation_score(bundle: Path) -> Score | None:
     if match is None:
         return None
     newest = list(checkpoints(checkpoint.parent.parent).values())[-1:]
-    for known in map(scores_until, (checkpoint, *newest)):
-        if (value := known.get(int(match[1]))) is not None:
-            return Score(value, is_bleu=_measures_bleu(checkpoint))
-    return None
-
-
-def _measures_bleu(checkpoint: Path) -> bool:
-    try:
-        validation = load_yaml(BundleFolder(checkpoint).config).get("validation")
-    except NmtError:
-        return True
-    return bool(validation.get("bleu", True)) if isinstance(validation, dict) else True
+    known = (scores_until(each).get(int(match[1])) for each in (checkpoint, *newest))
+    return next((score for score in known if score is not None), None)
 
 
 def bundle_to_use(path: Path) -> Path:
@@ -368,7 +358,7 @@ def why_not_comparable(average: Path, checkpoint: Path) -> str | None:
     score, other = validation_score(average), validation_score(checkpoint)
     if score is None:
         return "it was not validated"
-    if other is None or other.is_bleu != score.is_bleu:
+    if other is None or (other.bleu is None) != (score.bleu is None):
         return f"{checkpoint.name} was not validated by the same measure"
     return None
 
@@ -379,4 +369,4 @@ def why_not_better(average: Path, checkpoint: Path) -> str | None:
         return doubt
     score, other = validation_score(average), validation_score(checkpoint)
     assert score is not None and other is not None
-    return None if score.value > other.value else f"{score} is not better than {other} of {checkpoint.name}"
+    return None if score.rank > other.rank else f"{score} is not better than {other} of {checkpoint.name}"

@@ -274,7 +274,7 @@ def _parameter(field: OptionField, help: str | None = None, *, is_set: bool = Fa
     if isinstance(option, Argument):
         info: Any = typer.Argument(**details)
     else:
-        is_switch = kind is bool and not field.parts and field.default is not False
+        is_switch = kind is bool and not field.parts and (field.default is not False or option.unset is not None)
         words = [field.flag + (f"/{field.flag_for(False)}" if is_switch else "")]
         info = typer.Option(*words, *([f"-{option.letter}"] if option.letter else []), **details)
     kind = GenericAlias(list, (kind,)) if field.is_list else kind

@@ -256,6 +256,14 @@ class DecodingConfig(Section):
     max_extra_length: Annotated[int, Option(unset="the model's")] = Field(
         50, ge=0, le=1_000_000, description="Maximum pieces of an output beyond its source's."
     )
+    refill_beam: Annotated[
+        bool,
+        Option(
+            in_python="Let the next best hypotheses take the places of finished ones in the beam, as in Tensor2Tensor. "
+            "Without it, these stay empty, so that a beam of 1 is greedy. No effect on samples.",
+            unset="the model's",
+        ),
+    ] = Field(False, description="Fill the places of finished hypotheses, as Tensor2Tensor.")
 
 
 class ValidationConfig(Section):

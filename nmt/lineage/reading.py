@@ -122,7 +122,7 @@ def _figures(folder: Path) -> dict[str, Fact]:
     """How good and how large the model of a bundle is; what its files do not say is left out."""
     figures: dict[str, Fact] = {}
     if (score := validation_score(folder)) is not None:
-        figures |= {"validation BLEU": score.value} if score.is_bleu else {"validation loss": -score.value}
+        figures |= {"validation loss": score.loss} if score.bleu is None else {"validation BLEU": score.bleu}
     weights = BundleFolder(folder).weights
     with suppress(CheckpointError):  # damaged: the checksums say so
         figures["parameters"] = sum(math.prod(shape) for shape in weight_shapes(weights).values())

@@ -1,7 +1,7 @@
 """The tensors of a search, which its steps read and change in place, and their sizes.
 
-Shapes: B sentences, S source pieces, W places of the beam (live or empty), R steps that there is room for, L steps
-between two looks of the host.
+Shapes: B sentences, S source pieces, W places of the beam (live or empty), C extensions that a step keeps, R steps that
+there is room for, L steps between two looks of the host.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Beam:
     scores_BW: Tensor
     """The log-probability of each live hypothesis; -inf marks an empty place."""
     places_B1: Tensor
-    """The places of the beam minus the finished hypotheses."""
+    """The number of extensions that the next step keeps: where places stay empty, fewer by the finished hypotheses."""
     forced_BR: Tensor
     """The only piece that is allowed in each step; -1 where there are others."""
     uniform_BRW: Tensor
@@ -91,7 +91,7 @@ class Beam:
     """The pieces of each hypothesis so far, if n-grams must not repeat."""
     states: tuple[DecodingState, ...]
     """The KV cache of each model."""
-    chosen_L3BW: Tensor
+    chosen_L3BC: Tensor
     """Of the steps since the host looked: log-probabilities, parents and pieces."""
 
     @staticmethod
@@ -109,7 +109,7 @@ class Beam:
         return Beam(
             tokens_BW=torch.full((count, beam), BOS, device=device),
             scores_BW=scores_BW,
-            places_B1=torch.full((count, 1), beam, device=device),
+            places_B1=torch.full((count, 1), settings.kept, device=device),
             forced_BR=torch.empty(count, room, dtype=torch.int64, device=device),
             # Some GPUs (MPS) have no float64.
             uniform_BRW=torch.empty(
@@ -121,7 +121,7 @@ class Beam:
             ),
             written_BWR=torch.empty(count, beam if keeps_pieces else 0, room, dtype=torch.int64, device=device),
             states=tuple(states),
-            chosen_L3BW=torch.empty(looks_every, 3, count, beam, device=device),
+            chosen_L3BC=torch.empty(looks_every, 3, count, settings.kept, device=device),
         )
 
     @property
@@ -141,7 +141,7 @@ class Beam:
             resize(self.uniform_BRW, (sentences, size.room, self.uniform_BRW.shape[2])),
             resize(self.written_BWR, (sentences, self.written_BWR.shape[1], size.room)),
             tuple(state.resized(resize, sentences, size.source, size.room) for state in self.states),
-            resize(self.chosen_L3BW, (len(self.chosen_L3BW), 3, sentences, beam)),
+            resize(self.chosen_L3BC, (len(self.chosen_L3BC), 3, sentences, self.chosen_L3BC.shape[3])),
         )
 
     def narrowed(self, size: Size) -> Beam:

@@ -1,7 +1,7 @@
 """Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14); greedy search, sampling.
 
-Shapes: B sentences, S source pieces, W places of the beam (live or empty), R steps that there is room for, L steps
-between two looks of the host.
+Shapes: B sentences, S source pieces, W places of the beam (live or empty), C extensions that a step keeps, R steps that
+there is room for, L steps between two looks of the host.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def beam_search(
     """Translate a batch of sentences.
 
     Each step extends every live hypothesis by every piece and keeps the best. A hypothesis that ends in eos is
-    finished and leaves its place in the beam empty, so a beam of 1 is greedy search for every alpha.
+    finished and leaves its place in the beam empty, so a beam of 1 is greedy search for every alpha. With
+    ``refill_beam`` the next best takes the place, as in Tensor2Tensor.
 
     Args:
         models: one model, or several with the same vocabulary, whose probabilities are averaged at each step.
@@ -78,7 +79,7 @@ def beam_search(
 class _Unseen:
     """What steps chose that the host has not looked at."""
 
-    chosen_L3BW: Callable[[], Tensor]
+    chosen_L3BC: Callable[[], Tensor]
     """Waits for the copy."""
     row_of_sentence: dict[int, int]
     """By sentence of the whole batch."""
@@ -153,9 +154,9 @@ class _Search:
                 step(self._models, self._beam, self._settings, self._length, live_BW=self._live(), may_force=may_force)
             self._length += 1
         if steps > 0:
-            chosen_L3BW = begin_to_host(self._beam.chosen_L3BW[:steps].clone())
+            chosen_L3BC = begin_to_host(self._beam.chosen_L3BC[:steps].clone())
             row_of_sentence = dict(zip(self.hypotheses.sentences, self._rows.tolist(), strict=True))
-            self._unseen.append(_Unseen(chosen_L3BW, row_of_sentence))
+            self._unseen.append(_Unseen(chosen_L3BC, row_of_sentence))
         if steps <= 0 or self._recordings is None or len(self._unseen) > 1:
             self._look()
 
@@ -165,8 +166,8 @@ class _Search:
             raise NmtError("a search did not end at its limit: the device computes wrong numbers. Run `nmt doctor`.")
         unseen = self._unseen.popleft()
         rows = [unseen.row_of_sentence[sentence] for sentence in self.hypotheses.sentences]
-        chosen_L3BW = unseen.chosen_L3BW().numpy(force=True).astype(np.float64)
-        staying = self.hypotheses.look(list(chosen_L3BW[:, :, rows]))
+        chosen_L3BC = unseen.chosen_L3BC().numpy(force=True).astype(np.float64)
+        staying = self.hypotheses.look(list(chosen_L3BC[:, :, rows]))
         if len(staying) < len(self._rows):
             self.hypotheses.keep(staying)
             self._rows = self._rows[staying]

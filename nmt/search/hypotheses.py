@@ -2,7 +2,7 @@
 
 A search computes on a device, and the host looks at what its steps chose.
 
-Shapes: B sentences, W places of the beam (live or empty).
+Shapes: B sentences, C extensions that a step keeps, live ones in their places of the beam.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Hypotheses:
         """Record steps; return the rows of the sentences that are not finished.
 
         Args:
-            steps: of each step log-probabilities, parents and pieces (3, B, W).
+            steps: of each step log-probabilities, parents and pieces (3, B, C).
         """
         best_live: list[float] = []
         for best, parents, tokens in steps:

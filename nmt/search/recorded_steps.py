@@ -128,7 +128,7 @@ class RecordedSteps:
 def _read_by_steps(settings: SearchSettings) -> object:
     """The settings that a step depends on."""
     sampling = None if settings.sampling is None else settings.sampling.model_copy(update={"seed": 0})
-    return settings.beam, settings.min_length, settings.no_repeat_ngram, sampling
+    return settings.beam, settings.kept, settings.min_length, settings.no_repeat_ngram, sampling
 
 
 def _dtype(beam: Beam) -> torch.dtype:

@@ -67,7 +67,7 @@ class SearchMemory:
                 numbers += model.config.heads * model.config.key_size * pairs
         # The logits, their copies, and the best of them with their indices (8 bytes each).
         numbers += beam * vocabulary * (2 + len(self._models))
-        considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)
+        considered = vocabulary if settings.sampling is not None else min(64 * settings.kept, vocabulary)
         numbers += 7 * beam * considered
         return size.sentences * (keys_and_values * self._key_bytes + numbers * _NUMBER)
 

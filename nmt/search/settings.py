@@ -61,3 +61,11 @@ class SearchSettings(StrictSection, DecodingConfig):
     nbest: Annotated[int, Option(group=FORMAT)] = Field(1, ge=1, description="Translations of each line, best first.")
     max_length: int | None = None
     """The maximum pieces of any output, for measurements; None for no such limit."""
+
+    @property
+    def kept(self) -> int:
+        """The number of extensions that a step keeps, those that end included.
+
+        At most one extension of each hypothesis ends, so twice the beam has enough others to fill all places.
+        """
+        return 2 * self.beam if self.refill_beam and self.sampling is None else self.beam

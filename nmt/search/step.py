@@ -3,8 +3,8 @@
 A step reads and changes the tensors of a :class:`~nmt.search.beam.Beam`. It needs nothing of the host, so that a GPU
 can record it.
 
-Shapes: B sentences, W places of the beam, N = B · W rows, V vocabulary, K extensions per hypothesis,
-X blocks of a vocabulary.
+Shapes: B sentences, W places of the beam, N = B · W rows, V vocabulary, K extensions per hypothesis, C extensions that
+are kept of a sentence, X blocks of a vocabulary.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def step(
     _forbid(logits_NV, beam, settings, length)
     if settings.sampling is not None:
         values_NK, pieces_NK = sample(logits_NV, settings.sampling, _at(beam.uniform_BRW, length).flatten())
-    else:  # the K best extensions of each hypothesis suffice for a beam of K
+    else:  # the K best extensions of each hypothesis suffice for the K best of all
         if settings.no_repeat_ngram:  # the largest of any block may be forbidden now
             largest_NX = None
-        values_NK, pieces_NK = largest(logits_NV, settings.beam, largest_NX)
+        values_NK, pieces_NK = largest(logits_NV, settings.kept, largest_NX)
     values_NK = values_NK.float()
     if forced_N1 is not None and forced_value_N1 is not None:
         is_first_K = torch.arange(values_NK.shape[1], device=values_NK.device) == 0
@@ -57,19 +57,26 @@ def step(
         values_NK = torch.where(is_forced_N1, only_forced_NK, values_NK)
         pieces_NK = torch.where(is_forced_N1, forced_N1, pieces_NK)
 
-    # 2. Choose among those of all hypotheses of a sentence, one per place of its beam.
+    # 2. Choose among those of all hypotheses of a sentence: one per place of its beam, or twice as many.
     (sentences, places), choices = beam.tokens_BW.shape, values_NK.shape[1]
     extended_BWK = beam.scores_BW[:, :, None] + (values_NK - normalizer_N1).view(sentences, places, choices)
     if settings.sampling is not None:
-        best_BW, index_BW = extended_BWK[:, :, 0], torch.arange(places, device=logits_NV.device).expand(sentences, -1)
+        best_BC, index_BC = extended_BWK[:, :, 0], torch.arange(places, device=logits_NV.device).expand(sentences, -1)
     else:
-        best_BW, index_BW = _choose(extended_BWK, beam.places_B1)
-    parents_BW, tokens_BW = index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
+        best_BC, index_BC = _choose(extended_BWK, beam.places_B1, settings.kept)
+    parents_BC, tokens_BC = index_BC // choices, pieces_NK.view(sentences, -1).gather(1, index_BC)
 
-    # 3. Extensions that end in eos are finished and leave their places empty; the others stay live.
-    ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
-    beam.places_B1.sub_(ended_BW.sum(dim=1, keepdim=True))
-    beam.scores_BW.copy_(best_BW.masked_fill(ended_BW, -torch.inf))
+    # 3. Extensions that end in eos are finished; the others stay live. Places become empty, or the next best take them.
+    ended_BC = (tokens_BC == EOS) & (best_BC > -torch.inf)
+    live_BC = best_BC.masked_fill(ended_BC, -torch.inf)
+    if settings.kept == places:
+        beam.places_B1.sub_(ended_BC.sum(dim=1, keepdim=True))
+        live_BW, parents_BW, tokens_BW = live_BC, parents_BC, tokens_BC
+    else:
+        live_BC, order_BC = live_BC.sort(dim=1, descending=True)
+        best_BC, parents_BC, tokens_BC = (each.gather(1, order_BC) for each in (best_BC, parents_BC, tokens_BC))
+        live_BW, parents_BW, tokens_BW = (each[:, :places] for each in (live_BC, parents_BC, tokens_BC))
+    beam.scores_BW.copy_(live_BW)
     beam.tokens_BW.copy_(tokens_BW)
     for state in beam.states:
         state.follow(length, parents_BW)
@@ -78,8 +85,8 @@ def step(
         _set(tokens_BW[:, :, None], beam.written_BWR, 2, length)
 
     # 4. What the host looks at. The dtype of log-probabilities represents indices and ids exactly.
-    chosen_3BW = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)])
-    _set(chosen_3BW[None], beam.chosen_L3BW, 0, length % len(beam.chosen_L3BW))
+    chosen_3BC = torch.stack([best_BC, parents_BC.to(best_BC.dtype), tokens_BC.to(best_BC.dtype)])
+    _set(chosen_3BC[None], beam.chosen_L3BC, 0, length % len(beam.chosen_L3BC))
 
 
 def _scores(
@@ -118,19 +125,19 @@ def _forbid(logits_NV: Tensor, beam: Beam, settings: SearchSettings, length: Len
         logits_NV[:, EOS] = torch.where(ending_N, eos_N, logits_NV[:, EOS])
 
 
-def _choose(extended_BWK: Tensor, places_B1: Tensor) -> tuple[Tensor, Tensor]:
-    """The best extensions of each sentence, best first, one per place of its beam.
+def _choose(extended_BWK: Tensor, places_B1: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` best extensions of each sentence, best first.
 
     Args:
         extended_BWK: the log-probability of each hypothesis with each of its best extensions.
-        places_B1: the places of the beam minus the finished hypotheses.
+        places_B1: how many of them are kept.
 
     Returns:
-        Log-probabilities, -inf in places that stay empty; indices among all extensions of the sentence. Both (B, W).
+        Log-probabilities, -inf if not kept; indices among all extensions of the sentence. Both (B, C).
     """
-    best_BW, index_BW = extended_BWK.flatten(1).topk(extended_BWK.shape[1], dim=1)
-    is_empty_BW = torch.arange(best_BW.shape[1], device=best_BW.device) >= places_B1
-    return best_BW.masked_fill_(is_empty_BW, -torch.inf), index_BW
+    best_BC, index_BC = extended_BWK.flatten(1).topk(count, dim=1)
+    is_empty_BC = torch.arange(count, device=best_BC.device) >= places_B1
+    return best_BC.masked_fill_(is_empty_BC, -torch.inf), index_BC
 
 
 def _at(tensor: Tensor, length: Length) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -204,9 +203,9 @@ class Trainer:
         progress.seconds, progress.validation_seconds = self._ranks.broadcast_object(
             (self._updates.run_seconds(), validation.seconds)
         )
-        best = max((score for score in progress.scores.values() if not math.isnan(score)), default=-math.inf)
-        progress.validations_without_gain = 0 if validation.score > best else progress.validations_without_gain + 1
         progress.scores[progress.update] = validation.score
+        is_best = best_updates(progress.scores, 1) == [progress.update]
+        progress.validations_without_gain = 0 if is_best else progress.validations_without_gain + 1
         place = {"update": progress.update, "epoch": progress.epoch, "seconds": progress.seconds}
         self._log.record(place | validation.record())
         return None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from nmt.checkpoint.scores import Score
 from nmt.config import Config, first_mistake
 from nmt.option_fields import Precision
 from nmt.training.loss_scale import LossScale
@@ -37,8 +38,8 @@ class Progress:
     """Seconds spent in the loop, over all resumes."""
     validation_seconds: NonNegative = 0.0
     """Duration of the last validation."""
-    scores: dict[Count, float] = field(default_factory=dict)
-    """Update -> validation score; higher is better."""
+    scores: dict[Count, Score] = field(default_factory=dict)
+    """Update -> validation score."""
     validations_without_gain: Count = 0
     skipped: Count = 0
     """The number of updates that were skipped because a gradient was not finite."""
@@ -63,7 +64,7 @@ class Progress:
 
     def values(self) -> dict[str, Any]:
         """The progress as JSON values."""
-        scores = {str(update): score for update, score in self.scores.items()}
+        scores = {str(update): asdict(score) for update, score in self.scores.items()}
         return asdict(self) | {"scores": scores}
 
     @staticmethod

@@ -16,6 +16,7 @@ from torch import Tensor
 from nmt.checkpoint.bundle import TrainingState, save_bundle
 from nmt.checkpoint.lineage import CHECKPOINT
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
+from nmt.checkpoint.scores import Score
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import WriteError
@@ -43,7 +44,7 @@ def telling_where_to_resume(run: Path) -> Iterator[None]:
         raise
 
 
-def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | None = None) -> str | None:
+def tidy(run: Path, scores: Mapping[int, Score], settings: CheckpointsConfig | None = None) -> str | None:
     """Update the links to the newest and the best checkpoint, then delete checkpoints that need not be kept.
 
     Args:
@@ -105,7 +106,7 @@ class CheckpointWriter:
         weights: Mapping[str, Tensor],
         training: Mapping[str, Tensor],
         values: Mapping[str, Any],
-        scores: Mapping[int, float],
+        scores: Mapping[int, Score],
     ) -> None:
         """Copy the tensors and start to write a checkpoint. Waits first if the previous one is still being written.
 
@@ -205,7 +206,7 @@ class CheckpointWriter:
         weight_names: list[str],
         training_names: list[str],
         values: dict[str, Any],
-        scores: dict[int, float],
+        scores: dict[int, Score],
     ) -> None:
         """Write a checkpoint, then update the links, then delete old checkpoints.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nmt.checkpoint.scores import Score
 from nmt.config import Config, CorpusShare
 from nmt.data.batching import collate, micro_batches
 from nmt.data.data_folder import DataFolder
@@ -54,9 +55,9 @@ class Validation:
     """``loss`` and ``bleu`` of each direction, such as ``en-de``."""
 
     @property
-    def score(self) -> float:
-        """The score that ranks checkpoints (higher is better): BLEU, or the negative loss if BLEU is not measured."""
-        return -self.loss if self.bleu is None else self.bleu
+    def score(self) -> Score:
+        """The score that ranks checkpoints."""
+        return Score(self.loss, self.bleu)
 
     def record(self) -> dict[str, Any]:
         """The record for ``metrics.jsonl``."""

@@ -101,6 +101,7 @@ class SearchOptions(_SharedOptions, total=False):
 
     beam: int | None
     max_extra_length: int | None
+    refill_beam: bool | None
     min_length: int | None
     no_repeat_ngram: int | None
     sampling: Sampling | None

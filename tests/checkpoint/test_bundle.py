@@ -38,7 +38,8 @@ def weights(seed: int = 0, config: Config = CONFIG):
 
 def state(update: int, scores: dict[int, float]) -> TrainingState:
     return TrainingState(
-        {"exp_avg.x": torch.ones(2)}, {"update": update, "scores": {str(u): s for u, s in scores.items()}}
+        {"exp_avg.x": torch.ones(2)},
+        {"update": update, "scores": {str(u): {"loss": 2.5, "bleu": s} for u, s in scores.items()}},
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from nmt.checkpoint.averaging import last_checkpoints
 from nmt.checkpoint.describing import describe_model, has_checkpoints, models_to_use, newest_trained_run
 from nmt.checkpoint.run_folder import RunFolder, chosen_bundle, newest_run, update_links
+from nmt.checkpoint.scores import Score
 from nmt.errors import CheckpointError, NmtError
 from nmt.lineage.reading import read_lineage
 from nmt.reports.run_history import read_runs
@@ -33,7 +35,8 @@ def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="da
         folder.mkdir(parents=True)
         (folder / "model.safetensors").touch()
         (folder / "config.yaml").write_text(settings)
-        (folder / "training.json").write_text(json.dumps({"update": update, "scores": scores or {}}))
+        written = {str(of): asdict(score) for of, score in (scores or {}).items()}
+        (folder / "training.json").write_text(json.dumps({"update": update, "scores": written}))
     then = time.time() - 3600 * hours_old
     for path in (*run.rglob("*"), run):
         os.utime(path, (then, then))
@@ -41,7 +44,7 @@ def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="da
 
 
 def test_a_checkpoint_is_described_by_update_and_score(root):
-    run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800])
+    run = make_run(root, "x", {400: Score(2.5, 10.0), 800: Score(2.5, 67.64), 1600: Score(2.5, 99.0)}, updates=[800])
     assert describe_model(RunFolder(run).checkpoint(800)).endswith("step-00000800 (update 800, BLEU 67.64)")
 
 
@@ -59,12 +62,12 @@ def test_a_mistyped_name_is_answered_with_the_nearest(root, typed):
 
 
 def test_a_checkpoint_that_was_not_validated_shows_no_score_of_another(root):
-    run = make_run(root, "x", {"400": 10.0}, updates=[400, 1200])
+    run = make_run(root, "x", {400: Score(2.5, 10.0)}, updates=[400, 1200])
     assert describe_model(RunFolder(run).checkpoint(1200)).endswith("(update 1,200)")
 
 
 def test_a_checkpoint_that_was_validated_after_it_was_saved_has_that_score(root):
-    run = make_run(root, "x", {"1600": 9.0, "1200": 10.0}, updates=[1600])
+    run = make_run(root, "x", {1600: Score(2.5, 9.0), 1200: Score(2.5, 10.0)}, updates=[1600])
     make_run(root / "x", "part", updates=[1200])
     (root / "x/part/checkpoints/step-00001200").rename(RunFolder(run).checkpoint(1200))
     assert "(update 1,200, BLEU 10.00)" in describe_model(RunFolder(run).checkpoint(1200))
@@ -89,33 +92,34 @@ def make_average(run, validation, *, of=(200, 400)):
     ],
 )
 def test_an_average_has_its_own_score_and_the_update_of_its_last_checkpoint(root, validation, facts):
-    run = make_run(root, "x", {"400": 10.0}, updates=[200, 400])
+    run = make_run(root, "x", {400: Score(2.5, 10.0)}, updates=[200, 400])
     assert f"average ({facts}" in describe_model(make_average(run, validation, of=(400, 200)))
     run.rename(root / "moved")
     assert f"average ({facts}" in describe_model(root / "moved" / "average")
 
 
 @pytest.mark.parametrize(
-    ("scores", "settings", "validation", "reason"),
+    ("scores", "validation", "reason"),
     [
-        ({"200": 9.0, "400": 10.0}, "validation: {bleu: true}", {"loss": 2.0, "bleu": 10.01}, None),
-        ({"200": 9.0, "400": 10.0}, "", {"loss": 2.0, "bleu": 10.0},
+        ({200: Score(2.5, 9.0), 400: Score(2.5, 10.0)}, {"loss": 2.0, "bleu": 10.01}, None),
+        ({200: Score(2.5, 9.0), 400: Score(2.5, 10.0)}, {"loss": 2.0, "bleu": 10.0}, None),
+        ({200: Score(2.5, 9.0), 400: Score(2.5, 10.0)}, {"loss": 2.5, "bleu": 10.0},
          "BLEU 10.00 is not better than BLEU 10.00 of step-00000400"),
-        ({"200": -3.0, "400": -2.0}, "validation: {bleu: false}", {"loss": 1.9, "bleu": None}, None),
-        ({"200": -3.0, "400": -2.0}, "validation: {bleu: false}", {"loss": 2.1, "bleu": None},
+        ({200: Score(3.0, None), 400: Score(2.0, None)}, {"loss": 1.9, "bleu": None}, None),
+        ({200: Score(3.0, None), 400: Score(2.0, None)}, {"loss": 2.1, "bleu": None},
          "loss 2.100 is not better than loss 2.000 of step-00000400"),
         # Of the last one's score nothing follows; nor of a loss beside BLEU.
-        ({"200": 9.0, "400": 5.0}, "", {"loss": 2.0, "bleu": 8.0},
+        ({200: Score(2.5, 9.0), 400: Score(2.5, 5.0)}, {"loss": 2.0, "bleu": 8.0},
          "BLEU 8.00 is not better than BLEU 9.00 of step-00000200"),
-        ({"400": -2.0}, "validation: {bleu: false}", {"loss": 1.9, "bleu": 9.0},
+        ({400: Score(2.0, None)}, {"loss": 1.9, "bleu": 9.0},
          "step-00000400 was not validated by the same measure"),
-        ({}, "", {"loss": 1.9, "bleu": 9.0}, "step-00000400 was not validated by the same measure"),
-        ({"400": 10.0}, "", None, "it was not validated"),
+        ({}, {"loss": 1.9, "bleu": 9.0}, "step-00000400 was not validated by the same measure"),
+        ({400: Score(2.5, 10.0)}, None, "it was not validated"),
     ],
 )  # fmt: skip
-def test_an_average_is_used_only_if_it_is_better_than_the_best_checkpoint(root, scores, settings, validation, reason):
-    run = make_run(root, "x", scores, updates=[200, 400], settings=settings)
-    update_links(run, {int(update): score for update, score in scores.items()})
+def test_an_average_is_used_only_if_it_is_better_than_the_best_checkpoint(root, scores, validation, reason):
+    run = make_run(root, "x", scores, updates=[200, 400])
+    update_links(run, scores)
     best = (run / "best" if scores else run / "last").resolve()
     average = make_average(run, validation)
     expected = average if reason is None else best
@@ -126,7 +130,7 @@ def test_an_average_is_used_only_if_it_is_better_than_the_best_checkpoint(root, 
 
 
 def test_without_bleu_the_loss_is_told(root):
-    run = make_run(root, "x", {"5": -1.25}, updates=[5], settings="validation: {bleu: false}")
+    run = make_run(root, "x", {5: Score(1.25, None)}, updates=[5])
     assert "(update 5, loss 1.250)" in describe_model(RunFolder(run).checkpoint(5))
 
 

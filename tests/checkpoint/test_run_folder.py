@@ -19,6 +19,7 @@ from nmt.checkpoint.run_folder import (
     set_aside_damaged,
     update_links,
 )
+from nmt.checkpoint.scores import Score, best_updates
 from nmt.config import CheckpointsConfig
 from nmt.errors import CheckpointError
 
@@ -27,19 +28,24 @@ def settings(**values) -> CheckpointsConfig:
     return CheckpointsConfig(**values)
 
 
+def of_bleu(bleu: dict[int, float]) -> dict[int, Score]:
+    """Scores of equal loss."""
+    return {update: Score(2.5, value) for update, value in bleu.items()}
+
+
 def test_the_best_are_kept_by_score():
-    scores = {100: 2.0, 200: 6.0, 300: 4.0}
+    scores = of_bleu({100: 2.0, 200: 6.0, 300: 4.0})
     assert kept([100, 200, 300, 400], scores, settings(keep_last=1, keep_best=2)) == {200, 300, 400}
 
 
 def test_a_score_without_a_checkpoint_takes_no_place_among_the_best():
-    scores = {100: 9.0, 200: 6.0, 300: 4.0, 400: 1.0}
+    scores = of_bleu({100: 9.0, 200: 6.0, 300: 4.0, 400: 1.0})
     assert kept([200, 300, 400, 500], scores, settings(keep_last=1, keep_best=2)) == {200, 300, 500}
 
 
-@pytest.mark.parametrize("scores", [{1: nan, 2: -5.0, 3: -3.0}, {1: -5.0, 2: nan, 3: -3.0}, {1: -3.0, 2: -5.0, 3: nan}])
-def test_a_score_that_is_not_a_number_is_never_the_best(tmp_path, scores):
-    best = max((score, update) for update, score in scores.items() if score == score)[1]
+@pytest.mark.parametrize("losses", [(nan, 5.0, 3.0), (5.0, nan, 3.0), (3.0, 5.0, nan)])
+def test_a_loss_that_is_not_a_number_is_never_the_best(tmp_path, losses):
+    best, scores = losses.index(3.0) + 1, {update: Score(loss, None) for update, loss in enumerate(losses, start=1)}
     assert kept([1, 2, 3, 4], scores, settings(keep_last=1, keep_best=1)) == {best, 4}
     for update in scores:
         fake(tmp_path, update)
@@ -48,7 +54,15 @@ def test_a_score_that_is_not_a_number_is_never_the_best(tmp_path, scores):
 
 
 def test_of_equal_scores_the_earlier_is_kept():
-    assert kept([1, 2, 3], {1: 5.0, 2: 5.0, 3: 1.0}, settings(keep_last=1, keep_best=1)) == {1, 3}
+    assert kept([1, 2, 3], of_bleu({1: 5.0, 2: 5.0, 3: 1.0}), settings(keep_last=1, keep_best=1)) == {1, 3}
+
+
+@pytest.mark.parametrize("bleu", [(5.0, 5.0), (0.19, 0.0), (None, None), (0.2, 1.0), (4.9, 5.0)])
+def test_the_loss_decides_where_bleu_does_not(bleu):
+    """BLEU of a model that has hardly begun to learn says nothing."""
+    earlier, later = Score(5.0, bleu[0]), Score(4.0, bleu[1])
+    assert best_updates({1: earlier, 2: later}, 2) == [2, 1]
+    assert best_updates({1: Score(4.0, 1.01), 2: Score(3.0, 0.9)}, 2) == [1, 2]
 
 
 def test_the_last_and_every_nth_are_kept():
@@ -99,7 +113,7 @@ def test_the_newest_whole_checkpoint_is_resumed_from_and_damaged_newer_ones_are_
 def test_links_lead_to_the_last_and_the_best_that_are_there(tmp_path):
     for update in (1, 2, 3):
         fake(tmp_path, update)
-    update_links(tmp_path, {1: 3.0, 2: 9.0, 3: 4.0})
+    update_links(tmp_path, of_bleu({1: 3.0, 2: 9.0, 3: 4.0}))
     assert (tmp_path / "last").resolve() == RunFolder(tmp_path).checkpoint(3)
     assert (tmp_path / "best").resolve() == RunFolder(tmp_path).checkpoint(2)
 
@@ -108,7 +122,7 @@ def test_pruning_deletes_what_is_not_kept_and_what_a_crash_left(tmp_path):
     for update in (1, 2, 3):
         fake(tmp_path, update)
     (tmp_path / "checkpoints" / ".step-00000004.17.tmp").mkdir()
-    prune(tmp_path, {1: 1.0}, settings(keep_last=1, keep_best=1))
+    prune(tmp_path, of_bleu({1: 1.0}), settings(keep_last=1, keep_best=1))
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-00000001", "step-00000003"]
 
 
@@ -127,8 +141,8 @@ def test_pruning_leaves_a_checkpoint_that_lies_elsewhere(tmp_path):
 def test_translate_takes_a_better_average_unless_checkpoints_are_newer(tmp_path):
     fake(tmp_path, 1)
     best = fake(tmp_path, 2)
-    (best / "training.json").write_text('{"scores": {"2": 1.0}}')
-    update_links(tmp_path, {2: 1.0})
+    (best / "training.json").write_text('{"scores": {"2": {"loss": 2.5, "bleu": 1.0}}}')
+    update_links(tmp_path, of_bleu({2: 1.0}))
     assert chosen_bundle(tmp_path) == (best, None)
     average = tmp_path / "average"
     average.mkdir()
@@ -150,7 +164,7 @@ def test_the_best_checkpoint_is_named_as_the_run_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = Path("runs") / "mine"
     fake(run, 1), fake(run, 2)
-    update_links(run, {1: 2.0, 2: 1.0})
+    update_links(run, of_bleu({1: 2.0, 2: 1.0}))
     assert str(bundle_to_use(run)) == "runs/mine/checkpoints/step-00000001"
     (run / "best").unlink()
     (run / "best").symlink_to(fake(tmp_path / "elsewhere", 5))

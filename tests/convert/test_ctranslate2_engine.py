@@ -191,6 +191,7 @@ def test_reranking_is_told_where_it_is_done(theirs):
     assert "reranked" in remarks(beam=4, length_penalty=0.6, length_normalization="paper")[0]
     for options in ({"beam": 1}, {"length_penalty": 0.0}, {"length_normalization": "length"}):
         assert remarks(**options) == []
+        assert "refill_beam has no effect" in remarks(refill_beam=True, **options)[0]
 
 
 class WithoutMemory:

@@ -83,6 +83,7 @@ FOUND = [
     ("training state", b"null"),
     ("training state", b'{"update": "many", "scores": {}}'),
     ("training state", b'{"update": 2, "scores": {"2": null}}'),
+    ("training state", b'{"update": 2, "scores": {"2": {"loss": "a", "bleu": []}}}'),
     ("training state", b'{"update": 2, "scores": {}, "unheard_of": 1}'),
     ("training state", b'{"update": 1, "skipped": 2, "scores": {}}'),
     ("training state", b'{"update": -1, "scores": {}}'),

@@ -59,6 +59,7 @@ def pieces(found):
     [
         {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4, "min_length": 5}, {"beam": 4, "no_repeat_ngram": 2},
         {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"beam": 2, "nbest": 2, "sampling": Sampling(top_p=0.9)},
+        {"beam": 4, "nbest": 4, "refill_beam": True},
     ],
     ids=str,
 )  # fmt: skip

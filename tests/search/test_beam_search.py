@@ -50,6 +50,7 @@ def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, 
         {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4},
         {"beam": 3, "nbest": 3, "sampling": Sampling(seed=1)}, {"beam": 4, "no_repeat_ngram": 2},
         {"beam": 2, "max_length": 3}, {"beam": 4, "min_length": 5},
+        {"beam": 3, "nbest": 3, "refill_beam": True},
     ],
     ids=str,
 )  # fmt: skip
@@ -147,6 +148,77 @@ def test_what_was_finished_besides_comes_after_the_best(sampling):
         scores = [hypothesis.score for hypothesis in found]
         assert scores == sorted(scores, reverse=True)
         assert len(found) == 6 or not sampling
+
+
+def searched_by_the_authors(model, source, settings, prefix, vocab):
+    """Tensor2Tensor's search over lists: a list of live hypotheses, and one of the best finished ones.
+
+    At the maximum length only eos is allowed, as in ours; theirs has no such rule.
+    """
+    encoded = on_padded.encoded(model, torch.tensor([source] * settings.beam))
+    limit = len(source) - 1 + settings.max_extra_length
+
+    def penalty(length: int) -> float:
+        return ((5 + length) / 6) ** settings.length_penalty
+
+    live, finished = [(0.0, [])], []
+    for length in range(limit + 1):
+        grown = []
+        targets = [[BOS, *pieces] for _, pieces in live] + [[BOS] * (length + 1)] * (settings.beam - len(live))
+        log_p_BV = torch.log_softmax(on_padded.decoded(model, torch.tensor(targets), encoded)[:, -1], -1).tolist()
+        for (total, pieces), log_p in zip(live, log_p_BV, strict=False):
+            allowed = range(EOS if length >= settings.min_length else EOS + 1, vocab)
+            if settings.no_repeat_ngram:
+                allowed = [piece for piece in allowed if not repeats((*pieces, piece), settings.no_repeat_ngram)]
+            if length == limit:
+                allowed = [EOS]
+            if length < len(prefix):
+                allowed = prefix[length : length + 1]
+            grown += [(total + log_p[piece], [*pieces, piece]) for piece in allowed]
+        grown = sorted(grown, reverse=True)[: 2 * settings.beam]
+        ended = [(total / penalty(length + 1), pieces[:-1]) for total, pieces in grown if pieces[-1] == EOS]
+        finished = sorted([*finished, *ended], reverse=True)[: settings.beam]
+        live = [(total, pieces) for total, pieces in grown if pieces[-1] != EOS][: settings.beam]
+        if not live or (len(finished) == settings.beam and finished[-1][0] > live[0][0] / penalty(limit + 1)):
+            break
+    return finished
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam": 1, "length_penalty": 8.0}, {"beam": 2}, {"beam": 4}, {"beam": 4, "length_penalty": 0.0}, {"beam": 7},
+        {"beam": 3, "min_length": 4}, {"beam": 3, "no_repeat_ngram": 2}, {"beam": 4, "max_extra_length": 0},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("has_prefixes", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_places_that_are_taken_again_give_the_search_of_the_authors(options, has_prefixes, seed):
+    vocab, model = 12, build(seed, 12, spread=0.7)
+    batch = sources(6, vocab)[:, :8]
+    batch[:, 7] = torch.where(batch[:, 7] == 0, 0, EOS)
+    prefixes = [[4, 5, 6][:row] for row in (0, 1, 2, 3, 1, 0)] if has_prefixes else [[]] * 6
+    settings = SearchSettings(**{"refill_beam": True, "max_extra_length": 4} | options)
+    every = settings.model_copy(update={"nbest": settings.beam})
+    best, together = (beam_search([model], batch, each, prefixes=prefixes) for each in (settings, every))
+    assert best == [found[:1] for found in together]
+    for row, prefix, found in zip(batch, prefixes, together, strict=True):
+        expected = searched_by_the_authors(model, row[row != 0].tolist(), settings, prefix, vocab)
+        assert [list(h.pieces) for h in found] == [pieces for _, pieces in expected]
+        assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
+def test_places_are_taken_again_only_where_that_is_set_and_never_by_samples():
+    model, batch = build(1, 12, spread=1.5), sources(24, 12)
+    settings = SearchSettings(beam=4, nbest=4, max_extra_length=4)
+    refilled = settings.model_copy(update={"refill_beam": True})
+    empty, taken = (beam_search([model], batch, each) for each in (settings, refilled))
+    assert empty != taken
+    one, other = (
+        beam_search([model], batch, each.model_copy(update={"sampling": Sampling()})) for each in (settings, refilled)
+    )
+    assert one == other
 
 
 def test_leaving_empty_places_out_changes_nothing(monkeypatch):

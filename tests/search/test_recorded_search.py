@@ -91,6 +91,7 @@ def assert_same(found, expected):
         {"beam": 2, "max_length": 0}, {"beam": 3, "no_repeat_ngram": 1},
         {"beam": 3, "no_repeat_ngram": 3, "min_length": 9}, {"beam": 3, "nbest": 3, "sampling": Sampling()},
         {"beam": 3, "nbest": 3, "sampling": Sampling(top_k=4)}, {"beam": 2, "sampling": Sampling(top_p=0.8)},
+        {"beam": 4, "nbest": 4, "refill_beam": True}, {"beam": 2, "no_repeat_ngram": 2, "refill_beam": True},
         pytest.param({"beam": 40}, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -166,8 +167,10 @@ def test_a_later_search_records_only_new_sizes(kernels, recorders):
     again = [beam_search([model], sources(20, seed=seed), settings, recorded_steps=steps) for seed in (1, 2)]
     assert again == first
     assert recorded(recorders) == before
-    beam_search([model], sources(20), settings.model_copy(update={"min_length": 3}), recorded_steps=steps)
-    assert recorded(recorders) > before
+    for change in ({"min_length": 3}, {"refill_beam": True}):
+        before = recorded(recorders)
+        beam_search([model], sources(20), settings.model_copy(update=change), recorded_steps=steps)
+        assert recorded(recorders) > before
 
 
 def test_weights_that_change_in_place_are_those_of_the_next_search(kernels):

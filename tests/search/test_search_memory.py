@@ -64,6 +64,13 @@ def test_sampling_considers_the_whole_vocabulary(model):
     assert sampled - best == 3 * 7 * (100 - 64) * 4  # sentences, numbers per piece, further pieces, bytes
 
 
+def test_a_refilled_beam_considers_twice_as_much(model):
+    usual, refilled = (
+        memory(model, None).need(SearchSettings(beam=1, refill_beam=is_set), 3, 20, 10) for is_set in (False, True)
+    )
+    assert refilled - usual == 3 * 7 * (100 - 64) * 4  # sentences, numbers per piece, further pieces, bytes
+
+
 def test_keys_and_values_have_the_dtype_of_products(model):
     needs = {
         dtype: SearchMemory([model], CPU, dtype).need(SearchSettings(beam=4), 3, 20, 10)

@@ -63,7 +63,8 @@ def toy(trained):
 @pytest.mark.slow
 def test_averages_and_searches_are_scored(toy, ablations, nmt, tmp_path):
     run, data = toy
-    nmt("translate", "-m", run / "last", "-i", data / "valid.en", "-o", "last.de", cwd=tmp_path)
+    plain = ("--split-sentences", "never", "--no-copy-unknown", "--no-guard")
+    nmt("translate", "-m", run / "last", "-i", data / "valid.en", "-o", "last.de", *plain, cwd=tmp_path)
     scored = nmt("score", "--json", "--reference", data / "valid.de", "last.de", cwd=tmp_path).stdout
     [system] = json.loads(scored)["systems"]
     one, two = rows(ablations("averages", run, "--data", data, "--last", 1, "--last", 2))[2:]

@@ -172,6 +172,8 @@ def test_a_sweep_fills_its_table_and_runs_nothing_twice(trained, tmp_path):
     assert first.stderr.count("started") == 2
     assert again.stderr.count("scored already") == 2
     assert "started" not in again.stderr
+    translated = json.loads((tmp_path / "out/base-seed-1/.valid.step-00000004.de.nmt.json").read_text())["record"]
+    assert {"--split-sentences=never", "--no-copy-unknown", "--no-guard", "--refill-beam"} <= set(translated["command"])
     table = [line.split("|") for line in first.stdout.splitlines() if line.startswith(("| base", "| one head"))]
     assert [len(cells) for cells in table] == [11, 11]
     assert [cells[9].strip() for cells in table] == ["1", "1"]

@@ -94,7 +94,7 @@ def test_a_run_shows_how_good_and_how_large_its_model_is(work, nmt):
     """The best checkpoint is not the last, and the average is validated by itself."""
     run = work / "runs/toy-en-de-tiny"
     parameters = sum(tensor.numel() for tensor in load_bundle(run / "average").weights.values())
-    scores = {20: 77.25, 40: 3.5, 60: 2.25}
+    scores = {update: {"loss": 1.5, "bleu": bleu} for update, bleu in ((20, 77.25), (40, 3.5), (60, 2.25))}
     for step in (run / "checkpoints").iterdir():
         path = step / "training.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"scores": scores}))

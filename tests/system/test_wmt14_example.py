@@ -130,7 +130,7 @@ def test_each_result_has_the_papers_settings(tmp_path, pair, size, averaged, dro
     commands = dict(line.split(" ", 1) for line in (tmp_path / "commands").read_text().splitlines())
     assert commands["prepare-data"] == f"wmt14-{pair}"
     assert commands["average-checkpoints"] == f"runs/wmt14-{pair}-{size} --last {averaged}"
-    assert "--split-sentences never --no-copy-unknown --no-guard" in commands["translate"]
+    assert "--split-sentences never --no-copy-unknown --no-guard --refill-beam" in commands["translate"]
     words = commands["train"].split()
     assert words[words.index("--nproc") + 1] == "8"
     config = parse_config(

@@ -24,7 +24,7 @@ from tests.processes import SECONDS
 from tests.training.rank_processes import start_ranks
 
 
-def scores(run: Path) -> dict[str, float]:
+def scores(run: Path) -> dict[str, dict[str, float]]:
     return json.loads((run / "last" / "training.json").read_text())["scores"]
 
 

@@ -323,16 +323,29 @@ def test_metrics_are_cut_back_to_the_checkpoint_and_in_order(run_training, tmp_p
 
 
 def test_patience_compares_with_the_best_validation_not_with_the_last(run_training, tmp_path, monkeypatch):
-    scores = [math.nan, 1.0, 3.0, 2.0, 3.0, 2.75, 2.8]  # one that is no number is not the best, nor is an equal one
+    losses = [math.nan, 3.0, 1.0, 2.0, 1.0, 1.25, 1.2]  # one that is no number is not the best, nor is an equal one
+    assert ended_by_patience(run_training, tmp_path, monkeypatch, [(loss, None) for loss in losses]) == 5
+
+
+def test_patience_counts_a_better_loss_until_bleu_says_something(run_training, tmp_path, monkeypatch):
+    scores = [(9.0, 0.2), (8.0, 0.0), (7.0, 0.0), (6.0, 0.1), (5.0, 3.0), (4.0, 3.0), (3.0, 2.9), (2.0, 2.9)]
+    assert ended_by_patience(run_training, tmp_path, monkeypatch, scores) == 8
+
+
+def ended_by_patience(run_training, tmp_path, monkeypatch, scores) -> int:
+    """The update after which a run with these losses and BLEU scores ended, with a patience of 2."""
+    figures = iter(scores)
 
     def validate(self, model, until):
-        return Validation(loss=-scores.pop(0), bleu=None, seconds=0.0, samples=[], directions={})
+        loss, bleu = next(figures)
+        return Validation(loss, bleu, seconds=0.0, samples=[], directions={})
 
     monkeypatch.setattr(Validator, "validate", validate)
     outcome = run_training(
-        tmp_path / "run", "training.max_updates=7", "validation.every_updates=1", "training.patience=2"
+        tmp_path / "run", "training.max_updates=12", "validation.every_updates=1", "training.patience=2"
     )
-    assert (outcome.ending, outcome.progress.update) == (Ending.PATIENCE, 5)
+    assert outcome.ending is Ending.PATIENCE
+    return outcome.progress.update
 
 
 def test_the_time_that_an_update_waited_is_its_own(run_training, tmp_path, monkeypatch):
@@ -370,7 +383,7 @@ def test_the_best_and_the_last_are_kept(run_training, tmp_path):
     run = tmp_path / "run"
     run_training(run, "checkpoints.keep_last=1", "checkpoints.every_updates=3", "validation.every_updates=4")
     scores = json.loads((run / "last" / "training.json").read_text())["scores"]
-    best = max(scores, key=lambda update: (scores[update], -int(update)))
+    best = min(scores, key=lambda update: (-max(scores[update]["bleu"] or 0, 1), scores[update]["loss"], int(update)))
     assert sorted(checkpoints(run)) == sorted({int(best), 20})
     assert (run / "best").resolve() == RunFolder(run).checkpoint(int(best)).resolve()
 

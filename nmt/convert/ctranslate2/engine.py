@@ -149,9 +149,14 @@ class CTranslate2Engine:
 
     def remarks(self, options: TranslateOptions) -> list[str]:
         """As :meth:`nmt.translation.engine.Engine.remarks`."""
-        if options.beam == 1 or not options.length_penalty or options.length_normalization == "length":
-            return []
-        return ["CTranslate2 searches with length^alpha; its hypotheses are reranked by the paper's length penalty"]
+        found = []
+        if options.beam > 1 and options.length_penalty and options.length_normalization == "paper":
+            found.append(
+                "CTranslate2 searches with length^alpha; its hypotheses are reranked by the paper's length penalty"
+            )
+        if options.refill_beam:
+            found.append("CTranslate2 fills the beam by a rule of its own: refill_beam has no effect")
+        return found
 
     def searcher(
         self, options: TranslateOptions, workers: int | None = None, *, shared: bool = False

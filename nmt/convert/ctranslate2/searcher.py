@@ -2,8 +2,9 @@
 
 It differs from ours in three ways. It drops pieces that are not allowed before the softmax, so log-probabilities are
 higher. Without pad, bos and unk they are a little higher, and stay so. With a minimum length, or without repeated
-n-grams, they are much higher, and hypotheses are scored again. The search ends when the beam is full of finished
-hypotheses. It has no paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
+n-grams, they are much higher, and hypotheses are scored again. The places of finished hypotheses are filled, by those
+behind the best extensions that the beam has places for, and the search ends when as many are finished as there are
+places. It has no paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
 """
 
 from __future__ import annotations
