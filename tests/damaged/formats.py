@@ -20,6 +20,7 @@ from nmt.checkpoint.bundle import TrainingState, load_bundle, save_bundle
 from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
+from nmt.checkpoint.scores import Score
 from nmt.config import Config, describe_config, dump_config, load_preset, load_yaml, parse_config
 from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
@@ -223,7 +224,7 @@ def _write_run(folder: Path, *, checksums: bool = False) -> None:
             for name, parameter in model.named_parameters()
             for kind in ("exp_avg", "exp_avg_sq", "learnt")
         }
-        progress = Progress(update=update, index=update, seconds=1.5, scores={1: 3.5, 2: 4.0})
+        progress = Progress(update=update, index=update, seconds=1.5, scores={1: Score(3.0, 3.5), 2: Score(2.5, 4.0)})
         checkpoint = RunFolder(run).checkpoint(update)
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         state = TrainingState(moments, progress.values())
