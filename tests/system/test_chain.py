@@ -100,7 +100,10 @@ def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):
     data = trained / "data" / "toy-en-de"
     checkpoint = run / "checkpoints" / f"step-{validation['update']:08d}"
     decoding = yaml.safe_load((run / "config.yaml").read_text())["validation"]["decoding"]
-    options = [f"--{key.replace('_', '-')}={value}" for key, value in decoding.items()] + ["--no-guard"]
+    options = ["--no-guard"]
+    for key, value in decoding.items():
+        name = key.replace("_", "-")
+        options.append(f"--{'' if value else 'no-'}{name}" if isinstance(value, bool) else f"--{name}={value}")
     translated = nmt("translate", "--model", checkpoint, *options, cwd=trained, text=head(data / "valid.en", 20))
     (tmp_path / "valid20.de").write_text(head(data / "valid.de", 20), "utf-8")
     reference = ["--reference", tmp_path / "valid20.de"]
