@@ -68,6 +68,16 @@ def test_web_addresses_of_a_line(line, expected):
     assert web_addresses(line) == expected
 
 
+PARTS = st.sampled_from([*"aZ0 .:/@%{}<>$[]_&#;-Wä中", "www", "http", "ftp", "://", "org", "Biz", "de", "{{", "}}"])
+
+
+@given(st.lists(PARTS, max_size=12).map("".join))
+def test_no_line_is_passed_over(line):
+    """What stands behind changes nothing, but makes the line one that is searched."""
+    assert web_addresses(line) == web_addresses(f"{line} @")
+    assert placeholders(line) == placeholders(f"{line} _")
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
