@@ -61,10 +61,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def made_once(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[..., Path]:
+def made_once(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Callable[..., Path]:
     """Make a folder that takes long: the first worker that needs it makes it, and each takes a copy."""
     base = tmp_path_factory.getbasetemp()
-    shared = base if worker_id == "master" else base.parent
+    shared = base.parent if hasattr(pytestconfig, "workerinput") else base  # of several workers, the parent is common
 
     def copy(name: str, make: Callable[[Path], None]) -> Path:
         made = shared / f"made-{name}"

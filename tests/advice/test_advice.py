@@ -227,7 +227,7 @@ def test_advice_that_is_followed_fixes_the_error(prepare: Callable[[], object], 
     [
         ("--target-lang zh", "猫坐在垫子上"),
         ("--tokenize char", "猫がマットの上に座っている"),
-        ("--metric chrf", "แมวนั่งบนเสื่อ"),
+        ("--target-lang th", "แมวนั่งบนเสื่อ"),
     ],
 )
 def test_advice_that_is_followed_ends_the_warning(project: Path, option: str, text: str):

@@ -57,7 +57,7 @@ def test_lines_come_from_a_file_or_a_pipe(attention, tmp_path):
         (["x", "-o", "page.html", "--json"], "", "--json prints, and --out page.html writes: give one"),
         (["x", "-o", "mine.html"], "", "mine.html"),
         (["x", "-i", "in.txt"], "", "the input was given twice"),
-        (["x", "--target", "a", "--target", "b"], "", "got 1 sentences, but 2 targets"),
+        (["x", "--target", "a", "--target", "b"], "", "got 1 sentence, but 2 targets"),
         ([""], "", "sentence 1 is empty"),
         ([], "", "standard input has no lines"),
         ([], "x\n" * 51, "a page holds 50 at most"),

@@ -108,8 +108,10 @@ def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):
     ]
     data = trained / "data" / "toy-en-de"
     decoding = yaml.safe_load((tmp_path / "run/config.yaml").read_text())["validation"]["decoding"]
-    assert decoding.pop("refill_beam") is False  # a switch, and the default
-    options = [f"--{key.replace('_', '-')}={value}" for key, value in decoding.items()] + ["--no-guard"]
+    options = ["--no-guard"]
+    for key, value in decoding.items():
+        name = key.replace("_", "-")
+        options.append(f"--{'' if value else 'no-'}{name}" if isinstance(value, bool) else f"--{name}={value}")
     translated = nmt("translate", "--model", tmp_path / "run", *options, cwd=trained, text=head(data / "valid.en", 20))
     samples = [sample["translation"] for sample in validation["samples"]]
     assert translated.stdout.splitlines()[: len(samples)] == samples

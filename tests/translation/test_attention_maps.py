@@ -93,7 +93,7 @@ def test_without_targets_the_translation_is_shown():
         ([""], None, "sentence 1 is empty"),
         (["ba", "ba " * 20], None, r"sentence 2 has 20 pieces, but the model has positions for 15"),
         (["ba"], ["ba " * 16], r"target 1 has 16 pieces, but the model has positions for 15"),
-        (["ba", "do"], ["ba"], "got 2 sentences, but 1 targets"),
+        (["ba", "do"], ["ba"], "got 2 sentences, but 1 target:"),
     ],
 )
 def test_what_cannot_be_shown_is_an_error(sources, targets, message):

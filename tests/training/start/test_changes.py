@@ -37,6 +37,7 @@ CHANGES = {
     "augmentation.typos": 0.1, "augmentation.noise": 0.1, "validation.every_updates": 7, "validation.bleu": "false",
     "validation.bleu_sentences": 3, "validation.decoding.beam": 1, "validation.decoding.length_penalty": 0.1,
     "validation.decoding.max_extra_length": 2, "validation.decoding.length_normalization": "length",
+    "validation.decoding.refill_beam": "true",
 }  # fmt: skip
 """Another value for each setting that may not change on resume by itself."""
 # One or two settings of each section; with the others, tests are slow.
