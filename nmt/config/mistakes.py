@@ -101,7 +101,7 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'tiny'?)``, or empty if no known word is similar, or begins like this."""
+    """`` (did you mean 'tiny'?)``, for the nearest word, or one that begins like this; empty if there is neither."""
     words = list(known)
     nearest = difflib.get_close_matches(word, words, n=1) or [each for each in words if word and each.startswith(word)]
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""

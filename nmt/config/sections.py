@@ -263,7 +263,7 @@ class DecodingConfig(Section):
             "Without it, these stay empty, so that a beam of 1 is greedy. No effect on samples.",
             unset="the model's",
         ),
-    ] = Field(False, description="Fill the places of finished hypotheses, as Tensor2Tensor.")
+    ] = Field(False, description="Refill finished places of the beam.")
 
 
 class ValidationConfig(Section):

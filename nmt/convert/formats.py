@@ -201,6 +201,8 @@ _UNREADABLE = {
     "*.intgemm*.bin": "a model of Marian that was packed for one processor. Find the .npz file that it was made from",
 }
 """Files of models that cannot be read -> what they are, and what to do before an import."""
+_NEVER_READ = frozenset((".h5", ".msgpack", ".onnx", ".ot"))
+"""Endings of files for other software, which lie beside those that are read."""
 
 
 def place_of(path: Path) -> Path:
@@ -226,7 +228,8 @@ def _advice(path: Path) -> str:
 def _is_pointer(file: Path) -> bool:
     """Whether a file only says where Git keeps the large one in its place."""
     try:
-        return file.stat().st_size < 1_000 and read_regular(file).startswith(b"version https://git-lfs")
+        is_small = file.suffix not in _NEVER_READ and file.stat().st_size < 1_000
+        return is_small and read_regular(file).startswith(b"version https://git-lfs")
     except OSError:
         return False
 
@@ -250,8 +253,8 @@ def find_format(path: Path, name: str | None = None) -> Format:
         raise CheckpointError(f"{pointer}: is only a pointer of Git LFS. Run `git lfs pull` in {folder}.")
     if (found := next((form for form in named if form.recognises(path)), None)) is not None:
         return found
-    what = next((what for pattern, what in _UNREADABLE.items() if any(folder.glob(pattern))), None)
-    if what is not None:
+    files = folder.iterdir() if path.is_dir() else [path]
+    if what := next((what for file in files for pattern, what in _UNREADABLE.items() if file.match(pattern)), None):
         raise CheckpointError(f"{path}: holds {what}, and import that.")
     if name is not None:
         raise CheckpointError(f"{path}: holds no model of {named[0].toolkit}, which would be {named[0].files}.")

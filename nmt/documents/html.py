@@ -101,7 +101,7 @@ class _Finder:
         is_described = {given.get("name"), given.get("property")} & _DESCRIPTIONS
         is_button = token.name == "input" and given.get("type") in ("button", "reset", "submit")
         names = _TRANSLATED_ATTRIBUTES | ({"content"} if is_described else set()) | ({"value"} if is_button else set())
-        target = self._reading.target_lang
+        source, target, is_translated = self._reading.source_lang, self._reading.target_lang, token.kind == "open"
         if token.name == "html" and "dir" not in given and target and direction(target) == "rtl":
             begin = token.start + len("<html")
             self.places.append(Place(begin, begin, write=lambda _: ' dir="rtl"'))
@@ -115,7 +115,7 @@ class _Finder:
                 self.places.append(Place(start, end, unit, functools.partial(_in_quotes, '"' * (group == 4))))
             elif name in ("lang", "xml:lang") and token.name == "html" and target:
                 self.places.append(Place(start, end, write=lambda _: language_tag(target)))
-            elif name == "dir" and target and found[group].lower() == direction(self._reading.source_lang):
+            elif name == "dir" and target and is_translated and found[group].lower() == direction(source):
                 self.places.append(Place(start, end, write=lambda _: direction(target)))
 
 

@@ -134,8 +134,8 @@ def _bleu(tokenizer: TokenizerName, lowercase: bool, *, effective_order: bool) -
         if extra is None:
             raise
         raise NmtError(
-            f"the tokeniser {tokenizer} is not installed: pip install '{extra}', or choose another with --tokenize "
-            "(char needs no installation), or train with --set validation.bleu=false."
+            f"the tokeniser {tokenizer} is not installed: pip install '{extra}'. Without it, a score needs "
+            "--tokenize char, and training needs --set validation.bleu=false."
         ) from error
 
 

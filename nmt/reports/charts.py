@@ -101,7 +101,7 @@ class Chart:
             points = [column.get(update) for column in columns]
             minutes = next((point.minutes for point in points if point and point.minutes is not None), None)
             cells = (minutes, *(point and point.value for point in points))
-            table.add(f"{update:,}", *("" if cell is None else f"{cell:,.5g}" for cell in cells))
+            table.add(f"{update:,}", *map(_five_digits, cells))
         return table
 
     @property
@@ -117,6 +117,12 @@ class Chart:
             }
             for each in self.series
         ]
+
+
+def _five_digits(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.5g}"  # g writes 300,000 as a power of ten
 
 
 def extent(series: Iterable[Series]) -> dict[Axis, float]:

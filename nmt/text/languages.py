@@ -33,6 +33,7 @@ CHARACTERS_PER_WORD: dict[str, float] = _TABLES["characters_per_word"]
 _FULL_WIDTH = frozenset({"Bopo", "Hani", "Kana", "Yiii"})
 _MACROLANGUAGES = {"nb": "no"}
 _RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Nkoo", "Thaa"})
+_MAINLY_IN_ARABIC = frozenset({"ks", "sd", "ug"})
 
 # What a code may look like. It becomes part of names of files, and of commands that people copy.
 _WELL_FORMED = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*(@[A-Za-z]{1,16})?")
@@ -87,9 +88,11 @@ def is_full_width(code: str) -> bool:
 
 
 def direction(code: str) -> str:
-    """In which direction a language is written, as HTML names it: ``rtl`` if all its scripts are, otherwise ``ltr``."""
-    scripts = scripts_of(code)
-    return "rtl" if scripts and set(scripts) <= _RIGHT_TO_LEFT else "ltr"
+    """In which direction a language is mainly written, as HTML names it: ``rtl`` or ``ltr``."""
+    parts = _parts(code)
+    main = _script(parts) or ("Arab" if parts.language in _MAINLY_IN_ARABIC else "")
+    scripts = {main} if main else set(scripts_of(code))
+    return "rtl" if scripts and scripts <= _RIGHT_TO_LEFT else "ltr"
 
 
 @functools.lru_cache(maxsize=100)

@@ -103,7 +103,8 @@ class Trainer:
         except Exception as error:
             error.add_note(f"It happened after update {self.progress.update:,}.")
             try:
-                self._writer.finish(waits=False)
+                self._writer.finish_now()
+                self._log.flush()
             except WriteError as another:
                 error.add_note(f"Besides, {another}")
             raise
@@ -148,9 +149,8 @@ class Trainer:
         if progress.skipped_in_a_row >= self._config.training.max_skipped:
             count, progress.skipped_in_a_row = progress.skipped_in_a_row, 0
             self._save()
-            self._writer.finish()
+            self._writer.finish()  # on all ranks: the first to fail ends the others
             self._updates.drop()
-            self._ranks.gather(None)  # the first rank to fail ends all: none does before all is saved
             raise TrainingError(
                 f"{count} updates in a row had gradients that are not finite, the last one update {progress.update:,}; "
                 "all were skipped, and the weights from before them are saved. Usual causes: too high a learning rate "

@@ -136,7 +136,7 @@ def train(
         vocab = data.sets.vocab
         validator = Validator(data.sets.folders, config, vocab, learner.hardware, ranks, batch_tokens=batch_tokens)
         log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
-        writer = CheckpointWriter(run, config, vocab, record, listener.noticed, lambda: bool(stop))
+        writer = CheckpointWriter(run, config, vocab, record, listener.noticed, lambda: bool(stop), ranks)
         with data.epochs(run, ranks) as epochs, telling_where_to_resume(run):
             limits = Limits(config, progress)
             updates = Updates(config, progress, learner, epochs, batching, limits, stop, log)

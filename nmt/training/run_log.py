@@ -9,6 +9,7 @@ from typing import Any
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config
+from nmt.io.writing import WriteError
 from nmt.training.listener import Listener
 from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Progress
@@ -56,9 +57,20 @@ class RunLog:
         """
         if self._is_main:
             self._metrics.append(record)
-            if self._tensorboard is not None:
-                self._tensorboard.append(record)
+            self._draw(record)
             self._listener.recorded(record)
+
+    def _draw(self, record: dict[str, Any]) -> None:
+        if self._tensorboard is None:
+            return
+        try:
+            self._tensorboard.append(record)
+        except WriteError as error:
+            if not error.lacks_room:
+                raise
+            self._tensorboard = None  # it writes nothing after an error
+            error.advise("TensorBoard's curves end here; metrics.jsonl has all records.")
+            self._listener.noticed(str(error))
 
     def flush(self) -> None:
         """Write the records for which the disk had no room.

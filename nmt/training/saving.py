@@ -21,6 +21,7 @@ from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab_pair import VocabularyPair
 from nmt.io.writing import WriteError
 from nmt.record import RECORD, Record
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 
 SECONDS_UNTIL_TRIED = 60.0
 """How long after a checkpoint for which the disk had no room it is tried again."""
@@ -78,14 +79,17 @@ class CheckpointWriter:
         training: Record | None,
         tell: Callable[[str], None] = lambda _: None,
         is_stopping: Callable[[], bool] = lambda: False,
+        ranks: Ranks = NO_OTHERS,
     ) -> None:
         """Take what all checkpoints share.
 
         Args:
             tell: told that the disk has no room, and that it has room again.
-            is_stopping: whether the run was asked to stop: then it does not wait for room.
+            is_stopping: whether this rank was asked to stop: then no rank waits for room.
+            ranks: those that wait for the one that saves.
         """
         self._run = run
+        self._ranks = ranks
         self._tell = tell
         self._is_stopping = is_stopping
         self._training = training
@@ -134,24 +138,44 @@ class CheckpointWriter:
             self._is_full = False
             self._tell("There is room again: the checkpoint is saved.")
 
-    def finish(self, *, waits: bool = True) -> None:
-        """Wait until the checkpoint is on disk.
+    def finish(self) -> None:
+        """Wait on all ranks until the checkpoint is on disk: for room at most :data:`LONGEST_WAIT`, or until a signal.
 
-        Args:
-            waits: whether to wait for room on a full disk, for at most :data:`LONGEST_WAIT`.
+        Raises:
+            WriteError: the checkpoint could not be written.
+        """
+        self._ranks.allow_long_waits(True)
+        self._join()
+        began = time.monotonic()
+        if self._lacks_room() and not self._is_stopping():
+            self._tell(
+                f"The run waits up to {LONGEST_WAIT / 3600:.0f} hours for room. Ctrl-C ends it without the checkpoint."
+            )
+        while self._waits_for_room(began):
+            time.sleep(min(0.5, SECONDS_UNTIL_TRIED))
+            self._try_again()
+        self.finish_now()
+
+    def finish_now(self) -> None:
+        """Wait until the checkpoint is on disk. If the disk has no room for it, try once more.
 
         Raises:
             WriteError: the checkpoint could not be written.
         """
         self._join()
-        began = time.monotonic()
-        while self._lacks_room():
-            if not waits or self._is_stopping() or time.monotonic() - began >= LONGEST_WAIT:
-                raise self._take_error()
-            time.sleep(min(0.5, SECONDS_UNTIL_TRIED))
-            self._try_again()
+        if self._lacks_room():
+            self._start()
             self._join()
+            if self._lacks_room():
+                raise self._take_error()
         self.check()
+
+    def _waits_for_room(self, began: float) -> bool:
+        self._join()
+        gives_up = self._is_stopping() or time.monotonic() - began >= LONGEST_WAIT
+        # The others would wait in another exchange for half an hour only. A signal to one rank ends the wait of all.
+        lack_room, give_up = zip(*self._ranks.gather((self._lacks_room(), gives_up)), strict=True)
+        return any(lack_room) and not any(give_up)
 
     def _start(self) -> None:
         self._error, self._tried = None, time.monotonic()
@@ -159,7 +183,7 @@ class CheckpointWriter:
         self._thread.start()
 
     def _try_again(self) -> None:
-        if time.monotonic() - self._tried >= SECONDS_UNTIL_TRIED:
+        if self._lacks_room() and time.monotonic() - self._tried >= SECONDS_UNTIL_TRIED:
             self._start()
 
     def _join(self) -> None:
@@ -184,7 +208,7 @@ class CheckpointWriter:
         return True
 
     def _take_error(self) -> Exception:
-        error, self._error = self._error, None
+        error, self._error, self._is_full = self._error, None, False
         assert error is not None
         return error
 

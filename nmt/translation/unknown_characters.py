@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nmt.config.data import LineStatistics
@@ -94,9 +94,7 @@ class UnknownCharacters:
         unknown = {cluster for cluster, ids in zip(characters, encoded, strict=True) if self.are_in(ids)}
         unknown.update(cluster for cluster in characters if not hidden.isdisjoint(cluster))
         respelt = self._respelt(unknown)
-        known = [
-            nfc("".join(respelt.get(each, each) for each in clusters(line))) if respelt else line for line in lines
-        ]
+        known = [_with_forms(line, respelt) for line in lines] if respelt else lines
         taken = [
             take_out(text, unknown.__contains__, self._language) or (None if text == line else Taken(text, "", (), ""))
             for text, line in zip(known, lines, strict=True)
@@ -136,3 +134,8 @@ class UnknownCharacters:
 def _ends(vocab: Vocabulary, ids: Sequence[int]) -> list[int]:
     """The end of each piece in the decoded text, in characters."""
     return [len(text) for text in vocab.decode([ids[: count + 1] for count in range(len(ids))])]
+
+
+def _with_forms(line: str, respelt: Mapping[str, str]) -> str:
+    text = "".join(respelt.get(each, each) for each in clusters(line))
+    return line if text == line else nfc(text)  # no line depends on those beside it

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.convert.certificate import examining
+from nmt.convert.certificate import examining, our_side
 from nmt.convert.certificate.examining import Job, examine
+from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.quantized import QUANTIZED_COMPARISONS
 from nmt.convert.certificate.record import Certificate, Check
 from nmt.convert.certificate.side import Side
@@ -21,6 +22,7 @@ from nmt.convert.foreign import Given
 from nmt.convert.formats import find_format
 from nmt.convert.huggingface.software import HuggingFaceSide
 from nmt.errors import CheckpointError, NmtError
+from nmt.search.beam_search import beam_search
 from tests.convert.marian_mt import STORED
 from tests.convert.peers import write_fairseq
 from tests.convert.unexamined import examine_nothing
@@ -103,6 +105,24 @@ def test_a_folder_that_a_package_cannot_open_is_named(monkeypatch):
         CheckpointError, match=r"transformers cannot open it \(no file named x\)\. Copy the model again"
     ):
         HuggingFaceSide(STORED, [], [])
+
+
+def test_a_search_holds_few_sources_at_once_and_answers_in_their_order(make_bundle, monkeypatch):
+    sizes, pieces = [], make_bundle().vocab.source.pieces(range(4, 24))
+
+    def counting(models, source_BS, settings):
+        sizes.append(len(source_BS))
+        return beam_search(models, source_BS, settings)
+
+    monkeypatch.setattr(our_side, "beam_search", counting)
+    side = OurSide(make_bundle().folder)
+    sources = [pieces[: 1 + place % 7] + pieces[place : place + 1] for place in range(20)]
+    together = side.search([*sources, *sources], 2, 5)
+    assert sizes == [16, 4]
+    assert together[:20] == together[20:]
+    for source, found in zip(sources, together, strict=False):
+        [alone] = OurSide(make_bundle().folder).search([source], 2, 5)
+        assert [one.pieces for one in found] == [one.pieces for one in alone]
 
 
 def missing_library(folder, **options):

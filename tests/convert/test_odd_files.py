@@ -68,8 +68,10 @@ def test_an_empty_sentencepiece_model_is_named(write):
 
 
 def test_a_pointer_of_git_lfs_is_named(write):
-    folder = write("huggingface")
-    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    folder, pointer = write("huggingface"), "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    (folder / "tf_model.h5").write_text(pointer)
+    assert read(folder).toolkit == "Hugging Face MarianMT"
+    (folder / "model.safetensors").write_text(pointer)
     with pytest.raises(CheckpointError, match=r"model\.safetensors: is only a pointer of Git LFS\. Run `git lfs pull`"):
         read(folder)
 
@@ -87,6 +89,9 @@ def test_a_model_that_cannot_be_read_says_what_to_do(file, words, tmp_path):
     for path in (tmp_path, tmp_path / file):
         with pytest.raises(CheckpointError, match=f"holds {words}"):
             find_format(path)
+    (tmp_path / "alone.bin").touch()
+    with pytest.raises(CheckpointError, match=r"alone\.bin: holds no model that can be imported"):
+        find_format(tmp_path / "alone.bin")
 
 
 def test_the_files_of_a_format_that_is_named_are_told(write):

@@ -290,6 +290,7 @@ def test_the_header_of_a_template_gets_language_and_plural_forms():
         ("ar en", "<html lang=ar dir='rtl'><p>a <b dir=ltr>1</b>", "<html lang=en dir='ltr'><p><b dir=ltr>w</b> w"),
         ("he fa", "<html lang=he dir=rtl><p dir=auto>a", "<html lang=fa dir=rtl><p dir=auto>w"),
         ("en de", "<html><p dir=rtl>a", "<html><p dir=rtl>w"),
+        ("en sd", "<p dir=ltr>a<pre dir=ltr>x</pre><input dir=ltr>", "<p dir=rtl>w<pre dir=ltr>x</pre><input dir=ltr>"),
         ("en zho_Hans", "<html lang=en>a", "<html lang=zh-Hans>w"),
     ],
 )

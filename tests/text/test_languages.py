@@ -73,7 +73,8 @@ def test_direction_of_each_script_is_that_of_its_letters():
         is_right = unicodedata.bidirectional(letters[0]) in ("R", "AL")
         assert direction(f"{code}-{script}") == ("rtl" if is_right else "ltr")
     assert direction("ar") == direction("fas") == direction("he") == "rtl"
-    assert direction("ku") == direction("") == "ltr"
+    assert {direction(code) for code in ("sd", "uig", "pa_PK", "sr@arabic")} == {"rtl"}
+    assert {direction(code) for code in ("ku", "", "ug_Latn", "sd-Deva", "pa", "az")} == {"ltr"}
 
 
 def test_every_code_and_script_is_listed_once():

@@ -1,5 +1,7 @@
 """Numbers, web addresses and placeholders: what is one, and whether a translation has changed it."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,17 @@ def test_separators_change_nothing(values, first, second):
 )
 def test_web_addresses_of_a_line(line, expected):
     assert web_addresses(line) == expected
+
+
+PARTS = "http://1 www.1 WWW.a 1@2.3 a.ORG a.de/ {a} %s <br> &nbsp; $a1 [[a]] __A__ :ab: . / @ a 0 ä 中"
+
+
+def test_no_line_is_passed_over():
+    """What stands behind changes nothing, but makes the line one that is searched."""
+    words = PARTS.split()
+    for line in map("".join, itertools.product(words, ["", *words])):
+        assert web_addresses(line) == web_addresses(f"{line} @") == web_addresses(f"{line} ://")
+        assert placeholders(line) == placeholders(f"{line} _") == placeholders(f"{line} {{")
 
 
 @pytest.mark.parametrize(

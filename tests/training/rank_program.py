@@ -4,7 +4,8 @@
 ``OUT.RANK.order`` a line for each update: its pairs, and a hash of the parameters after it. ``WHAT`` happens at an
 update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch does not fit), ``exchange`` and
 ``step`` (memory ends in the exchange of gradients, or in Adam's step), ``bucket-N`` (memory ends in the backward pass
-when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it takes long to save),
+when N buckets were sent), ``full`` (no file may grow any more), ``crowded`` (the
+disk has no room for a checkpoint), ``stop`` (SIGSTOP), ``sleep`` (it takes long to save),
 or, from that update on, ``poison`` (gradients are NaN). With ``SHORT_TIMEOUT`` in the environment, ranks on other
 machines wait five seconds for an update. With ``LIKE_NCCL``, ranks exchange as between
 GPUs, gradients in buckets of a few parameters, and read the figures of an update late. With ``GRAPHS_AS_THEY_ARE``, no
@@ -14,6 +15,7 @@ a name of its own.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -32,9 +34,11 @@ def main() -> None:
     import numpy as np
     import torch
 
+    from nmt.io.writing import WriteError
     from nmt.kernels.flash_attention import masked_attention
     from nmt.machine.device import Hardware
     from nmt.training import run as run_module
+    from nmt.training import saving
     from nmt.training.input.data_sets import TrainingData
     from nmt.training.learner import Learner
     from nmt.training.listener import Listener
@@ -62,6 +66,9 @@ def main() -> None:
 
     def no_memory(*arguments, **options):
         raise RuntimeError("NCCL error: Cuda failure 2 'out of memory'")
+
+    def no_room(folder, *arguments, **options):
+        raise WriteError(folder, "no room", code=errno.ENOSPC)
 
     class WatchedLearner(Learner):
         def __init__(self, *arguments, **options) -> None:
@@ -99,6 +106,8 @@ def main() -> None:
                     buffer._send_next = send_or_fail
                 if what == "step":
                     self.optimizer.step = no_memory
+                if what == "crowded":
+                    saving.save_bundle = no_room
                 if what == "full":
                     while not (Path(run) / "last").exists():  # a checkpoint that is still being written
                         time.sleep(0.05)

@@ -195,6 +195,18 @@ def test_infinite_gradients_of_one_rank_end_all_with_what_was_learnt_saved(faili
     load_bundle(RunFolder(tmp_path / "run").checkpoint(10))
 
 
+def test_a_signal_to_one_rank_ends_the_wait_of_another_for_room(reversed_words, settings, tmp_path):
+    ranks = start_ranks(2, reversed_words, settings(), tmp_path / "run", tmp_path / "out", "crowded", 0, 7)
+    order, deadline = tmp_path / "out.1.order", time.monotonic() + SECONDS
+    while (not order.exists() or order.read_text().count("\n") < 20) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)  # all updates are made
+    assert ranks[0].process.poll() is None
+    ranks[1].process.terminate()
+    assert "rank 0: " in (error := ranks[0].finish()) and "cannot be written (no room)" in error
+    ranks[1].finish()
+
+
 def test_a_full_disk_of_the_main_rank_ends_all_and_names_it(failing_ranks, settings, tmp_path):
     errors = failing_ranks(settings(), "full", 0, 7)
     assert "rank 0: " in errors[0]

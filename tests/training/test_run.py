@@ -1,5 +1,6 @@
 """What a run is made of: data, weights to begin with, schedules that land, and what it does when things go wrong."""
 
+import errno
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run_folder import checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
+from nmt.io.writing import WriteError
 from nmt.machine import device
 from nmt.machine.measured import forget_measurements
 from nmt.reporting import Reporter
@@ -27,6 +29,7 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
 from nmt.training.start.settings import resolve_config
+from nmt.training.tensorboard import TensorBoardFile
 from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, assert_same, complete, make_data_set, records, saved
 
@@ -365,6 +368,18 @@ def test_tensorboard_gets_the_curves(run_training, tmp_path):
     assert [point.step for point in points] == list(range(2, 21, 2))
     assert [p.value for p in points] == pytest.approx([r["loss"] for r in records(tmp_path / "run", "update")])
     assert {"valid/bleu", "valid/loss", "train/learning_rate", "train/gradient_norm"} <= set(curves.Tags()["scalars"])
+
+
+def test_a_full_disk_ends_only_the_curves_for_tensorboard(run_training, tmp_path, monkeypatch, listener):
+    pytest.importorskip("tensorboard")
+
+    def no_room(self, record):
+        raise WriteError(tmp_path / "run/tensorboard", "no room", code=errno.ENOSPC)
+
+    monkeypatch.setattr(TensorBoardFile, "append", no_room)
+    assert run_training(tmp_path / "run", "logging.tensorboard=true").progress.update == 20
+    [said] = [notice for notice in listener.notices if "curves end here" in notice]
+    assert "run/tensorboard: cannot be written (no room). Free space" in said
 
 
 GROWING = SETTINGS.replace("max_updates: 20", "max_updates: 100000").replace("update_tokens: 60", "update_tokens: 600")

@@ -3,6 +3,7 @@
 import errno
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -58,6 +59,23 @@ def full_disk(monkeypatch, settled, reversed_words, tmp_path):
     return make
 
 
+class TwoThreads:
+    """Two ranks that are threads, and exchange as processes do."""
+
+    def __init__(self) -> None:
+        self._values, self._barrier = [None, None], threading.Barrier(2, timeout=60)
+
+    def __getitem__(self, number: int) -> SimpleNamespace:
+        def gather(value):
+            self._values[number] = value
+            self._barrier.wait()
+            found = list(self._values)
+            self._barrier.wait()
+            return found
+
+        return SimpleNamespace(gather=gather, allow_long_waits=lambda is_allowed: None)
+
+
 def save(writer: CheckpointWriter, update: int) -> None:
     writer.save(update, {"weight": torch.full((3,), float(update))}, {}, {}, {})
 
@@ -90,12 +108,45 @@ def test_a_run_waits_at_its_end_for_room(full_disk, tmp_path):
     assert RunFolder(tmp_path).checkpoint(5).is_dir()
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_all_ranks_wait_together_and_a_signal_to_any_ends_it(is_stopped, full_disk, tmp_path):
+    ranks, ended = TwoThreads(), []
+    writer, told = full_disk(1_000_000 if is_stopped else 5, ranks=ranks[0])
+    other = CheckpointWriter(tmp_path, None, None, None, told.append, lambda: is_stopped, ranks[1])
+
+    def wait():
+        other.finish()
+        ended.append(RunFolder(tmp_path).checkpoint(5).is_dir())
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    save(writer, 5)
+    if is_stopped:
+        with pytest.raises(WriteError, match="cannot be written"):
+            writer.finish()
+    else:
+        writer.finish()
+    thread.join()
+    assert ended == [not is_stopped]
+    assert [message for message in told if "waits up to 24 hours" in message] == told[1:2]
+
+
 @pytest.mark.parametrize("reason", ["stopping", "failing", "long", "another"])
 def test_a_run_does_not_wait_for_room(reason, full_disk, monkeypatch):
     """If it was asked to stop, ends with another error, or has waited for long; nor for a broken disk."""
     monkeypatch.setattr(saving, "LONGEST_WAIT", 0.1 if reason == "long" else 1e9)
     code = errno.EIO if reason == "another" else errno.ENOSPC
-    writer, _ = full_disk(1_000_000, code, is_stopping=lambda: reason == "stopping")
+    writer, told = full_disk(1_000_000, code, is_stopping=lambda: reason == "stopping")
     save(writer, 5)
     with pytest.raises(WriteError, match="step-00000005: cannot be written"):
-        writer.finish(waits=reason != "failing")
+        (writer.finish_now if reason == "failing" else writer.finish)()
+    writer.finish_now()  # as the run does once more on its way out
+    assert not any("saved" in message for message in told)
+
+
+def test_a_checkpoint_is_tried_once_more_before_a_run_gives_up(full_disk, monkeypatch, tmp_path):
+    writer, _ = full_disk(1, is_stopping=lambda: True)
+    monkeypatch.setattr(saving, "SECONDS_UNTIL_TRIED", 1e9)
+    save(writer, 5)
+    writer.finish()
+    assert RunFolder(tmp_path).checkpoint(5).is_dir()

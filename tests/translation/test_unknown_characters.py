@@ -286,6 +286,13 @@ def test_other_forms_of_known_characters_are_read_as_these():
     assert taken == [("ein 12 デス,", ""), ("مرحبا", " ²٤"), ("ein", " ３３"), None]
 
 
+def test_no_line_changes_with_the_lines_beside_it():
+    vocab = train_vocabulary(["ein cafe\u0301 2"] * 9, size=30, byte_fallback=False).vocab
+    unknown = UnknownCharacters(VocabularyPair.shared(vocab), None, None)
+    _, taken = unknown.take_out(["ein ２", "ein cafe\u0301"])
+    assert taken is None
+
+
 def test_pieces_are_counted_in_characters_of_the_text():
     unknown = UnknownCharacters(PAIR, None, None)
     line = "ein hund ☃ und ein mann"

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 import nmt
 from nmt.checkpoint.bundle import Bundle, load_bundle
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
+from nmt.convert.certificate.side import SEARCHED_AT_ONCE, Floats, Hypothesis, Language, Pieces, Side
 from nmt.data.vocab import Vocabulary
 from nmt.machine.device import choose_hardware
 from nmt.search.beam_search import beam_search
@@ -84,10 +84,12 @@ class OurSide(Side):
             beam=beam, nbest=beam, length_penalty=0, max_extra_length=max_length, max_length=max_length
         )
         rows = list(map(tuple, self._ids(sources)))
-        if new := [row for row in dict.fromkeys(rows) if (row, beam, max_length) not in self._found]:
-            source_BS = pad_sequence([torch.tensor([*row, Vocabulary.EOS]) for row in new], batch_first=True)
-            vocab = self.bundle.vocab.target
-            for row, hypotheses in zip(new, beam_search([self._model], source_BS, settings), strict=True):
+        vocab = self.bundle.vocab.target
+        new = sorted((row for row in {*rows} if (row, beam, max_length) not in self._found), key=len)
+        for first in range(0, len(new), SEARCHED_AT_ONCE):
+            batch = new[first : first + SEARCHED_AT_ONCE]
+            source_BS = pad_sequence([torch.tensor([*row, Vocabulary.EOS]) for row in batch], batch_first=True)
+            for row, hypotheses in zip(batch, beam_search([self._model], source_BS, settings), strict=True):
                 self._found[row, beam, max_length] = [
                     Hypothesis(tuple(vocab.pieces(one.pieces)), one.log_probability) for one in hypotheses
                 ]

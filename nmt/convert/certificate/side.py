@@ -21,6 +21,8 @@ _TAG = re.compile(r">>[\w-]+<<")
 Language = Literal["source", "target"]
 Pieces = Sequence[str]
 Floats = NDArray[np.float64]
+SEARCHED_AT_ONCE = 16
+"""The number of sources in a batch: the logits of a batch lie in memory together."""
 
 
 def log_softmax(logits_TV: Floats) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Segmenter, Side
+from nmt.convert.certificate.side import SEARCHED_AT_ONCE, Floats, Hypothesis, Language, Pieces, Segmenter, Side
 from nmt.convert.ctranslate2.reading import model_folder
 from nmt.convert.ctranslate2.searcher import NEVER_EMITTED
 from nmt.convert.exported_files import SOURCE_MODEL, TARGET_MODEL, is_of_sentencepiece, stored_pieces
@@ -22,7 +22,6 @@ from nmt.data.shard_index import SIDES
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError
 
-_SEARCHED_AT_ONCE = 16
 _AGAIN = "Export or copy the model again."
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
@@ -113,7 +112,7 @@ class CTranslate2Side(Side):
             max_input_length=0,
             max_decoding_length=longest + 1,  # eos counts
             min_decoding_length=0,  # by default 1: outputs without pieces would be passed over
-            max_batch_size=_SEARCHED_AT_ONCE,
+            max_batch_size=SEARCHED_AT_ONCE,
             disable_unk=True,
             suppress_sequences=self._never,
         )
