@@ -46,7 +46,8 @@ class _Spans:
 # Letters beyond ASCII of scripts with spaces between words alone: in Chinese, Japanese and Korean, an address may be
 # followed by a letter of the sentence. An address is read from its beginning only, so the time is linear.
 _PATH = rf"(?:[!#-;=?-Z\[\]_a-z~]++|(?![\p{{Hang}}{UNSPACED}])[^\W\x00-\x7f])"
-_HOST = r"(?<![A-Za-z0-9._%+/-])(?:[A-Za-z0-9-]++\.)+"
+# Few labels, since going back over them takes regex longer for each.
+_HOST = r"(?<![A-Za-z0-9._%+/-])(?:[A-Za-z0-9-]++\.){1,30}"
 _ADDRESS = _Spans(
     r"@|://|\.[A-Za-z]|[Ww]\.",
     regex.compile(
