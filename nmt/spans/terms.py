@@ -19,7 +19,7 @@ from nmt.errors import DataError
 from nmt.spans.kept import is_in_word, word_around
 from nmt.spans.links import Link, Overlaps
 from nmt.spans.positions import LETTER
-from nmt.text.case import capitalized
+from nmt.text.case import capitalized, lower
 from nmt.text.lines import read_lines
 
 _LETTER = regex.compile(LETTER, regex.V1)
@@ -36,7 +36,6 @@ _TYPED = str.maketrans(
     | {mark: None for mark in map(chr, range(0x591, 0x671)) if unicodedata.combining(mark)}
 )
 """What is typed in several ways, or may be left out, as the vowels of Hebrew and Arabic are."""
-_TURKISH_CASE = str.maketrans("Iİ", "ıi")
 _SENTENCE_ENDS = frozenset(".!?…")
 _ENDING = 2
 """So many letters behind a term may be its ending."""
@@ -130,14 +129,14 @@ class Glossary:
 
     def _targets_of(self, part: str) -> tuple[str, ...] | None:
         # Only terms of Turkish have an ı, so its rule of case, by which I is the capital of ı, does no harm to others.
-        turkish = part.translate(_TURKISH_CASE)
-        forms = (part, *(form for one in (part, turkish) for form in (one[:1].lower() + part[1:], one.lower())))
+        languages = ("", "tr")
+        forms = [part, *(form for one in languages for form in (lower(part[:1], one) + part[1:], lower(part, one)))]
         return next((targets for form in forms if (targets := self._targets.get(form))), None)
 
 
 def _caseless(word: str) -> str:
     """A word in the form that is the same in any case, in Turkish too."""
-    return word.translate(_TURKISH_CASE).lower().replace("ı", "i")
+    return lower(word, "tr").replace("ı", "i")
 
 
 def _folded(text: str) -> tuple[str, Sequence[int]]:

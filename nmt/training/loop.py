@@ -149,7 +149,7 @@ class Trainer:
         if progress.skipped_in_a_row >= self._config.training.max_skipped:
             count, progress.skipped_in_a_row = progress.skipped_in_a_row, 0
             self._save()
-            self._writer.finish()  # on all ranks: the first to fail ends the others
+            self._writer.finish()  # returns on all ranks together: the first to fail ends the others
             self._updates.drop()
             raise TrainingError(
                 f"{count} updates in a row had gradients that are not finite, the last one update {progress.update:,}; "
